@@ -51,7 +51,7 @@ def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
         return owners
 
     for kind in dict.fromkeys([type(pass_of(step)) for step in PIPELINE]):
-        infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo)]
+        infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo) and value is not kind.info]
         names = "".join([f"\n- `{info.name}`: {info.purpose}" for info in infos])
         yield f"## {kind.name}", f"{kind.purpose}{names and chr(10) + names}", new(kind)
         if kind is Simplify:

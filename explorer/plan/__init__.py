@@ -5,7 +5,7 @@ from explorer.plan.graph.reasons import Applied, Declined, Reason, reason
 from explorer.plan.pipeline import default_passes
 from explorer.plan.planner import PASSES, Options, Plan, plan
 from explorer.plan.rewrite.rule import Rule
-from explorer.plan.schedule.schedule import Kernel, Schedule
+from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule
 
 __all__ = [
     "PASSES",
@@ -14,7 +14,9 @@ __all__ = [
     "Declined",
     "Kernel",
     "Options",
+    "OrderedKernels",
     "Pass",
+    "Placement",
     "Plan",
     "Reason",
     "Rule",

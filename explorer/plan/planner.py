@@ -18,6 +18,7 @@ from explorer.core.ir.traversal import rebuild
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
+from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Batch, Inline, Order, Recall
@@ -113,9 +114,9 @@ class Options:
         return replace(self, **changes)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Plan:
-    """A finished plan: the graph with its story, and the schedule."""
+    """A finished plan: the graph with its decisions, and the schedule."""
 
     graph: PlanGraph
     schedule: Schedule
@@ -129,7 +130,8 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots)
-    graph.close_stage("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
+    purpose = "What the program wrote down, in order; nothing is computed."
+    _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
     changed: set[str] = set()
     for step in options.passes:
@@ -140,10 +142,10 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
             continue
         name = f"{each.name} again" if each.name in names else each.name
         names.add(each.name)
+        if each.kind == "order":
+            graph.body_schedules = _schedules_of_bodies(graph, options)
         if _run(each, name, graph):
             changed.add(name)
-        if each.kind == "order":
-            _plan_bodies(graph.scheduled, options)
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
@@ -177,13 +179,13 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     return held
 
 
-def _plan_bodies(schedule: Schedule, options: Options) -> None:
-    """Plan the calls that stayed closed: what a body needs beside its results is the workspace of its call."""
-    for kernel in schedule.kernels:
-        operation = kernel.result.operation
-        if isinstance(operation, Call):
-            inner = plan_closed(operation.body, options)[0].schedule
-            kernel.workspace, kernel.scratch = max(0, inner.peak - kernel.bytes), inner.arena
+def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedule]:
+    """Plan the bodies of the calls that were not inlined; return their schedules by id of the body.
+
+    Before the kernels are made: a call's kernel needs as working memory what the plan of its body says.
+    """
+    calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
+    return {id(call.body): plan_closed(call.body, options)[0].schedule for call in calls}
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:
@@ -198,5 +200,20 @@ def _run(each: Pass, name: str, graph: PlanGraph) -> bool:
     began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     each.run(graph)
     graph.refresh()
-    graph.close_stage(name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
+    _close_stage(graph, name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
     return len(graph.substitutions) > substituted
+
+
+def _close_stage(
+    graph: PlanGraph,
+    name: str,
+    kind: StageKind,
+    purpose: str,
+    first: int,
+    started: float,
+    counts: dict[str, int] | None = None,
+) -> None:
+    """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
+    micros = (time.perf_counter() - started) * 1e6
+    stage = PlanStage(name, kind, purpose, first, len(graph.decisions), tuple(graph.live), counts or {}, micros)
+    graph.stages.append(stage)

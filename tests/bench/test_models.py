@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.graph.plan_graph import result_bytes
+from explorer.plan.graph.cost_model import result_bytes
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -150,11 +150,11 @@ def breakdown(model: Model, runs: int = 7) -> str:
     rows = []
     for name, members in sorted(groups.items(), key=lambda item: -sum(took for _, took in item[1])):
         took = sum(took for _, took in members)
-        flops = sum(kernel.flops for kernel, _ in members)
+        flops = sum(kernel.cost.flops for kernel, _ in members)
         share = f"{100 * took / sum(each):.1f} %"
         rows.append([name, str(len(members)), f"{took:.3f}", share, f"{flops / took / 1e6:.1f}" if took else "–"])
     rows.append(
-        ["all", str(len(each)), f"{sum(each):.3f}", "", f"{sum(k.flops for k in kernels) / sum(each) / 1e6:.1f}"]
+        ["all", str(len(each)), f"{sum(each):.3f}", "", f"{sum(k.cost.flops for k in kernels) / sum(each) / 1e6:.1f}"]
     )
     return table("where explorer's time goes", ["kernel", "count", "ms", "share", "GFLOP/s"], rows, ["numpy"])
 
@@ -186,11 +186,11 @@ def memory(model: Model) -> str:
         tracemalloc.stop()
     results = sum(root.type.nbytes for root in schedule.roots)
     recorded = program.planned.graph.recorded
-    workspace = max(kernel.workspace for kernel in schedule.kernels)
+    workspace = max(kernel.cost.workspace for kernel in schedule.kernels)
     figures = {
         "no reuse, each recorded operation by itself": sum(result_bytes(node) for node in recorded if node.operands),
         "no reuse, each kernel's result": schedule.peak_without_reuse,
-        "no reuse, each kernel's result and workspace": sum(k.bytes + k.workspace for k in schedule.kernels),
+        "no reuse, each kernel's result and workspace": sum(k.cost.bytes + k.cost.workspace for k in schedule.kernels),
         "bound: alive at the worst moment": schedule.peak_lower_bound,
         "largest workspace": workspace,
         "planned peak": schedule.peak,

@@ -62,7 +62,8 @@ def assert_reads(net: Net, given: dict[str, Array], wanted: Array) -> None:
     outputs = net.build({blob: tuple(array.shape) for blob, array in given.items()})
     planned = plan([outputs])
     schedule, operands = planned.schedule, planned.graph.inputs
-    assert len({kernel.buffer for kernel in schedule.kernels if kernel.buffer >= 0}) < len(schedule.kernels) / 2
+    buffers = {placement.buffer for placement in schedule.placements if placement.buffer >= 0}
+    assert len(buffers) < len(schedule.kernels) / 2
     program = Program(planned)
     program.bind({parameter: given[parameter.operation.label] for parameter in program.parameters})
     truth = {leaf.uid: program.values[program.slots[leaf.uid]] for leaf in schedule.leaves}

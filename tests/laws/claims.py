@@ -13,8 +13,8 @@ import explorer as ex
 from explorer.core.ir.function import Call, Item, Parameter
 from explorer.core.types.tensor_type import TupleType
 from explorer.plan import Plan
+from explorer.plan.graph.cost_model import result_bytes
 from explorer.plan.graph.decisions import PlanDecision
-from explorer.plan.graph.plan_graph import result_bytes
 from explorer.plan.schedule.schedule import Kernel
 from tests.support.interpreter import reference
 
@@ -287,28 +287,30 @@ def reader_takes_none(claim: Claim) -> None:
 def together(claim: Claim) -> None:
     kernels = claim.planned.schedule.kernels
     assert claim.facts["count"] == len(kernels)
-    assert claim.facts["chains"] == len({kernel.chain for kernel in kernels})
-    assert abs(claim.facts["alone_us"] - sum(kernel.estimate for kernel in kernels)) < 0.01
+    assert claim.facts["chains"] == len(set(claim.planned.schedule.chains))
+    assert abs(claim.facts["alone_us"] - sum(kernel.cost.estimate for kernel in kernels)) < 0.01
     assert claim.facts["together_us"] <= claim.facts["alone_us"] + 0.01
-    overlapping = {kernel.result.uid for number, kernel in enumerate(kernels) if kernel.runs_until > number}
+    runs_until = claim.planned.schedule.runs_until
+    overlapping = {kernel.result.uid for number, kernel in enumerate(kernels) if runs_until[number] > number}
     assert {node.uid for node in claim.subjects} == overlapping
 
 
 def nothing_independent(claim: Claim) -> None:
-    kernels = claim.planned.schedule.kernels
-    assert all(kernel.runs_until == number for number, kernel in enumerate(kernels))
-    assert claim.facts["count"] == len(kernels)
+    schedule = claim.planned.schedule
+    assert schedule.runs_until == tuple(range(len(schedule.kernels)))
+    assert claim.facts["count"] == len(schedule.kernels)
 
 
 def packed(claim: Claim) -> None:
     schedule = claim.planned.schedule
-    held = [kernel for kernel in schedule.kernels if kernel.buffer >= 0]
+    held = [placement for placement in schedule.placements if placement.buffer >= 0]
     assert claim.facts["count"] == len(held) == len(claim.subjects)
     assert claim.facts["alive_bytes"] <= claim.facts["arena_bytes"] == schedule.arena < claim.facts["beside_bytes"]
 
 
 def reused(claim: Claim) -> None:
-    kernels = [kernel for kernel in claim.planned.schedule.kernels if kernel.buffer == claim.facts["buffer"]]
+    steps = zip(claim.planned.schedule.kernels, claim.planned.schedule.placements, strict=True)
+    kernels = [kernel for kernel, placement in steps if placement.buffer == claim.facts["buffer"]]
     assert [kernel.result.uid for kernel in kernels] == [node.uid for node in claim.subjects]
     assert claim.facts["count"] == len(kernels) > 1
     assert claim.facts["size_bytes"] == claim.planned.schedule.buffers[claim.facts["buffer"]]
@@ -320,21 +322,22 @@ def in_place(claim: Claim) -> None:
     saved = 0
     for node in claim.subjects:
         number = next(number for number, kernel in enumerate(kernels) if kernel.result is node)
-        dead = kernels[number].reuses
+        dead = claim.planned.schedule.placements[number].reuses
         assert dead is not None
         assert any(read is dead for read in kernels[number].reads)
         assert not any(read is dead for kernel in kernels[number + 1 :] for read in kernel.reads)
         assert not any(root is dead for root in claim.planned.schedule.roots)
-        saved += kernels[number].bytes
+        saved += kernels[number].cost.bytes
     assert (claim.facts["count"], claim.facts["saved_bytes"]) == (len(claim.subjects), saved)
 
 
 def block_memory(claim: Claim) -> None:
     schedule = claim.planned.schedule
-    worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.peak_lower_bound]
-    assert all(len(kernel.nodes) > 1 and kernel.workspace for kernel in worst)
+    steps = zip(schedule.kernels, schedule.placements, strict=True)
+    worst = [kernel for kernel, placement in steps if placement.live == schedule.peak_lower_bound]
+    assert all(len(kernel.nodes) > 1 and kernel.cost.workspace for kernel in worst)
     assert [node.uid for kernel in worst for node in kernel.nodes] == [node.uid for node in claim.subjects]
-    assert claim.facts["working_bytes"] == worst[0].workspace
+    assert claim.facts["working_bytes"] == worst[0].cost.workspace
     assert claim.facts["apart_bytes"] < claim.facts["alive_bytes"] == schedule.peak_lower_bound
 
 

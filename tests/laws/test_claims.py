@@ -135,7 +135,7 @@ def test_bytes_saved_are_those_of_temporaries_that_exist_only_without_fusion(roo
         for kernel in fused.planned.schedule.kernels
         if kernel.blocks is not None and kernel.blocks.anchor is not None and not kernel.blocks.shares
     ]
-    written = [sum(kernel.bytes for kernel in plan.planned.schedule.kernels) for plan in (apart, fused)]
+    written = [sum(kernel.cost.bytes for kernel in plan.planned.schedule.kernels) for plan in (apart, fused)]
     assert written[0] - written[1] == saved + sum(whole)
 
 

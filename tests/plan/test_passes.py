@@ -202,7 +202,7 @@ def test_a_product_that_needs_memory_of_its_own_is_not_told_as_saved() -> None:
     w = ex.tensor(np.ones((40, 50), np.float32))
     planned = plan([ex.cast(single @ w, "float64")])
     assert (facts(planned, "epilogue")["temporaries"], facts(planned, "epilogue")["saved_bytes"]) == (0, 0)
-    assert planned.schedule.kernels[-1].workspace >= 30 * 50 * 4
+    assert planned.schedule.kernels[-1].cost.workspace >= 30 * 50 * 4
 
 
 @pytest.mark.spec("P-6")
@@ -237,14 +237,14 @@ def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_
     late, early = ex.tensor(np.ones((3, 3))), ex.tensor(np.ones((3, 3)))
     first, second, third = early @ early, late @ late, early @ late
     planned = plan([third @ (second @ first)])
-    kernels = planned.schedule.kernels
+    kernels, picks = planned.schedule.kernels, planned.schedule.picks
     assert [kernel.result.uid for kernel in kernels] == sorted(kernel.result.uid for kernel in kernels)
-    assert [kernel.level for kernel in kernels] == [1, 1, 1, 2, 3]
-    assert [(kernel.ready_count, kernel.pick_reason) for kernel in kernels] == [
+    assert planned.schedule.levels == (1, 1, 1, 2, 3)
+    assert [(pick.ready_count, pick.reason) for pick in picks] == [
         (3, "earliest"), (2, "earliest"), (2, "earliest"), (1, "only"), (1, "only")
     ]  # fmt: skip
-    assert [len(kernel.ready_candidates) for kernel in kernels] == [3, 2, 2, 1, 1]
-    assert all(min(kernel.ready_candidates)[2] == kernel.result.uid for kernel in kernels)
+    assert [len(pick.candidates) for pick in picks] == [3, 2, 2, 1, 1]
+    assert [min(pick.candidates)[2] for pick in picks] == [kernel.result.uid for kernel in kernels]
 
 
 @pytest.mark.spec("P-7")
@@ -252,7 +252,7 @@ def test_a_run_of_single_child_kernels_is_one_chain() -> None:
     a = ex.tensor(np.ones((3, 3)))
     left, right = ((a @ a) @ a) @ a, (a + 1.0) @ a
     planned = plan([left @ right])
-    chains = [kernel.chain for kernel in planned.schedule.kernels]
+    chains = planned.schedule.chains
     assert len(set(chains)) == 3
     assert max(chains.count(chain) for chain in chains) == 3
 
@@ -271,7 +271,7 @@ def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place(
     assert (schedule.peak_lower_bound, schedule.peak_without_reuse) == (40_000, 19 * align_up(20_000) + 20_000)
     assert schedule.arena == sum(schedule.buffers) == 2 * align_up(20_000)
     assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own
-    assert max(kernel.live for kernel in schedule.kernels) == schedule.peak_lower_bound
+    assert max(placement.live for placement in schedule.placements) == schedule.peak_lower_bound
     np.testing.assert_array_equal(run(planned)[0], reference([y])[0])
 
 
@@ -337,12 +337,13 @@ def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
 def test_temporaries_of_kernels_count_in_the_peak() -> None:
     images, filters = ex.tensor(np.ones((2, 3, 16, 16))), ex.tensor(np.ones((4, 3, 3, 3)))
     y = ex.conv2d(images, filters)
-    (kernel,) = plan([y]).schedule.kernels
+    schedule = plan([y]).schedule
+    (kernel,), (placement,) = schedule.kernels, schedule.placements
     columns = y.operation.workspace(images.type, filters.type)
     assert columns >= 3 * 9 * 14 * 8  # the windows of a row at least
-    assert (kernel.workspace, kernel.live) == (columns, columns + y.type.nbytes)
+    assert (kernel.cost.workspace, placement.live) == (columns, columns + y.type.nbytes)
     (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
-    assert fused.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
+    assert fused.cost.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
     chain = plan([ex.square(y).sum() + images.sum()]).schedule
     assert chain.peak_lower_bound == columns + y.type.nbytes
     assert chain.peak_lower_bound <= chain.peak <= chain.peak_without_reuse
@@ -355,13 +356,13 @@ def test_a_closed_call_needs_what_its_body_needs() -> None:
         return (a @ a @ a).sum()
 
     call = f(ex.tensor(np.ones((64, 64))))
-    (closed,) = plan([call], Options(inline=Inline(0))).schedule.kernels
+    closed = plan([call], Options(inline=Inline(0))).schedule
     opened = plan([call]).schedule
     assert (opened.peak_lower_bound, opened.peak) == (
         2 * 64 * 64 * 8,
         2 * 64 * 64 * 8 + 8,
     )  # the sum has memory of its own
-    assert (closed.live, closed.scratch) == (opened.peak, opened.arena)
+    assert (closed.placements[0].live, closed.kernels[0].cost.scratch) == (opened.peak, opened.arena)
 
 
 @pytest.mark.spec("P-2")

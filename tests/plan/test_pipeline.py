@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes import Dedup, Order, Prune, Simplify
+from explorer.plan.passes import Buffers, Dedup, MemoryFormat, Order, Prune, Simplify
 from explorer.plan.pipeline import PIPELINE, pass_of
 
 
@@ -145,6 +145,36 @@ def test_a_pass_says_its_name_its_kind_and_its_purpose() -> None:
 
 
 @pytest.mark.spec("P-7")
-def test_the_schedule_of_a_graph_that_is_not_ordered_is_refused() -> None:
+def test_a_schedule_is_refused_before_the_pass_that_makes_it() -> None:
+    """The order of kernels can be read from the pass order on, their placements from the pass buffers on."""
+    graph = PlanGraph(_program())
+    for read in (lambda: graph.ordered, lambda: graph.scheduled):
+        with pytest.raises(StateError):
+            read()
+    Order().run(graph)
+    assert graph.ordered.picks
     with pytest.raises(StateError):
-        _ = PlanGraph(_program()).scheduled
+        _ = graph.scheduled
+    Buffers().run(graph)
+    assert graph.scheduled.placements
+
+
+@pytest.mark.spec("P-7", "P-8")
+def test_no_pass_changes_a_record_of_the_schedule_that_an_earlier_one_made() -> None:
+    """Kernels, their order and their placements are made once, each by one pass, and cannot be assigned to."""
+    images, filters = ex.tensor(np.ones((2, 8, 16, 16))), ex.tensor(np.ones((8, 8, 3, 3)))
+    graph = PlanGraph([ex.relu(ex.max_pool2d(ex.conv2d(images, filters), 2)).sum()])
+    Order().run(graph)
+    ordered = graph.ordered
+    assert not any(kernel.channels_last for kernel in ordered.kernels)
+    MemoryFormat().run(graph)
+    formatted = graph.ordered
+    assert any(kernel.channels_last for kernel in formatted.kernels)
+    Buffers().run(graph)
+    assert not any(kernel.channels_last for kernel in ordered.kernels)
+    assert graph.scheduled.kernels == formatted.kernels
+    kernel, placement = ordered.kernels[0], graph.scheduled.placements[0]
+    records = [(ordered, "kernels"), (graph.scheduled, "arena"), (kernel, "cost"), (kernel.cost, "bytes")]
+    for record, name in [*records, (ordered.picks[0], "reason"), (placement, "offset")]:
+        with pytest.raises(AttributeError):
+            setattr(record, name, getattr(record, name))

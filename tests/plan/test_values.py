@@ -57,7 +57,7 @@ def test_the_schedule_is_a_topological_order_and_every_live_node_is_in_one_kerne
     schedule, graph = planned.schedule, planned.graph
     there = {leaf.uid for leaf in schedule.leaves}
     level = dict.fromkeys(there, 0)
-    for kernel in schedule.kernels:
+    for kernel, kernel_level in zip(schedule.kernels, schedule.levels, strict=True):
         inside: set[int] = set()
         for node in kernel.nodes:
             for operand in graph.inputs[node.uid]:
@@ -66,8 +66,8 @@ def test_the_schedule_is_a_topological_order_and_every_live_node_is_in_one_kerne
             inside.add(node.uid)
         outer = {o.uid for node in kernel.nodes for o in graph.inputs[node.uid]} - inside
         assert outer == {read.uid for read in kernel.reads}
-        assert kernel.level == 1 + max((level[uid] for uid in outer), default=0)
-        level[kernel.result.uid] = kernel.level
+        assert kernel_level == 1 + max((level[uid] for uid in outer), default=0)
+        level[kernel.result.uid] = kernel_level
         there |= inside
     assert there == {node.uid for node in graph.live}
     assert all(root.uid in there for root in schedule.roots)
@@ -120,12 +120,12 @@ def test_poisoned_buffers_change_nothing_and_a_second_run_uses_the_same_memory(r
 
 
 def _addresses(program: Program) -> list[int]:
-    kernels = program.planned.schedule.kernels
+    schedule = program.planned.schedule
     return [
         part.ctypes.data
-        for k in kernels
-        if k.buffer >= 0
-        for part in _parts(program.values[program.slots[k.result.uid]])
+        for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True)
+        if placement.buffer >= 0
+        for part in _parts(program.values[program.slots[kernel.result.uid]])
     ]
 
 

@@ -46,7 +46,9 @@ class Batch(BatchReasons, Pass):
             if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
                 grouping.consider(bucket)
         grouping.close()
-        record_unbatched(self, [bucket.members for bucket in buckets if bucket.called], first, self.cost_model, graph)
+        record_unbatched(
+            self.info, [bucket.members for bucket in buckets if bucket.called], first, self.cost_model, graph
+        )
 
 
 class _Batching:

@@ -9,11 +9,11 @@ from explorer.core.ir.function import Call
 from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Facts
+from explorer.plan.graph.reasons import Facts, RuleInfo
 
 
 def record_unbatched(
-    rule: BatchReasons, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
+    rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
     """Decline every call of which nothing was said since decision ``first``, where others have its function's name.
 
@@ -33,13 +33,13 @@ def record_unbatched(
             same = depths[id(bucket[0].operation)]
             count = sum(map(len, same))
             if len(bucket) > 1:
-                reason = rule.same_operands
+                reason = BatchReasons.same_operands
                 facts: Facts = {"name": name, "count": len(bucket)}
             elif len(same) > 1:
-                reason = rule.depth
+                reason = BatchReasons.depth
                 facts = {"name": name, "count": count, "depths": len(same)}
             else:
-                reason = rule.other_body
+                reason = BatchReasons.other_body
                 facts = {"name": name, "bodies": len(depths)}
             for call in bucket:
                 graph.decline(rule, reason, facts, call, estimated_cost_us=_starts(call) * cost_model.call)

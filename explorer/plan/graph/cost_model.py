@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
@@ -59,3 +60,13 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
         carried = (node.type.nbytes + sum([below.type.nbytes for below in node.operands])) / cost_model.bandwidth
         work, moved, apart = work + alone, moved + carried, apart + max(alone, carried)
     return max(0.0, apart - max(work, moved - 2 * operand.type.nbytes / cost_model.bandwidth))
+
+
+def result_bytes(node: Expr) -> int:
+    """Return the bytes that a node's result needs: none for a view, which leaves and items are too."""
+    return 0 if node.operation.view else node.type.nbytes
+
+
+def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
+    """Return the arithmetic of a node over ``operands``, which may be others than it was recorded with."""
+    return node.operation.flops(node.type, *[operand.type for operand in operands])

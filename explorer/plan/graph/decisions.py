@@ -1,86 +1,99 @@
-"""The story while planning: what is decided, in which stages, and which nodes were put together."""
+"""Decisions while planning: what was decided, why, about which expressions, and in which stage.
+
+A decision has three forms on its way to the panel. A rule answers `Applied` or `Declined` (plan/graph/reasons.py); the
+graph enters that as a `PlanDecision`, in which expressions stand for nodes; the recorder (run/recording/recorder.py)
+turns expressions into ids, which gives the row `record.Decision`. Rows are made only when somebody asks for a
+recording: most evaluations never do.
+"""
 
 from __future__ import annotations
 
-import inspect
-import os
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from explorer.core.ir.expr import Expr
+from explorer.plan.graph.cost_model import kernel_cost, split_cost
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
-
-_locations: dict[type, str] = {}
-
-
-def location(cls: type) -> str:
-    """Where a rule or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
-    if cls not in _locations:
-        _locations[cls] = _find(cls)
-    return _locations[cls]
-
-
-def recorded_as(rule: object) -> tuple[str, type]:
-    """The name under which a rule's or a pass's decisions are recorded, and the class that tells where it is."""
-    if isinstance(rule, RuleInfo):
-        return rule.name, rule.owner or RuleInfo
-    return type(rule).__name__, type(rule)
-
-
-def _find(cls: type) -> str:
-    try:
-        path, line = inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
-    except (OSError, TypeError):
-        return cls.__qualname__
-    package = os.sep + "explorer" + os.sep
-    short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
-    return f"{short}:{line}"
-
 
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
 
 @dataclass(slots=True)
 class PlanDecision:
-    """A decision while planning: like record.Decision, with expressions for nodes."""
+    """A decision about expressions; a declined one gains subjects while its stage lasts."""
 
     stage: int
-    rule: str
+    """number of the stage in which it was taken"""
+    info: RuleInfo
+    """the rule, or the criterion of a pass, that decided"""
     applied: bool
     reason: Reason
     facts: Facts
     subjects: list[Expr]
+    """the nodes that it is about"""
     produced: tuple[Expr, ...] = ()
+    """the nodes that stand for them from now on"""
     rule_index: int = 0
-    location: str = ""
+    """the rule's place in its chain"""
     estimated_cost_us: float | None = None
-    """for a declined decision the µs that it may cost; None: what its subjects take as kernels of their own"""
+    """for a declined decision the µs that it may cost, as its rule says; None: see `cost_us`"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
     """(operand, reader): for a decision not to fuse, values that are written and read again"""
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule."""
+        return self.info.name
 
     @property
     def code(self) -> str:
         """The code of the reason."""
         return self.reason.code
 
+    @property
+    def location(self) -> str:
+        """Where the rule is written, as "file:line"."""
+        return self.info.location
 
-@dataclass(slots=True)
+    def cost_us(self) -> float:
+        """Return the µs that a declined decision may cost; the most precise known figure counts.
+
+        That is what its rule says, else the difference of the prices among its facts, else what writing and reading
+        values between kernels takes, else what the subjects take as kernels of their own.
+        """
+        facts = self.facts
+        if self.estimated_cost_us is not None:
+            return self.estimated_cost_us
+        for dear, cheap in (("separate_us", "together_us"), ("before_us", "after_us")):
+            if dear in facts and cheap in facts:
+                return max(0.0, float(facts[dear] - facts[cheap]))
+        if self.unfused_edges:
+            return sum([split_cost(operand, reader) for operand, reader in self.unfused_edges])
+        return sum([kernel_cost(node, node.operands) for node in self.subjects])
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStage:
-    """A stage while planning."""
+    """A stage of planning, which is the run of one pass, after it has ended."""
 
     name: str
+    """the name of the pass; with " again" where it ran before"""
     kind: StageKind
     purpose: str
     first: int
+    """number of its first decision"""
     last: int
+    """one more than the number of its last decision"""
     live: tuple[Expr, ...]
-    counts: dict[str, int] = field(default_factory=dict)
-    micros: float = 0.0
+    """the nodes that the roots need after it, in topological order"""
+    counts: dict[str, int]
+    """figures that the pass counts"""
+    micros: float
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that a decision put together (record.Group)."""
+    """Nodes that a decision put together, as record.Group; inlining adds members while its pass runs."""
 
     decision: int
     kind: str

@@ -1,102 +1,110 @@
-"""Kernels: what runs as one step, what it reads, and what it takes; kernels of one pattern are priced once."""
+"""Kernels of a graph: the nodes that run as one step, what they read, and what they cost.
+
+The pass order asks for them when all rewriting is done. Kernels of one pattern are priced once: a loop over samples
+records thousands of equal ones, and pricing is the dearest part of making a kernel.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
-from explorer.plan.graph.cost_model import PRODUCTS, CostModel, kernel_cost
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.cost_model import PRODUCTS, CostModel, flops_of, kernel_cost, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
-from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.schedule import Kernel, KernelCost
 
-
-class _Common(NamedTuple):
-    """What kernels of one pattern, equal operations on equal types read from equal places, have in common."""
-
-    flops: int
-    bytes: int
-    estimate: float
-    workspace: int
-    blocks: Blocks | None
+_Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
+"""equal operations on equal types, read from equal places → their cost and blocks"""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-    """The leaves of a graph, its kernels with their operands first, and by uid of a result the kernel's number."""
-    fused: dict[int, list[Expr]] = {}
+    """Return the leaves of a graph, its kernels with operands first, and by uid of a result the kernel's number."""
+    members_of: dict[int, list[Expr]] = {}
     inner: set[int] = set()
     for group in graph.groups:
         if group.kind == "kernel":
-            fused[group.members[-1].uid] = group.members
+            members_of[group.members[-1].uid] = group.members
             inner.update([node.uid for node in group.members[:-1]])
     leaves: list[Expr] = []
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
-    there, inputs, prepared = graph.available_before_run(), graph.inputs, graph.prepared
-    known: dict[tuple[Any, ...], _Common] = {}
+    available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.prepared
+    patterns: _Patterns = {}
     for node in graph.live:
         uid = node.uid
         if uid in inner:
             continue
         operands = inputs[uid]
-        if uid in there or (not operands and node.operation.view):
+        if uid in available or (not operands and node.operation.view):
             leaves.append(node)
             continue
-        members = fused.get(uid)
+        members = members_of.get(uid)
         if members is not None:
-            kernel = _fused(members, graph, cost_model, known)
+            kernel = _fused(members, uid in prepared, graph, cost_model, patterns)
         else:
-            kernel = Kernel((node,), operands if len(operands) < 2 else tuple(dict.fromkeys(operands)))
-            if node.operation.view and operands:
-                kernel.estimate = cost_model.view
+            reads, operation = operands, node.operation
+            key: tuple[Any, ...]
+            if len(operands) == 1:  # no list for one or two operands: a loop records thousands of such operations
+                key = operation, operands[0].type
+            elif len(operands) == 2:
+                first, second = operands
+                key = operation, first.type, second.type
+                if first is second:
+                    reads = (first,)
             else:
-                key = (node.operation, *[operand.type for operand in operands])
-                common = known.get(key)
-                if common is None:
-                    common = known[key] = _of_one(node, operands, cost_model)
-                kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
-        kernel.constant = uid in prepared
+                key = operation, *[operand.type for operand in operands]
+                reads = tuple(dict.fromkeys(operands))
+            pattern = patterns.get(key)
+            if pattern is None:
+                pattern = patterns[key] = _cost_of_one(node, operands, graph, cost_model), None
+            kernel = Kernel((node,), reads, pattern[0], None, uid in prepared)
         kernel_of[uid] = len(kernels)
         kernels.append(kernel)
     return leaves, kernels, kernel_of
 
 
-def _of_one(node: Expr, operands: tuple[Expr, ...], cost_model: CostModel) -> _Common:
-    size = 0 if node.operation.view else node.type.nbytes
-    estimate = kernel_cost(node, operands, cost_model)
-    return _Common(flops_of(node, operands), size, estimate, _workspace(node, operands), None)
+def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
+    size = result_bytes(node)
+    if node.operation.view and operands:
+        return KernelCost(0, size, cost_model.view, 0, 0)
+    if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
+        body = graph.body_schedules[id(node.operation.body)]
+        workspace, scratch = max(0, body.peak - size), body.arena
+    else:
+        workspace, scratch = _workspace(node, operands), 0
+    return KernelCost(flops_of(node, operands), size, kernel_cost(node, operands, cost_model), workspace, scratch)
 
 
-def _fused(
-    members: list[Expr], graph: PlanGraph, cost_model: CostModel, known: dict[tuple[Any, ...], _Common]
-) -> Kernel:
+def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: CostModel, patterns: _Patterns) -> Kernel:
+    """Return the kernel of a group; its pattern names operands by their places, members from 0, reads from −1 down."""
     inputs = graph.inputs
     places: dict[int, int] = {}
     reads: list[Expr] = []
-    pattern: list[Any] = []
+    key: list[Any] = []
     for index, member in enumerate(members):
-        pattern.append(member.operation)
+        key.append(member.operation)
         for operand in inputs[member.uid]:
             place = places.get(operand.uid)
             if place is None:
                 reads.append(operand)
                 places[operand.uid] = place = -len(reads)
-                pattern.append(operand.type)
-            pattern.append(place)
+                key.append(operand.type)
+            key.append(place)
         places[member.uid] = index
-    key = tuple(pattern)
-    common = known.get(key)
-    if common is None:
-        common = known[key] = _of_fused(members, reads, graph, cost_model)
-    assert common.blocks is not None
-    kernel = Kernel(tuple(members), tuple(reads))
-    kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
-    kernel.blocks, kernel.scratch = common.blocks.over(members), common.blocks.scratch
-    return kernel
+    pattern = patterns.get(tuple(key))
+    if pattern is None:
+        pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
+    cost, blocks = pattern
+    assert blocks is not None
+    return Kernel(tuple(members), tuple(reads), cost, blocks.over(members), constant)
 
 
-def _of_fused(members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel) -> _Common:
+def _cost_of_fused(
+    members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel
+) -> tuple[KernelCost, Blocks]:
+    """Price a group: every operation is called, but memory is moved for reads and result alone."""
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = sum([flops_of(member, inputs[member.uid]) for member in members])
     moved = sum([read.type.nbytes for read in reads]) + size
@@ -104,10 +112,8 @@ def _of_fused(members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_mod
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + max([_workspace(member, inputs[member.uid]) for member in members])
     estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
-    return _Common(flops, size, estimate, workspace, blocks)
+    return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
-    if isinstance(node.operation, Call):
-        return 0  # the plan of its body tells
     return node.operation.workspace(*[operand.type for operand in operands])

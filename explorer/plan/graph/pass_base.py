@@ -2,7 +2,7 @@
 
 The planner owns the stages: it asks a pass whether it has work, runs it, refreshes the graph, and closes a stage with
 the decisions that the pass entered. A pass itself only reads the graph, enters decisions, and substitutes nodes or
-fills in the schedule. It computes no values, and two runs over one graph decide the same.
+puts another schedule into the graph. It computes no values, and two runs over one graph decide the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from explorer.core.errors import DeclarationError
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import RuleInfo
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
 """what a stage changes: the graph; the schedule's order; how results lie in memory; where they lie"""
@@ -25,7 +26,8 @@ class Pass(ABC):
 
     A subclass sets ``name``, by which it is left out (``without=["dedup"]``), and defines ``run``. The first line of
     its docstring is the purpose that its stage shows. Passes of kind "rewrite" come first in a pipeline, then the one
-    of kind "order", which makes ``graph.schedule``; those of kind "format" and "memory" fill in its kernels.
+    of kind "order", which puts ordered kernels into ``graph.schedule``; those of kind "format" put other kernels in
+    the place of some; the one of kind "memory" completes the schedule with the places of results.
 
     ::
 
@@ -50,6 +52,8 @@ class Pass(ABC):
     """whether no schedule is made without it"""
     purpose: ClassVar[str] = ""
     """the first line of the docstring"""
+    info: ClassVar[RuleInfo]
+    """under which decisions of the pass are recorded: the class's name, the purpose"""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -73,6 +77,7 @@ class Pass(ABC):
                 fix='"""Say what the pass is for."""',
             )
         cls.purpose = purpose
+        cls.info = RuleInfo(cls.__name__, purpose, cls)
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether the pass has anything to look at; without, it has no stage."""
@@ -80,7 +85,7 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, graph: PlanGraph) -> None:
-        """Enter decisions, and substitute nodes or fill in ``graph.schedule``."""
+        """Enter decisions, and substitute nodes or put another schedule into ``graph.schedule``."""
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Figures of the graph after the pass, for its stage, beside nodes, operations, flops, bytes."""

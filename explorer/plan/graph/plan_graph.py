@@ -6,23 +6,22 @@ decision, so that the story can be told at any position.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
-from explorer.plan.graph.decisions import NodeGroup, PlanDecision, PlanStage, StageKind, location, recorded_as
-from explorer.plan.graph.reasons import Facts, Reason
-from explorer.plan.schedule.schedule import Schedule
+from explorer.plan.graph.decision_log import DecisionLog
+from explorer.plan.graph.decisions import NodeGroup
+from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
 
-class PlanGraph:
+class PlanGraph(DecisionLog):
     """Roots, the live nodes below them in topological order, substitutions, and the decisions so far."""
 
     def __init__(self, roots: Sequence[Expr]) -> None:
+        super().__init__()
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
         """uid → what stands for the node"""
@@ -30,10 +29,10 @@ class PlanGraph:
         self.removed: list[tuple[int, Expr]] = []
         self.added: list[tuple[int, Expr]] = []
         self.groups: list[NodeGroup] = []
-        self.schedule: Schedule | None = None
-        """kernels in their order, from the pass order on"""
-        self.decisions: list[PlanDecision] = []
-        self.stages: list[PlanStage] = []
+        self.schedule: OrderedKernels | None = None
+        """kernels in their order, from the pass order on; a Schedule from the pass buffers on"""
+        self.body_schedules: dict[int, Schedule] = {}
+        """id of the body of a call that is not inlined → the body's own schedule, made before the pass order"""
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
@@ -56,7 +55,6 @@ class PlanGraph:
         """the node at which a rule is asked"""
         self.consumer_queries: set[int] = set()
         """uids of nodes at which rules asked how many read a value"""
-        self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
         self._changed = True
@@ -71,23 +69,32 @@ class PlanGraph:
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
 
-    # -- reading -------------------------------------------------------------------------------------------------
-
     @property
     def roots(self) -> tuple[Expr, ...]:
         """What stands for the roots now."""
         return tuple([self.resolve(root) for root in self.recorded_roots])
 
     @property
-    def scheduled(self) -> Schedule:
-        """The schedule; raises StateError before the pass order has made it."""
+    def ordered(self) -> OrderedKernels:
+        """The kernels in their order; raises StateError before the pass order has made it."""
         if self.schedule is None:
             raise StateError(
                 "the schedule of a graph that is not ordered",
-                rule="passes that read the schedule must stand behind order",
+                rule="passes that read the order of kernels must stand behind order",
                 fix="move the pass to the end of passes=[…]",
             )
         return self.schedule
+
+    @property
+    def scheduled(self) -> Schedule:
+        """The finished schedule; raises StateError before the pass buffers has placed results in memory."""
+        if not isinstance(self.ordered, Schedule):
+            raise StateError(
+                "the placements of a graph whose results have no place yet",
+                rule="passes that read where results lie must stand behind buffers",
+                fix="move the pass to the end of passes=[…]; graph.ordered has the kernels and their order",
+            )
+        return self.ordered
 
     def resolve(self, node: Expr) -> Expr:
         """What stands for a node now."""
@@ -181,84 +188,6 @@ class PlanGraph:
         self._dead.clear()
         self._changed = False
 
-    # -- writing -------------------------------------------------------------------------------------------------
-
-    def decide(
-        self,
-        rule: object,
-        reason: Reason,
-        facts: Facts,
-        subjects: Iterable[Expr],
-        produced: tuple[Expr, ...] = (),
-        rule_index: int = 0,
-    ) -> int:
-        """Enter an applied decision; returns its number."""
-        self._record(rule, True, reason, facts, list(subjects), produced, rule_index)
-        return len(self.decisions) - 1
-
-    def decline(
-        self,
-        rule: object,
-        reason: Reason,
-        facts: Facts,
-        subject: Expr,
-        rule_index: int = 0,
-        estimated_cost_us: float | None = None,
-        unfused_operand: Expr | None = None,
-        also_subject: bool = False,
-    ) -> None:
-        """Enter a declined decision; equal ones of one stage (rule, reason, facts) become one decision with many
-        subjects.
-
-        ``estimated_cost_us`` are the µs that it may cost, added up; ``unfused_operand`` is an operand that is written
-        for the subject, and is a subject too where ``also_subject`` says so.
-        """
-        values = [_key(value) for value in facts.values()]
-        key = (len(self.stages), recorded_as(rule), reason.code, reason.sentence, *values)
-        held = self._declined.get(key)
-        if held is None:
-            held = self._record(rule, False, reason, facts, [], (), rule_index), set()
-            self._declined[key] = held
-        decision, subjects = held
-        told = subject.uid in subjects
-        if told and unfused_operand is None:
-            return
-        if estimated_cost_us is not None:
-            decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
-        if not told:
-            subjects.add(subject.uid)
-            decision.subjects.append(subject)
-        if unfused_operand is not None:
-            decision.unfused_edges.append((unfused_operand, subject))
-            if also_subject and unfused_operand.uid not in subjects:
-                subjects.add(unfused_operand.uid)
-                decision.subjects.append(unfused_operand)
-
-    def _record(
-        self,
-        rule: object,
-        applied: bool,
-        reason: Reason,
-        facts: Facts,
-        subjects: list[Expr],
-        produced: tuple[Expr, ...],
-        rule_index: int,
-    ) -> PlanDecision:
-        name, cls = recorded_as(rule)
-        decision = PlanDecision(
-            len(self.stages),
-            name,
-            applied,
-            reason,
-            facts,
-            subjects,
-            produced,
-            rule_index,
-            location(cls),
-        )
-        self.decisions.append(decision)
-        return decision
-
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
         """From this decision on, every reader of ``old`` reads ``new``."""
         self._changed = True
@@ -311,28 +240,3 @@ class PlanGraph:
                 self.position_of[node.uid] = rank
                 for operand in self.operands(node):
                     self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
-
-    def close_stage(
-        self, name: str, kind: StageKind, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
-    ) -> None:
-        """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
-        micros = (time.perf_counter() - started) * 1e6
-        self.stages.append(
-            PlanStage(name, kind, purpose, first, len(self.decisions), tuple(self.live), counts or {}, micros)
-        )
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, Expr):
-        return value.uid
-    return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
-
-
-def result_bytes(node: Expr) -> int:
-    """Bytes that a node's result needs: none for a view, which leaves and items are too."""
-    return 0 if node.operation.view else node.type.nbytes
-
-
-def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
-    """Arithmetic of a node."""
-    return node.operation.flops(node.type, *[operand.type for operand in operands])

@@ -8,8 +8,10 @@ catalogue, from which assets/reasons.md is written, and which ``ex.reason`` and 
 from __future__ import annotations
 
 import functools
+import inspect
+import os
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from explorer.core.errors import UnknownNameError
 from explorer.core.ir.expr import Expr
@@ -21,15 +23,47 @@ Facts: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RuleInfo:
-    """The name under which a pass records some of its decisions, and their purpose: an attribute of the pass."""
+    """Rule as decisions name it: every rule and every pass has one, as ``info``.
+
+    A pass that decides by several criteria declares one more for each, as an attribute::
+
+        epilogue = RuleInfo("Epilogue", "An elementwise operation on a product runs while …")
+    """
 
     name: str
+    """the name that decisions record"""
     purpose: str
-    owner: type | None = field(default=None, init=False, repr=False)
-    """the pass"""
+    """one line for panels and assets/reasons.md"""
+    owner: type | None = field(default=None, repr=False)
+    """the rule or the pass"""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        object.__setattr__(self, "owner", owner)
+        object.__setattr__(self, "owner", self.owner or owner)
+
+    @property
+    def info(self) -> RuleInfo:
+        """Itself, so that `PlanGraph.decide` takes it in the place of a rule or pass."""
+        return self
+
+    @functools.cached_property
+    def location(self) -> str:
+        """Where the owner is written: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name for a console."""
+        owner = self.owner or type(self)
+        try:
+            path, line = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
+        except (OSError, TypeError):
+            return owner.__qualname__
+        package = os.sep + "explorer" + os.sep
+        short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
+        return f"{short}:{line}"
+
+
+class Decider(Protocol):
+    """Whatever takes decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
+
+    @property
+    def info(self) -> RuleInfo:
+        """The name under which its decisions are recorded."""
 
 
 @dataclass(frozen=True, eq=False)

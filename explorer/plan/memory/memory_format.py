@@ -1,16 +1,15 @@
-"""Layout: which results hold the channels of a pixel together in memory. What they are called stays (N, C, H, W)."""
+"""Memory format: which results hold the channels of a pixel together in memory; their shape stays (N, C, H, W)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import Shape, TensorType
+from explorer.core.types.tensor_type import TensorType
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
-from explorer.plan.schedule.blocked_kernel import Blocks
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
@@ -43,61 +42,64 @@ class MemoryFormat(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether an operation reads or makes images pixel by pixel."""
-        return any(kernel.nodes[0].operation.channels_last for kernel in graph.scheduled.kernels)
+        return any(kernel.nodes[0].operation.channels_last for kernel in graph.ordered.kernels)
 
     def run(self, graph: PlanGraph) -> None:
-        """One walk in order; what is asked for is handed out row by row."""
-        schedule = graph.scheduled
-        roots = {root.uid for root in schedule.roots}
-        last: set[int] = set()
-        made: list[Expr] = []
-        asked: list[Expr] = []
-        for kernel in schedule.kernels:
+        """Walk the kernels in order and put others in the place of those whose result changes its format.
+
+        A result that was asked for stays in the order of its shape. Elementwise operations follow their operands, so
+        that a format lasts from one convolution to the next; nothing converts between formats on the way.
+        """
+        ordered = graph.ordered
+        roots = {root.uid for root in ordered.roots}
+        pixel_by_pixel: set[int] = set()
+        changed: list[Expr] = []
+        asked_for: list[Expr] = []
+        kernels: list[Kernel] = []
+        for kernel in ordered.kernels:
             result = kernel.result
-            if kernel.blocks is not None and kernel.blocks.tiling is not None:
-                _follow(kernel, kernel.blocks, kernel.blocks.tiling.shape, last)
-            if not (_of_images(result) and not kernel.constant and self._prefers(kernel, last)):
+            kernels.append(_reading_pixels(kernel, pixel_by_pixel))
+            if not (_is_image(result) and not kernel.constant and self._prefers(kernel, pixel_by_pixel)):
                 continue
             if result.uid in roots:
-                asked.append(result)
+                asked_for.append(result)
                 continue
-            kernel.channels_last = True
-            last.add(result.uid)
-            made.append(result)
-        if made:
-            graph.decide(
-                self.rule,
-                self.pixel_by_pixel,
-                {"count": len(made)},
-                made,
-            )
-        for node in asked:
-            graph.decline(
-                self.rule,
-                self.asked_for,
-                {"operand": node},
-                node,
-                estimated_cost_us=2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth,
-            )
+            kernels[-1] = replace(kernels[-1], channels_last=True)
+            pixel_by_pixel.add(result.uid)
+            changed.append(result)
+        graph.schedule = replace(ordered, kernels=tuple(kernels))
+        if changed:
+            graph.decide(self.rule, self.pixel_by_pixel, {"count": len(changed)}, changed)
+        for node in asked_for:
+            cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
+            graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
-    def _prefers(self, kernel: Kernel, last: set[int]) -> bool:
+    def _prefers(self, kernel: Kernel, pixel_by_pixel: set[int]) -> bool:
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
         return first.elementwise and any(
-            read.uid in last and read.shape == kernel.result.shape for read in kernel.reads
+            read.uid in pixel_by_pixel and read.shape == kernel.result.shape for read in kernel.reads
         )
 
 
-def _follow(kernel: Kernel, blocks: Blocks, shape: Shape, last: set[int]) -> None:
-    """What is made for a reduction lies as what it is made of."""
-    if len(shape) == 4 and any(read.uid in last and read.shape == shape for read in kernel.reads):
-        kernel.blocks = blocks.laid(PIXEL_BY_PIXEL)
-        kernel.workspace += kernel.blocks.workspace - blocks.workspace
-        kernel.scratch = kernel.blocks.scratch
+def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
+    """Return a fused reduction whose blocks follow the format of the images that it reads; other kernels as they are.
+
+    Blocks that follow the order in memory are read from a few contiguous stretches of it.
+    """
+    blocks = kernel.blocks
+    if blocks is None or blocks.tiling is None:
+        return kernel
+    shape = blocks.tiling.shape
+    if len(shape) != 4 or not any(read.uid in pixel_by_pixel and read.shape == shape for read in kernel.reads):
+        return kernel
+    laid = blocks.laid(PIXEL_BY_PIXEL)
+    workspace = kernel.cost.workspace + laid.workspace - blocks.workspace
+    return replace(kernel, blocks=laid, cost=kernel.cost._replace(workspace=workspace, scratch=laid.scratch))
 
 
-def _of_images(node: Expr) -> bool:
+def _is_image(node: Expr) -> bool:
     type_ = node.type
     return (
         isinstance(type_, TensorType) and type_.rank == 4 and type_.size > 0 and type_.plain and not node.operation.view

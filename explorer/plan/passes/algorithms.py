@@ -9,9 +9,9 @@ from explorer.core.ir.expr import Expr, record, recording_at
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.graph.cost_model import kernel_cost
+from explorer.plan.graph.cost_model import flops_of, kernel_cost
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _TILES = 32

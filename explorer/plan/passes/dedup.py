@@ -12,8 +12,9 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import TupleType
 from explorer.grad.call_gradient import Differentiated
 from explorer.ops.creation.constants import Full
+from explorer.plan.graph.cost_model import flops_of, result_bytes
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
 
 

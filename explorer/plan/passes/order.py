@@ -1,15 +1,18 @@
-"""Order: Kahn's algorithm over kernels; of what is ready, constants come first, then the earliest recorded.
+"""Order: list scheduling of kernels; of those that are ready, constants come first, then the earliest recorded.
 
-A kernel is ready when the values that it reads are there. Where several kernels may run at a time, the order is that
-in which kernels begin in a run that takes the reference prices: a value is there when the kernel that gives it has
-ended in that run. Kernels that read what still runs wait, and are noted beside those that are ready. The same run tells
-memory which kernels overlap.
+The algorithm is Kahn's: a kernel is ready when the values that it reads exist. Where several kernels may run at a
+time, the order is that in which kernels begin in a simulated run with the estimates of the cost model: a value exists
+when the kernel that gives it has ended in that run. Kernels that read a value still being computed wait; they are
+recorded beside those that are ready. The pass buffers takes from the same simulation which kernels overlap.
+
+The simulation stands for all machines: measured times would give another order, and other places in memory, on each.
+Executors (run/execution/executors) may begin kernels in any order that run/execution/task_graph.py allows.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
@@ -18,52 +21,55 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.depth_first import depth_first
-from explorer.plan.schedule.schedule import Kernel, Pick, Schedule
+from explorer.plan.schedule.schedule import OrderedKernels, Pick, Priority
 
 HEURISTICS = ("earliest", "depth_first")
 _SHOWN = 8
+"""kernels that a pick names: enough for the panel, and a wide graph has thousands ready at a time"""
 
 
 class _Queue:
-    """Kernels that are ready: the values that they read are there; and, in parallel runs, those whose values are not
-    there yet although every kernel that gives one has begun.
-    """
+    """Kernels that are ready, and, where several run at a time, those that wait for a kernel that still runs."""
 
-    def __init__(self, picks: list[Pick], needs: list[int], users: list[list[int]], parallel: bool) -> None:
-        self.picks, self.users = picks, users
-        self.needs = needs
+    def __init__(
+        self, priorities: list[Priority], producers: Sequence[Sequence[int]], users: list[list[int]], parallel: bool
+    ) -> None:
+        self.priorities, self.users = priorities, users
+        self.needs = [len(before) for before in producers]
         """for each kernel how many of the kernels that it reads have not ended"""
-        self.unbegun = needs.copy() if parallel else None
+        self.unbegun = self.needs.copy() if parallel else None
         """for each kernel how many of the kernels that it reads have not begun"""
-        self.ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
+        self.ready = [priority for priority, need in zip(priorities, self.needs, strict=True) if need == 0]
         heapq.heapify(self.ready)
-        self.constants = sum([not pick[0] for pick in self.ready])
-        self.waiting: list[Pick] = []
+        self.constants = sum([not priority[0] for priority in self.ready])
+        self.waiting: list[Priority] = []
         """a heap, in which kernels that became ready stay until they are at its top"""
         self.waiting_count = 0
 
-    def begin(self, kernel: Kernel, rule: str) -> None:
-        """Take the next kernel out; note on it which others are ready or wait, and why it comes before them."""
+    def begin(self, constant: bool, heuristic: str) -> Pick:
+        """Take the next kernel, ``constant`` or not, out of the queue; return why it comes before the others."""
         ready = self.ready
-        kernel.ready_candidates = tuple(ready[:_SHOWN])
-        kernel.ready_count = count = len(ready)
-        if self.waiting_count:
+        count, waiting_count = len(ready), self.waiting_count
+        candidates = tuple(ready) if count <= _SHOWN else tuple(ready[:_SHOWN])
+        waiting: tuple[Priority, ...] = ()
+        if waiting_count:
             while not self.needs[self.waiting[0][-1]]:
                 heapq.heappop(self.waiting)
-            waiting = [pick for pick in self.waiting[: 2 * _SHOWN] if self.needs[pick[-1]]]
-            kernel.waiting, kernel.waiting_count = tuple(waiting[:_SHOWN]), self.waiting_count
+            unready = [priority for priority in self.waiting[: 2 * _SHOWN] if self.needs[priority[-1]]]
+            waiting = tuple(unready[:_SHOWN])
         if count == 1:
-            kernel.pick_reason = "ready_first" if self.waiting_count else "only"
+            reason = "ready_first" if waiting_count else "only"
         else:
-            kernel.pick_reason = "constant" if kernel.constant and self.constants < count else rule
-        self.constants -= kernel.constant
+            reason = "constant" if constant and self.constants < count else heuristic
+        self.constants -= constant
         index = heapq.heappop(ready)[-1]
         if self.unbegun is not None:
             for user in self.users[index]:
                 self.unbegun[user] -= 1
                 if self.unbegun[user] == 0:
-                    heapq.heappush(self.waiting, self.picks[user])
+                    heapq.heappush(self.waiting, self.priorities[user])
                     self.waiting_count += 1
+        return Pick(reason, candidates, count, waiting, waiting_count)
 
     def end(self, index: int) -> None:
         """Let a kernel end: kernels that waited for no other one are ready."""
@@ -71,9 +77,9 @@ class _Queue:
         for user in self.users[index]:
             needs[user] -= 1
             if needs[user] == 0:
-                pick = self.picks[user]
-                heapq.heappush(self.ready, pick)
-                if not pick[0]:
+                priority = self.priorities[user]
+                heapq.heappush(self.ready, priority)
+                if not priority[0]:
                     self.constants += 1
                 if self.unbegun is not None:
                     self.waiting_count -= 1
@@ -87,7 +93,7 @@ class Order(Pass):
     lanes: int = 1
     """how many kernels may run at a time"""
     heuristic: str = "earliest"
-    """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
+    """one of HEURISTICS: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
     which runs the branch that comes last by name to its end before another one (plan/schedule/depth_first.py)"""
     name = "order"
     rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
@@ -111,85 +117,85 @@ class Order(Pass):
     required = True
 
     def run(self, graph: PlanGraph) -> None:
-        """Pick a ready kernel by the rule, constants before all, until none is left."""
+        """Make the kernels, and simulate a run that takes them by priority; fills in ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
-        needs = [0] * len(kernels)
-        users: list[list[int]] = [[] for _ in kernels]
         producers: list[list[int]] = [[] for _ in kernels]
+        users: list[list[int]] = [[] for _ in kernels]
         for index, kernel in enumerate(kernels):
             for read in kernel.reads:
-                if read.uid in kernel_of:
-                    producer = kernel_of[read.uid]
+                producer = kernel_of.get(read.uid)
+                if producer is not None:
                     users[producer].append(index)
                     producers[index].append(producer)
-                    needs[index] += 1
         ranks = graph.position_of
-        picks: list[Pick] = []
+        priorities: list[Priority] = []
         places = depth_first(leaves, kernels, users) if self.heuristic == "depth_first" else None
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
-            picks.append((not kernel.constant, rank, uid, index))
-        queue = _Queue(picks, needs, users, parallel=self.lanes > 1)
-        ordered: list[Kernel] = []
+            priorities.append((not kernel.constant, rank, uid, index))
+        queue = _Queue(priorities, producers, users, parallel=self.lanes > 1)
+        began: list[int] = []  # numbers of kernels, in the order in which they begin
+        picks: list[Pick] = []
+        runs_until: list[int] = []
+        levels, chains = [0] * len(kernels), [0] * len(kernels)  # by the number that kernels_of gave
+        chain_count = 0
         running: list[tuple[float, int, int]] = []  # when each ends, its place in the order, its number
         now = 0.0
-        chains = 0
         while queue.ready:
             index = queue.ready[0][-1]
-            kernel = kernels[index]
-            queue.begin(kernel, self.heuristic)
+            picks.append(queue.begin(kernels[index].constant, self.heuristic))
             before = producers[index]
             if len(before) == 1:
-                (producer,) = before
-                kernel.level = kernels[producer].level + 1
+                levels[index] = levels[before[0]] + 1
             else:
-                kernel.level = 1 + max([kernels[p].level for p in before], default=0)
+                levels[index] = 1 + max([levels[number] for number in before], default=0)
             if len(before) == 1 and len(users[before[0]]) == 1:
-                kernel.chain = kernels[before[0]].chain
+                chains[index] = chains[before[0]]
             else:
-                chains += 1
-                kernel.chain = chains
-            kernel.runs_until = len(ordered)
-            ordered.append(kernel)
+                chain_count += 1
+                chains[index] = chain_count
+            place = len(began)
+            runs_until.append(place)
+            began.append(index)
             if self.lanes == 1:
                 queue.end(index)
                 continue
-            heapq.heappush(running, (now + kernel.estimate, kernel.runs_until, index))
+            heapq.heappush(running, (now + kernels[index].cost.estimate, place, index))
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
-                ordered[place].runs_until = len(ordered) - 1
+                runs_until[place] = len(began) - 1
                 queue.end(ended)
+        ordered = OrderedKernels(
+            graph.roots,
+            tuple(leaves),
+            kernels=tuple([kernels[index] for index in began]),
+            picks=tuple(picks),
+            levels=tuple([levels[index] for index in began]),
+            chains=tuple([chains[index] for index in began]),
+            runs_until=tuple(runs_until),
+        )
         if self.lanes > 1:
-            self._record(graph, ordered, chains, now)
-        graph.schedule = Schedule(graph.roots, tuple(leaves), tuple(ordered))
+            self._record(graph, ordered, chain_count, now)
+        graph.schedule = ordered
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """The kernels, and the length of the longest way through them."""
-        kernels = graph.scheduled.kernels
-        return {"kernels": len(kernels), "levels": max([kernel.level for kernel in kernels], default=0)}
+        """Return the number of kernels, and the length of the longest way through them."""
+        levels = graph.ordered.levels
+        return {"kernels": len(levels), "levels": max(levels, default=0)}
 
-    def _record(self, graph: PlanGraph, ordered: list[Kernel], chains: int, together: float) -> None:
+    def _record(self, graph: PlanGraph, ordered: OrderedKernels, chains: int, together: float) -> None:
+        """Enter the decision to run kernels at one time, which takes ``together`` µs, or that none can."""
+        kernels = ordered.kernels
         facts = {
-            "count": len(ordered),
+            "count": len(kernels),
             "chains": chains,
             "lanes": self.lanes,
             "together_us": round(together, 3),
-            "alone_us": round(sum([kernel.estimate for kernel in ordered]), 3),
+            "alone_us": round(sum([kernel.cost.estimate for kernel in kernels]), 3),
         }
-        beside = [kernel.result for index, kernel in enumerate(ordered) if kernel.runs_until > index]
-        if beside:
-            graph.decide(
-                self.rule,
-                self.together,
-                facts,
-                beside,
-            )
-        elif ordered:
-            graph.decline(
-                self.rule,
-                self.nothing_independent,
-                facts,
-                ordered[-1].result,
-                estimated_cost_us=0.0,
-            )
+        overlapping = [kernels[place].result for place, until in enumerate(ordered.runs_until) if until > place]
+        if overlapping:
+            graph.decide(self.rule, self.together, facts, overlapping)
+        elif kernels:
+            graph.decline(self.rule, self.nothing_independent, facts, kernels[-1].result, estimated_cost_us=0.0)

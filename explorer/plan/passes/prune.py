@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
+from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
 
 

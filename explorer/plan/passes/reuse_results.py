@@ -10,8 +10,9 @@ from explorer.core.ir.function import Call
 from explorer.core.ir.tensor import Tensor
 from explorer.ops.elementwise.arithmetic import Power
 from explorer.ops.elementwise.unary import Square
+from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
 

@@ -15,7 +15,6 @@ from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.traversal import reachable
 from explorer.data.dynamic_data import Dynamic
 from explorer.ops.creation.constants import Zero
-from explorer.plan.graph.decisions import location
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
@@ -126,7 +125,7 @@ class Simplify(Pass):
                 answer: Any = rule.match(node, graph)
             except Exception as error:
                 raise DeclarationError(
-                    f"rule {rule.name} ({location(type(rule))}) failed at {node!r}: {type(error).__name__}: {error}",
+                    f"rule {rule.name} ({rule.info.location}) failed at {node!r}: {type(error).__name__}: {error}",
                     rule="a rule answers Applied, Declined or None at every node of its roots",
                     fix=f"correct its match(), or take it out: {rule.name}.remove()",
                 ) from error

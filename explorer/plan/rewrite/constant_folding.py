@@ -20,7 +20,8 @@ from explorer.ops.manipulation.concat import Concatenate, Stack
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.reduction.reduce import Max, Mean, Min, Sum
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
+from explorer.plan.graph.cost_model import flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Declined, Reason, RuleInfo
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason
+from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason, RuleInfo
 
 if TYPE_CHECKING:
     from explorer.plan.graph.plan_graph import PlanGraph
@@ -26,6 +26,8 @@ class Rule(ABC):
     """
 
     roots: ClassVar[tuple[type[Operation], ...]]
+    info: ClassVar[RuleInfo]
+    """under which decisions of the rule are recorded: the class's name, the first line of its docstring"""
     rules: ClassVar[list[Rule]] = []
     """every simplifying rule, in the order in which they are asked"""
     producers: ClassVar[tuple[type[Operation], ...]] = ()
@@ -48,16 +50,18 @@ class Rule(ABC):
                 fix="def match(self, node, graph); or class X(ex.Rule, abstract=True) for a base of rules",
             )
         _check_roots(cls)
-        if not (cls.__doc__ or "").strip():
+        purpose = (cls.__doc__ or "").strip().split("\n")[0]
+        if not purpose:
             raise DeclarationError(
                 f"rule {cls.__name__} without a docstring", rule="a rule says in one line what it does"
             )
-        made = cls()
-        for index, held in enumerate(Rule.rules):
-            if (type(held).__module__, type(held).__qualname__) == (cls.__module__, cls.__qualname__):
-                Rule.rules[index] = made
+        cls.info = RuleInfo(cls.__name__, purpose, cls)
+        instance = cls()
+        for index, rule in enumerate(Rule.rules):
+            if (type(rule).__module__, type(rule).__qualname__) == (cls.__module__, cls.__qualname__):
+                Rule.rules[index] = instance
                 return
-        Rule.rules.append(made)
+        Rule.rules.append(instance)
 
     @abstractmethod
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -1,87 +1,79 @@
-"""The schedule: kernels in order, the buffers that their results live in, and how long.
+"""Schedules: which kernels run, in which order and why, and where in memory their results lie.
 
-Memory is spoken of in these words, everywhere. *Written* are the results of kernels; a value that is handed on inside
-a kernel is not. *Working memory* is what a kernel needs beside its operands and its result while it runs: blocks, parts
-of rows, a product of another dtype; *scratch memory* is the part of it that lies in the arena. *Alive* are results from
-the kernel that writes them to the last one that reads them, and working memory while its kernel runs. The *arena* is
-one piece of memory for results and scratch memory; results that are asked for lie outside it. *Packed* are results at
-offsets of the arena, where buffers side by side would take more. The *bound* is the most that is alive at one moment,
-the *peak* what a run takes: the arena, results outside it, working memory.
+A schedule grows in three steps, each a frozen record made once, so that nothing can be read before it is valid. A
+`Kernel` is what runs as one step, with its cost (plan/graph/kernels.py makes it; the pass memory_format puts kernels
+with another memory format in the place of some). `OrderedKernels` adds when each begins, and why then (the pass order).
+A `Schedule` adds where each result lies, and the memory of the whole run (the pass buffers). What belongs to one kernel
+stands at its number in several tuples: records that extend each other would be copied by every pass, which takes as
+long as planning does.
+
+Executors run a schedule, the program (run/execution/program.py) allocates its memory, the recorder writes it down. The
+words for memory are the same everywhere:
+
+- results of kernels are *written*; values between the operations of one kernel are not;
+- *working memory* is memory that a kernel needs beside its operands and its result while it runs: blocks, partial
+  results, a product of another dtype. *Scratch memory* is the part of it that lies in the arena;
+- results are *alive* from the kernel that writes them to the last one that reads them, working memory while its kernel
+  runs;
+- the *arena* is one piece of memory for results and scratch memory. Results that are asked for lie outside it;
+- results are *packed* where they lie at offsets of the arena that buffers side by side would not give them;
+- the *lower bound* is the most that is alive at one moment, the *peak* is what a run takes: the arena, results outside
+  it, and working memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.plan.schedule.blocked_kernel import Blocks
 
 ALIGNMENT = 64
+"""bytes of a cache line: every result begins at a multiple, so that vector instructions and threads never share one"""
 
 
 def align_up(size: int) -> int:
-    """A number of bytes, rounded up to whole cache lines."""
+    """Return a number of bytes, rounded up to whole cache lines."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def aligned_size(type_: AnyType) -> int:
-    """Bytes of the place that a result takes: those of several outputs lie one after the other."""
+    """Return the bytes that a result of a type takes in the arena: several outputs lie one after the other."""
     return (
         sum([align_up(part.nbytes) for part in type_.parts]) if isinstance(type_, TupleType) else align_up(type_.nbytes)
     )
 
 
-Pick: TypeAlias = tuple[bool, int, int, int]
-"""no constant, rank, uid of the result, and number: what is smaller is picked earlier"""
+class KernelCost(NamedTuple):
+    """Cost of a kernel; kernels of one pattern (equal operations on equal types) share one record."""
+
+    flops: int
+    bytes: int
+    """bytes of the result; 0 for a view"""
+    estimate: float
+    """µs, by the cost model"""
+    workspace: int
+    """bytes of working memory while it runs"""
+    scratch: int
+    """bytes of the workspace that lie in the arena; the kernel allocates the rest"""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Kernel:
-    """Nodes that run as one step; the last one's value is the result."""
+    """Nodes that run as one step, operands first; the value of the last one is the result."""
 
     nodes: tuple[Expr, ...]
-    reads: tuple[Expr, ...] = ()
+    reads: tuple[Expr, ...]
     """operands from outside, each once, in order of first use"""
-    level: int = 0
-    chain: int = 0
-    ready_candidates: tuple[Pick, ...] = ()
-    """some of the kernels whose operands are there when it is picked, itself among them"""
-    ready_count: int = 1
-    waiting: tuple[Pick, ...] = ()
-    """where kernels run at one time, some of those of which every operand has begun and one has not ended"""
-    waiting_count: int = 0
-    pick_reason: str = ""
-    flops: int = 0
-    bytes: int = 0
-    """bytes of the result; 0 for a view"""
-    workspace: int = 0
-    """bytes of temporaries while it runs"""
-    scratch: int = 0
-    """bytes of the workspace that the program gives it; the rest the kernel allocates"""
+    cost: KernelCost
     blocks: Blocks | None = None
     """how a kernel of several nodes runs"""
-    estimate: float = 0.0
     constant: bool = False
-    """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the buffers"""
+    """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the arena"""
     channels_last: bool = False
     """the result is images (N, C, H, W) whose channels lie together in memory, pixel by pixel"""
-    buffer: int = -1
-    """the place in the arena that the result takes, by number; −1 for a view and for memory of its own"""
-    offset: int = -1
-    """bytes into the arena at which the buffer begins"""
-    scratch_place: int = -1
-    """which of the places for scratch memory it takes, where these lie side by side behind the buffers"""
-    scratch_offset: int = -1
-    """bytes into the arena at which its scratch memory begins"""
-    reuses: Expr | None = None
-    """the operand whose place the result takes"""
-    runs_until: int = -1
-    """the last kernel, by number, that begins before this one has ended; itself where kernels run one at a time"""
-    frees: list[Expr] = field(default_factory=list)
-    """values that are dead when this kernel, and all that run with it, have ended"""
-    live: int = 0
 
     @property
     def result(self) -> Expr:
@@ -89,25 +81,74 @@ class Kernel:
         return self.nodes[-1]
 
 
-@dataclass(eq=False, slots=True)
-class Schedule:
-    """What an executor runs."""
+Priority: TypeAlias = tuple[bool, int, int, int]
+"""(no constant, rank, uid of the result, number) of a kernel: of those that are ready, the smallest begins first"""
+
+
+class Pick(NamedTuple):
+    """Choice of the kernel that begins next, among those that could."""
+
+    reason: str
+    """"only", "constant", "ready_first", or the heuristic of the order"""
+    candidates: tuple[Priority, ...]
+    """some of the kernels that were ready, itself among them"""
+    ready_count: int
+    waiting: tuple[Priority, ...] = ()
+    """where kernels run at one time, some of those of which every operand has begun and one has not ended"""
+    waiting_count: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderedKernels:
+    """Kernels in the order in which they begin; the columns say why, by the number of the kernel."""
 
     roots: tuple[Expr, ...]
     leaves: tuple[Expr, ...]
-    """values that are there before the first kernel: tensors, parameters, described constants, and views of them"""
+    """values that exist before the first kernel: tensors, parameters, described constants, and views of them"""
     kernels: tuple[Kernel, ...]
-    buffers: tuple[int, ...] = ()
+    picks: tuple[Pick, ...]
+    levels: tuple[int, ...]
+    """1 for a kernel that reads leaves alone, else one more than the highest level among the kernels that it reads"""
+    chains: tuple[int, ...]
+    """number of the kernel's chain: in a chain each kernel is the only reader of the one before, and reads no other"""
+    runs_until: tuple[int, ...]
+    """the last kernel, by number, that begins before this one has ended; itself where kernels run one at a time"""
+
+
+class Placement(NamedTuple):
+    """Place of a kernel's result and scratch memory."""
+
+    buffer: int
+    """place in the arena that the result takes, by number; −1 for a view and for memory of its own"""
+    offset: int
+    """bytes into the arena at which the buffer begins; −1 where there is none"""
+    scratch_offset: int
+    """bytes into the arena at which its scratch memory begins; −1 where it needs none"""
+    reuses: Expr | None
+    """operand over which the result is written"""
+    frees: tuple[Expr, ...]
+    """values that are dead when this kernel, and all that run with it, have ended"""
+    live: int
+    """bytes alive while it runs: results and working memory"""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Schedule(OrderedKernels):
+    """A finished schedule, ready for an executor: ordered kernels, and the memory that their results take."""
+
+    placements: tuple[Placement, ...]
+    """by the number of the kernel"""
+    buffers: tuple[int, ...]
     """bytes of each buffer: of the largest result that begins there"""
-    arena: int = 0
+    arena: int
     """bytes of the one piece of memory that holds all buffers and all scratch memory"""
-    results: int = 0
+    results: int
     """bytes of the results that lie outside the arena, at the moment when these are most"""
-    working: int = 0
+    working: int
     """bytes of working memory outside the arena, of one thread, at the moment when it is most"""
-    peak_lower_bound: int = 0
+    peak_lower_bound: int
     """bytes alive at the worst moment: no arrangement of these kernels in this order needs less"""
-    peak_without_reuse: int = 0
+    peak_without_reuse: int
     """what the peak would be if every result were kept"""
 
     @property

@@ -183,4 +183,4 @@ def _taken(planned: Plan, decision: PlanDecision, node: Expr, images: Images) ->
 
 
 def _price(planned: Plan) -> float:
-    return sum([kernel.estimate for kernel in planned.schedule.kernels])
+    return sum([kernel.cost.estimate for kernel in planned.schedule.kernels])

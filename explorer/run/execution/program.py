@@ -23,7 +23,7 @@ from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
-from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.schedule import Kernel, Placement
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
@@ -65,14 +65,15 @@ class Program:
             passing = {leaf.uid for leaf in schedule.leaves}
         self._fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
+        steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
         self.runners: list[tuple[Runner, int]] = [
-            (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
+            (self._runner(kernel, placement), self.slots[kernel.result.uid]) for kernel, placement in steps
         ]
         self._let_go()
         self._drop_elsewhere()
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
-            self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
+            self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
         ]
         self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
         """whether worker threads take part in a run"""
@@ -115,13 +116,14 @@ class Program:
         slots: dict[int, list[int]] = {}
         """uid of the owner of memory on another device → slots that refer to it"""
         owner: dict[int, int] = {}
-        for index, kernel in enumerate(self.planned.schedule.kernels):
+        schedule = self.planned.schedule
+        for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             result = kernel.result
             if result.type.device is not cpu and not kernel.constant:
                 viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
                 owner[result.uid] = owner.get(viewed, viewed)
                 slots.setdefault(owner[result.uid], []).append(self.slots[result.uid])
-            gone = [slot for node in kernel.frees for slot in slots.pop(node.uid, ()) if node is not result]
+            gone = [slot for node in placement.frees for slot in slots.pop(node.uid, ()) if node is not result]
             if gone:
                 runner, slot = self.runners[index]
                 self.runners[index] = FreeAfter(runner, gone), slot
@@ -130,9 +132,9 @@ class Program:
         """Whether a value is the same in every run; asked only where results derived from it are worth keeping."""
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
-    def _runner(self, kernel: Kernel) -> Runner:
-        slot, out = self.slots[kernel.result.uid], self.memory.result(kernel)
-        runner = self._running(kernel, out)
+    def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
+        slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
+        runner = self._running(kernel, placement, out)
         if kernel.constant:
             runner = ComputeOnce(runner, slot)
         elif out is not None:
@@ -154,7 +156,7 @@ class Program:
         view = runner(self.values)
         return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
 
-    def _running(self, kernel: Kernel, out: Any) -> Runner:
+    def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
         """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
@@ -166,14 +168,13 @@ class Program:
             constant = packed_operand is not None and self._constant(inputs[anchor.uid][packed_operand])
             return TiledEpilogue(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory, constant)
         if kernel.blocks is not None and kernel.blocks.tiling is not None:
-            return FusedReduction(
-                kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), fixed_memory
-            )
+            scratch = self.memory.scratch(kernel, placement)
+            return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
         if len(kernel.nodes) > 1:
             return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
-            return self._call(kernel, result.operation.body, sources)
+            return self._call(kernel, placement, result.operation.body, sources)
         return single(result.operation, sources, type_, out, [operand.type for operand in inputs[result.uid]])
 
     def _let_go(self) -> None:
@@ -263,14 +264,14 @@ class Program:
         for parameter in self.parameters:
             self.values[self.slots[parameter.uid]] = None
 
-    def _call(self, kernel: Kernel, body: Body, sources: list[int]) -> Runner:
+    def _call(self, kernel: Kernel, placement: Placement, body: Body, sources: list[int]) -> Runner:
         """Make the runner of a call that was not inlined: its body is planned once and runs in our memory."""
         planned, inputs = plan_closed(body, self.planned.options)
-        key = id(body), kernel.scratch_offset
+        key = id(body), placement.scratch_offset
         inner = self._closed.get(key)
         if inner is None:
             with one_deeper(f"a program of {body.name}"):
-                inner = self._closed[key] = Program(planned, self.memory.scratch(kernel))
+                inner = self._closed[key] = Program(planned, self.memory.scratch(kernel, placement))
         places = [
             (inner.slots[node.uid], source)
             for node, source in zip(inputs, sources, strict=True)

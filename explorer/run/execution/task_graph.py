@@ -63,7 +63,8 @@ def worth_threads(schedule: Schedule) -> bool:
 
 def _apart(schedule: Schedule) -> list[float]:
     """Return for each kernel the estimated µs in which it leaves the GIL to other threads."""
-    return [kernel.estimate if kernel.estimate >= _APART else 0.0 for kernel in schedule.kernels]
+    estimates = [kernel.cost.estimate for kernel in schedule.kernels]
+    return [estimate if estimate >= _APART else 0.0 for estimate in estimates]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
@@ -81,28 +82,29 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
     """(body, offset of its memory) → its last call: all of them share one table of values"""
     memory = _Memory()
     waits: list[set[int]] = []
-    for index, kernel in enumerate(schedule.kernels):
+    chains = schedule.chains
+    for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
         result = kernel.result
         before = {kernel_of[read.uid] for read in kernel.reads if read.uid in kernel_of}
         busy: set[int] = set()
-        if kernel.offset >= 0:
-            for owner in memory.take(kernel.offset, aligned_size(result.type), result.uid):
+        if placement.offset >= 0:
+            for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
                 busy.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
-        if kernel.scratch_offset >= 0:
+        if placement.scratch_offset >= 0:
             users[-1 - index] = [index]
-            for owner in memory.take(kernel.scratch_offset, align_up(kernel.scratch), -1 - index):
+            for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
                 busy.update(users[owner][1:] or users[owner])
         for uid in drops.get(index, ()):
             busy.update(users.get(base.get(uid, uid), ()))
         if isinstance(result.operation, Call):
-            key = id(result.operation.body), kernel.scratch_offset
+            key = id(result.operation.body), placement.scratch_offset
             if key in calls:
                 busy.add(calls[key])
             calls[key] = index
         before |= {
             user
             for user in busy - before
-            if schedule.kernels[user].chain != kernel.chain and not any(user in waits[near] for near in before)
+            if chains[user] != chains[index] and not any(user in waits[near] for near in before)
         }
         waits.append(before)
         kernel_of[result.uid] = index

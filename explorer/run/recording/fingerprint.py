@@ -20,8 +20,9 @@ def fingerprint(planned: Plan) -> str:
     number: dict[int, int] = {}
     inputs = planned.graph.inputs
     _hash_nodes(digest, number, [(node, inputs[node.uid]) for node in planned.graph.live])
-    for kernel in planned.schedule.kernels:
-        digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{kernel.buffer}|").encode())
+    schedule = planned.schedule
+    for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True):
+        digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{placement.buffer}|").encode())
     return digest.hexdigest()
 
 

@@ -19,9 +19,9 @@ from explorer.core.ir.source_location import Place, place_of
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
-from explorer.plan.graph.cost_model import kernel_cost, split_cost
+from explorer.plan.graph.cost_model import flops_of, kernel_cost, result_bytes, split_cost
 from explorer.plan.graph.decisions import PlanDecision
-from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import Plan
 from explorer.record import (
     Body,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.decisions import NodeGroup, PlanStage
 from explorer.plan.planner import Plan
+from explorer.plan.schedule.schedule import Priority
 from explorer.record import Kernel, Run, Schedule, Stage, Step
 from explorer.run.runtime.timing import Timing
 
@@ -34,46 +35,49 @@ def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
 
 def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
     """Return the schedule of a plan as a row; ``ids`` are node ids by uid."""
-    planned_schedule = planned.schedule
+    plan = planned.schedule
 
     def numbers(nodes: Sequence[Expr]) -> tuple[int, ...]:
         return tuple([ids[node.uid] for node in nodes])
 
+    def results(priorities: Sequence[Priority]) -> tuple[int, ...]:
+        return tuple([ids[uid] for _, _, uid, _ in sorted(priorities)])
+
     kernels = [
         Kernel(
             numbers(kernel.nodes),
-            kernel.level,
-            kernel.chain,
-            kernel.flops,
-            kernel.bytes,
-            kernel.workspace,
-            round(kernel.estimate, 3),
-            kernel.buffer,
-            kernel.reuses is not None,
-            tuple([ids[pick[2]] for pick in sorted(kernel.ready_candidates)]),
-            kernel.ready_count,
-            kernel.pick_reason,
-            numbers(kernel.frees),
-            kernel.live,
-            tuple([ids[pick[2]] for pick in sorted(kernel.waiting)]),
-            kernel.waiting_count,
+            level,
+            chain,
+            kernel.cost.flops,
+            kernel.cost.bytes,
+            kernel.cost.workspace,
+            round(kernel.cost.estimate, 3),
+            placement.buffer,
+            placement.reuses is not None,
+            results(pick.candidates),
+            pick.ready_count,
+            pick.reason,
+            numbers(placement.frees),
+            placement.live,
+            results(pick.waiting),
+            pick.waiting_count,
         )
-        for kernel in planned_schedule.kernels
+        for kernel, level, chain, pick, placement in zip(
+            plan.kernels, plan.levels, plan.chains, plan.picks, plan.placements, strict=True
+        )
     ]
-    return Schedule(
-        tuple(kernels), planned_schedule.buffers, planned_schedule.peak, planned_schedule.peak_without_reuse
-    )
+    return Schedule(tuple(kernels), plan.buffers, plan.peak, plan.peak_without_reuse)
 
 
 def measured(planned: Plan, executor: str, timing: Timing) -> Run:
     """Return the row of a run: its steps in the order in which they began."""
-    kernels = planned.schedule.kernels
-    if not kernels:
+    placements = planned.schedule.placements
+    if not placements:
         return Run(executor, (), 0.0)
     begin = min(timing.began)
-    threads = timing.threads or [0] * len(kernels)
+    threads = timing.threads or [0] * len(placements)
     steps = [
-        Step(index, (began - begin) / 1000, (ended - began) / 1000, kernels[index].live, threads[index])
+        Step(index, (began - begin) / 1000, (ended - began) / 1000, placements[index].live, threads[index])
         for index, (began, ended) in enumerate(zip(timing.began, timing.ended, strict=True))
     ]
     return Run(executor, tuple(sorted(steps, key=lambda step: step.start)), (max(timing.ended) - begin) / 1000)

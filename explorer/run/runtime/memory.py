@@ -11,7 +11,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.memory_budget import budget, claim_memory
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType, TupleType
-from explorer.plan.schedule.schedule import Kernel, Schedule, align_up
+from explorer.plan.schedule.schedule import Kernel, Placement, Schedule, align_up
 from explorer.record.reasons import bytes_text
 
 
@@ -63,17 +63,16 @@ class Memory:
     def __init__(self, schedule: Schedule, within: Array | None = None) -> None:
         self.arena: Array = _allocated(schedule) if within is None else within
 
-    def result(self, kernel: Kernel) -> Any:
+    def result(self, kernel: Kernel, placement: Placement) -> Any:
         """Return the memory of a kernel's result, an array or a tuple; None for a view, or if it allocates its own."""
-        if kernel.offset < 0:
+        if placement.offset < 0:
             return None
-        return placed(kernel.result.type, self.arena[kernel.offset :], kernel.channels_last)
+        return placed(kernel.result.type, self.arena[placement.offset :], kernel.channels_last)
 
-    def scratch(self, kernel: Kernel) -> Array | None:
-        """Return ``kernel.scratch`` uninitialised bytes, 64-byte aligned, for while it runs; None if it needs none."""
-        if kernel.scratch_offset < 0:
-            return None
-        return self.arena[kernel.scratch_offset : kernel.scratch_offset + kernel.scratch]
+    def scratch(self, kernel: Kernel, placement: Placement) -> Array | None:
+        """Return a kernel's scratch memory, uninitialised and 64-byte aligned, for while it runs; None without need."""
+        start = placement.scratch_offset
+        return None if start < 0 else self.arena[start : start + kernel.cost.scratch]
 
 
 def _allocated(schedule: Schedule) -> Array:
@@ -82,7 +81,7 @@ def _allocated(schedule: Schedule) -> Array:
     try:
         arena: Array = cpu.new(schedule.arena)
     except (MemoryError, ValueError) as error:  # ValueError: the size exceeds the address space
-        largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
+        largest = max(schedule.kernels, key=lambda kernel: kernel.cost.bytes).result
         raise RunError(
             f"an arena of {schedule.arena:,} bytes; the largest result is {largest!r}",
             rule="results and scratch memory that are live at the same time must fit into the device's memory",

@@ -29,7 +29,8 @@ _FLOPS, _BYTES = 1 << 23, 1 << 21
 
 def worth_sharing(kernel: Kernel) -> bool:
     """Whether a kernel has enough work for several threads."""
-    return kernel.flops >= _FLOPS or kernel.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
+    cost = kernel.cost
+    return cost.flops >= _FLOPS or cost.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
 
 
 class _Blas(AbstractContextManager[None]):

@@ -157,7 +157,7 @@ def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_o
     planned = plan(roots)
     (batched,) = decisions(planned, "batched")
     assert len(batched.subjects) == len(values)
-    assert sum([kernel.flops for kernel in planned.schedule.kernels]) == 20 * 3 * len(values)
+    assert sum([kernel.cost.flops for kernel in planned.schedule.kernels]) == 20 * 3 * len(values)
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_array_equal(found, expected)
 

@@ -21,9 +21,10 @@ from explorer.net import Net
 from explorer.plan import Options, Plan, plan
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
-from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Schedule
+from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Placement, Schedule
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
+from tests.support.execution import without_reuse
 from tests.support.programs import programs, sized
 
 MODELS = Path(__file__).parents[3] / "assets" / "models"
@@ -34,10 +35,24 @@ def nbytes(node: ex.Expr) -> int:
     return sum(-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts)
 
 
+class Step(NamedTuple):
+    """A kernel, its place, and the last kernel that begins before it has ended."""
+
+    kernel: Kernel
+    placement: Placement
+    runs_until: int
+
+
+def steps(schedule: Schedule) -> list[Step]:
+    return [*map(Step, schedule.kernels, schedule.placements, schedule.runs_until)]
+
+
 class Life(NamedTuple):
     """A result that lies in the arena: its kernel, and the kernels that begin while anybody uses it."""
 
     kernel: Kernel
+    placement: Placement
+    runs_until: int
     first: int
     last: int
     readers: dict[int, list[int]]
@@ -48,45 +63,46 @@ def lifetimes(schedule: Schedule) -> dict[int, Life]:
     """By uid, the results that lie in the arena."""
     found: dict[int, Life] = {}
     holder: dict[int, int] = {}
-    for index, kernel in enumerate(schedule.kernels):
+    for index, (kernel, placement, runs_until) in enumerate(steps(schedule)):
         uid = kernel.result.uid
         for read in kernel.reads:
             held = holder.get(read.uid, -1)
             if held in found:
                 found[held].readers.setdefault(index, []).append(read.uid)
-                found[held] = found[held]._replace(last=max(found[held].last, kernel.runs_until))
-        if kernel.offset >= 0:
-            found[uid] = Life(kernel, index, kernel.runs_until, {})
+                found[held] = found[held]._replace(last=max(found[held].last, runs_until))
+        if placement.offset >= 0:
+            found[uid] = Life(kernel, placement, runs_until, index, runs_until, {})
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
     return found
 
 
 def alive(schedule: Schedule) -> tuple[list[int], int, int]:
     """Bytes alive at each kernel, and the most outside the arena: of results, and of working memory."""
-    kernels = schedule.kernels
+    kernels, every = schedule.kernels, steps(schedule)
     holder: dict[int, int] = {}
     spans: dict[int, list[int]] = {}
-    for index, kernel in enumerate(kernels):
+    for index, (kernel, _, runs_until) in enumerate(steps(schedule)):
         uid = kernel.result.uid
         for read in kernel.reads:
             if (held := holder.get(read.uid, -1)) in spans:
-                spans[held][1] = max(spans[held][1], kernel.runs_until)
-        if kernel.bytes and not kernel.constant:
-            spans[uid] = [index, kernel.runs_until]
+                spans[held][1] = max(spans[held][1], runs_until)
+        if kernel.cost.bytes and not kernel.constant:
+            spans[uid] = [index, runs_until]
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
     for root in schedule.roots:
         if (held := holder.get(root.uid, -1)) in spans:
             spans[held][1] = len(kernels) - 1
-    bytes_of = {kernel.result.uid: kernel for kernel in kernels}
-    over = {kernel.reuses.uid: kernel.result.uid for kernel in kernels if kernel.reuses is not None}
+    bytes_of = {kernel.result.uid: kernel.cost.bytes for kernel in kernels}
+    offset_of = {kernel.result.uid: placement.offset for kernel, placement, _ in steps(schedule)}
+    over = {place.reuses.uid: kernel.result.uid for kernel, place, _ in steps(schedule) if place.reuses is not None}
     moments, outside, working = [], [], []
     for moment in range(len(kernels)):
         there = [uid for uid, (first, last) in spans.items() if first <= moment <= last]
         there = [uid for uid in there if over.get(uid) not in there]  # written over: one piece of memory
-        running = [kernel for index, kernel in enumerate(kernels) if index <= moment <= kernel.runs_until]
-        moments.append(sum(bytes_of[uid].bytes for uid in there) + sum(kernel.workspace for kernel in running))
-        outside.append(sum(bytes_of[uid].bytes for uid in there if bytes_of[uid].offset < 0))
-        working.append(sum(kernel.workspace - kernel.scratch for kernel in running))
+        running = [step.kernel for index, step in enumerate(every) if index <= moment <= step.runs_until]
+        moments.append(sum(bytes_of[uid] for uid in there) + sum(kernel.cost.workspace for kernel in running))
+        outside.append(sum(bytes_of[uid] for uid in there if offset_of[uid] < 0))
+        working.append(sum(kernel.cost.workspace - kernel.cost.scratch for kernel in running))
     return moments, max(outside, default=0), max(working, default=0)
 
 
@@ -98,29 +114,29 @@ def check(schedule: Schedule) -> None:
     lives = lifetimes(schedule)
     places = []
     for life in lives.values():
-        kernel, last = life.kernel, life.last
-        over = None if kernel.reuses is None else lives[kernel.reuses.uid]
+        kernel, last, reuses = life.kernel, life.last, life.placement.reuses
+        over = None if reuses is None else lives[reuses.uid]
         if over is not None:
-            assert over.kernel.offset == kernel.offset
-            assert over.readers.pop(life.first) == [kernel.reuses.uid]
-            assert all(schedule.kernels[reader].runs_until < life.first for reader in over.readers)
-            assert over.kernel.runs_until < life.first
-            lives[kernel.reuses.uid] = over._replace(last=life.first - 1)
-        places.append((kernel.offset, nbytes(kernel.result), life.first, last, kernel.result.uid))
+            assert over.placement.offset == life.placement.offset
+            assert over.readers.pop(life.first) == [reuses.uid]
+            assert all(schedule.runs_until[reader] < life.first for reader in over.readers)
+            assert over.runs_until < life.first
+            lives[reuses.uid] = over._replace(last=life.first - 1)
+        places.append((life.placement.offset, nbytes(kernel.result), life.first, last, kernel.result.uid))
     places = [(start, size, first, lives[uid].last, uid) for start, size, first, _, uid in places]
-    for index, kernel in enumerate(schedule.kernels):
-        if kernel.scratch:
-            places.append((kernel.scratch_offset, kernel.scratch, index, kernel.runs_until, -1))
+    for index, (kernel, placement, runs_until) in enumerate(steps(schedule)):
+        if kernel.cost.scratch:
+            places.append((placement.scratch_offset, kernel.cost.scratch, index, runs_until, -1))
     for number, (start, size, first, last, _) in enumerate(places):
         assert start % ALIGNMENT == 0
         assert 0 <= start <= start + size <= schedule.arena
         for other_start, other_size, other_first, other_last, _ in places[:number]:
             if first <= other_last and other_first <= last:
                 assert start + size <= other_start or other_start + other_size <= start
-    assert schedule.peak_lower_bound == max([kernel.live for kernel in schedule.kernels], default=0)
+    assert schedule.peak_lower_bound == max([placement.live for placement in schedule.placements], default=0)
     assert schedule.peak_lower_bound <= schedule.peak <= schedule.peak_without_reuse
     moments, results, working = alive(schedule)
-    assert [kernel.live for kernel in schedule.kernels] == moments
+    assert [placement.live for placement in schedule.placements] == moments
     assert (schedule.results, schedule.working) == (results, working)
     assert schedule.peak == schedule.arena + results + working
 
@@ -147,7 +163,7 @@ def test_a_result_is_written_over_an_operand_only_when_its_other_readers_have_en
     alone, beside = [plan(roots, Options(lanes=lanes, without=("batch", "fuse"))).schedule for lanes in (1, 2)]
     for schedule, in_place in ((alone, True), (beside, False)):
         check(schedule)
-        (tanh,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "tanh"]
+        (tanh,) = [place for kernel, place, _ in steps(schedule) if kernel.result.operation.name == "tanh"]
         assert (tanh.reuses is not None) == in_place
 
 
@@ -159,18 +175,16 @@ def test_values_of_large_operands_do_not_depend_on_where_they_lie(lanes: int, wi
     roots = large()
     planned = plan(roots, Options(lanes=lanes, without=without))
     check(planned.schedule)
-    assert any(kernel.reuses is not None for kernel in planned.schedule.kernels)
+    assert any(placement.reuses is not None for placement in planned.schedule.placements)
     assert_same_apart(planned)
 
 
 def assert_same_apart(planned: Plan) -> None:
     """Values are those of a run in which every result has memory of its own."""
     shared = run(planned)
-    for kernel in planned.schedule.kernels:
-        kernel.offset, kernel.buffer, kernel.reuses = -1, -1, None
-    program = Program(planned)
-    memories = [kernel for kernel in planned.schedule.kernels if program.memory.result(kernel) is not None]
-    assert not memories
+    apart = without_reuse(planned)
+    program = Program(apart)
+    assert all(program.memory.result(kernel, placement) is None for kernel, placement, _ in steps(apart.schedule))
     run_simple(program)
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(shared, program.take(), strict=True))
 
@@ -215,8 +229,8 @@ def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, 
     assert blob.shape is not None
     schedule = net.plan((batch, 3, size, size) if len(blob.shape) == 4 else (batch, 32)).planned.schedule
     check(schedule)
-    assert schedule.peak <= 1.05 * schedule.peak_lower_bound + max(kernel.workspace for kernel in schedule.kernels)
-    assert schedule.arena <= 0.4 * sum(kernel.bytes for kernel in schedule.kernels)
+    assert schedule.peak <= 1.05 * schedule.peak_lower_bound + max(kernel.cost.workspace for kernel in schedule.kernels)
+    assert schedule.arena <= 0.4 * sum(kernel.cost.bytes for kernel in schedule.kernels)
 
 
 @pytest.mark.spec("P-8", "P-17")
@@ -258,14 +272,14 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
 
 def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
     """Pairs of kernels that run at one time with scratch memory that overlaps."""
-    using = [(index, kernel) for index, kernel in enumerate(schedule.kernels) if kernel.scratch]
+    using = [(index, step) for index, step in enumerate(steps(schedule)) if step.kernel.cost.scratch]
     return [
         (first, second)
         for place, (first, one) in enumerate(using)
         for second, other in using[place + 1 :]
         if second <= one.runs_until
-        and one.scratch_offset < other.scratch_offset + other.scratch
-        and other.scratch_offset < one.scratch_offset + one.scratch
+        and one.placement.scratch_offset < other.placement.scratch_offset + other.kernel.cost.scratch
+        and other.placement.scratch_offset < one.placement.scratch_offset + one.kernel.cost.scratch
     ]
 
 
@@ -276,10 +290,10 @@ def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, length
     """Reductions in parts keep the values of parts there; a place is as large as the largest that takes it in turn."""
     roots = [ex.sin(ex.tensor(np.ones(length))).sum() for length in lengths]
     schedule = plan(roots, Options(lanes=lanes, without=("batch",))).schedule
-    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == len(lengths)
+    assert len([kernel for kernel in schedule.kernels if kernel.cost.scratch]) == len(lengths)
     assert not overlapping(schedule)
-    for kernel in schedule.kernels:
-        assert kernel.scratch_offset + kernel.scratch <= schedule.arena
+    for kernel, placement, _ in steps(schedule):
+        assert placement.scratch_offset + kernel.cost.scratch <= schedule.arena
 
 
 @pytest.mark.spec("P-8", "P-11")
@@ -301,8 +315,9 @@ def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
     )
     schedule = planned.schedule
     assert [decision for decision in planned.graph.decisions if decision.code == "packed"]
-    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == sums
-    beside = [kernel for index, kernel in enumerate(schedule.kernels) if kernel.scratch and kernel.runs_until > index]
+    assert len([kernel for kernel in schedule.kernels if kernel.cost.scratch]) == sums
+    scratch = [(index, step) for index, step in enumerate(steps(schedule)) if step.kernel.cost.scratch]
+    beside = [step for index, step in scratch if step.runs_until > index]
     assert bool(beside) == (lanes > 1)
     check(schedule)
 
@@ -330,9 +345,10 @@ def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) ->
     whole = ex.cumsum(numbers.astype(other), 0)
     made = ex.cumsum(whole * x, 1)
     schedule = plan([made], Options(without=("fuse", "simplify"))).schedule
-    (product,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "multiply"]
+    (product,) = [place for kernel, place, _ in steps(schedule) if kernel.result.operation.name == "multiply"]
     assert (product.reuses is not None) == (other == "float64")
-    assert all(kernel.reuses is None or kernel.reuses.type is kernel.result.type for kernel in schedule.kernels)
+    for kernel, placement, _ in steps(schedule):
+        assert placement.reuses is None or placement.reuses.type is kernel.result.type
 
 
 @pytest.mark.spec("P-8")
@@ -348,8 +364,8 @@ def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None
     apart = ex.cumsum(b, 3)  # read there, too, b is no part of the sum's kernel
     both = b + ex.tanh(a) * 2.0 if turned else ex.tanh(a) * 2.0 + b
     planned = plan([ex.cumsum(both, 3), apart, early])
-    (kernel,) = [kernel for kernel in planned.schedule.kernels if kernel.reuses is not None]
-    assert kernel.channels_last
-    assert kernel.reuses is b
+    (step,) = [step for step in steps(planned.schedule) if step.placement.reuses is not None]
+    assert step.kernel.channels_last
+    assert step.placement.reuses is b
     found, *_ = run(planned)
     np.testing.assert_allclose(found, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)

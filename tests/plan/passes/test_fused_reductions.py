@@ -50,8 +50,8 @@ def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> 
     }
     (kernel,) = planned.schedule.kernels
     assert kernel.result.operation.name == "sum"
-    assert kernel.workspace == 2 * 30 * 40 * 8  # the registers of one block
-    assert (planned.schedule.arena, kernel.scratch) == (0, 0)
+    assert kernel.cost.workspace == 2 * 30 * 40 * 8  # the registers of one block
+    assert (planned.schedule.arena, kernel.cost.scratch) == (0, 0)
 
 
 @pytest.mark.spec("P-6")
@@ -153,10 +153,10 @@ def test_the_memory_of_a_reduction_is_planned() -> None:
     (kernel,) = planned.schedule.kernels
     parts = cutting_of(kernel).parts
     assert parts[1] == 1 << 10
-    assert kernel.scratch == 4 * parts[0] * parts[1] < 4 * shape[0] * shape[1] / 50
-    assert kernel.workspace == kernel.scratch + REDUCED_BYTES
-    assert planned.schedule.arena == align_up(kernel.scratch)
-    assert planned.schedule.peak_lower_bound == planned.schedule.peak == kernel.workspace + kernel.bytes
+    assert kernel.cost.scratch == 4 * parts[0] * parts[1] < 4 * shape[0] * shape[1] / 50
+    assert kernel.cost.workspace == kernel.cost.scratch + REDUCED_BYTES
+    assert planned.schedule.arena == align_up(kernel.cost.scratch)
+    assert planned.schedule.peak_lower_bound == planned.schedule.peak == kernel.cost.workspace + kernel.cost.bytes
     assert planned.schedule.peak < 0.1 * plan([kernel.result], Options(without=("fuse",))).schedule.peak
 
 
@@ -171,7 +171,7 @@ def test_blocks_are_smaller_where_many_values_lie_between() -> None:
     (kernel,) = many.schedule.kernels
     assert kernel.blocks is not None
     assert len(kernel.blocks.registers) > 4
-    assert kernel.workspace - kernel.scratch <= KEPT_BYTES // 2
+    assert kernel.cost.workspace - kernel.cost.scratch <= KEPT_BYTES // 2
     assert cutting_of(kernel).elements < cutting_of(few.schedule.kernels[0]).elements
 
 

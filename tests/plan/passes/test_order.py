@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], 
         ready = {kernels[other].result.uid for other in left if before[other] <= there}
         begun = {kernels[other].result.uid for other in left if before[other] <= {*range(index)}}
         yield kernel, ready, begun - ready
-        ends[index] = now + kernel.estimate
+        ends[index] = now + kernel.cost.estimate
 
 
 @pytest.mark.spec("P-7", "P-11", headline=True)
@@ -54,19 +54,20 @@ def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
     """At every pick the ready kernels are all those whose operands are there; the reason follows from them."""
     planned = plan(roots, Options(lanes=lanes, order=order, without=() if fused else ("fuse",)))
     constant = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.constant}
-    for kernel, ready, waiting in moments(planned.schedule, lanes):
+    picks = planned.schedule.picks
+    for (kernel, ready, waiting), pick in zip(moments(planned.schedule, lanes), picks, strict=True):
         uid = kernel.result.uid
-        assert kernel.ready_count == len(ready)
-        assert kernel.waiting_count == len(waiting)
-        assert {pick[2] for pick in kernel.ready_candidates} <= ready
-        assert {pick[2] for pick in kernel.waiting} <= waiting
-        assert len(kernel.ready_candidates) == min(8, len(ready))
-        assert uid in {pick[2] for pick in kernel.ready_candidates}
-        assert bool(kernel.waiting) == bool(waiting)
-        assert (kernel.pick_reason == "only") is (len(ready) == 1 and not waiting)
-        assert (kernel.pick_reason == "ready_first") is (len(ready) == 1 and bool(waiting))
-        assert (kernel.pick_reason == "constant") is (len(ready) > 1 and uid in constant and not ready <= constant)
-        assert min(kernel.ready_candidates)[2] == uid
+        assert pick.ready_count == len(ready)
+        assert pick.waiting_count == len(waiting)
+        assert {priority[2] for priority in pick.candidates} <= ready
+        assert {priority[2] for priority in pick.waiting} <= waiting
+        assert len(pick.candidates) == min(8, len(ready))
+        assert uid in {priority[2] for priority in pick.candidates}
+        assert bool(pick.waiting) == bool(waiting)
+        assert (pick.reason == "only") is (len(ready) == 1 and not waiting)
+        assert (pick.reason == "ready_first") is (len(ready) == 1 and bool(waiting))
+        assert (pick.reason == "constant") is (len(ready) > 1 and uid in constant and not ready <= constant)
+        assert min(pick.candidates)[2] == uid
 
 
 @pytest.mark.spec("P-7", "P-11")
@@ -74,13 +75,10 @@ def test_kernels_that_wait_for_what_still_runs_are_told_beside_those_that_are_re
     """Four equal chains on two lanes: two begin, two are ready beside them, and no pick says that nothing else was."""
     x = ex.tensor(np.ones((40, 40)))
     ways = [ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]
-    kernels = plan([ex.add_n(*ways)], Options(lanes=2, without=("batch",))).schedule.kernels
-    assert [kernel.ready_count for kernel in kernels[:2]] == [4, 3]
-    assert [kernel.pick_reason for kernel in kernels[-2:]] == [
-        "only",
-        "only",
-    ]  # the last chain's end, and what joins them all
-    assert all(kernel.pick_reason != "only" for kernel in kernels[:-2])
+    picks = plan([ex.add_n(*ways)], Options(lanes=2, without=("batch",))).schedule.picks
+    assert [pick.ready_count for pick in picks[:2]] == [4, 3]
+    assert [pick.reason for pick in picks[-2:]] == ["only", "only"]  # the last chain's end, and what joins them all
+    assert all(pick.reason != "only" for pick in picks[:-2])
 
 
 def placed(planned: Plan) -> dict[int, int]:
@@ -148,10 +146,19 @@ def test_the_depth_first_order_is_topological(roots: Any) -> None:
         assert all(places.get(read.uid, -1) < places[kernel.result.uid] for read in kernel.reads)
 
 
-def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Kernel]:
-    """The kernels of a plan that joins none, by the name of what each computes."""
+class Turn(NamedTuple):
+    """A kernel's place in the order."""
+
+    level: int
+    chain: int
+    runs_until: int
+
+
+def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Turn]:
+    """The turns of a plan that joins no kernels, by the name of what each computes."""
     schedule = plan(roots, Options(lanes=lanes, without=("fuse", "batch"))).schedule
-    return {kernel.result.operation.name: kernel for kernel in schedule.kernels}
+    turns = map(Turn, schedule.levels, schedule.chains, schedule.runs_until)
+    return {kernel.result.operation.name: turn for kernel, turn in zip(schedule.kernels, turns, strict=True)}
 
 
 @pytest.mark.spec("P-7")

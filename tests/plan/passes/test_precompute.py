@@ -38,7 +38,8 @@ def test_what_depends_on_weights_alone_is_marked_and_comes_first() -> None:
         ["sin", "add", "exp"],
         ["softmax"],
     ]
-    assert all(kernel.buffer == -1 for kernel in planned.schedule.kernels if kernel.constant)
+    placements = zip(planned.schedule.kernels, planned.schedule.placements, strict=True)
+    assert all(placement.buffer == -1 for kernel, placement in placements if kernel.constant)
     np.testing.assert_allclose(
         value(planned)[0],
         np.tanh(given) * np.exp(np.sin(w.array) + 1) + np.exp(w.array) / np.exp(w.array).sum(),
@@ -87,8 +88,9 @@ def test_constants_are_picked_before_what_was_recorded_earlier() -> None:
     planned = plan([ex.matmul(before, ex.transpose(before)).sum() + constant.sum() * x])
     kernels = planned.schedule.kernels
     assert [kernel.constant for kernel in kernels] == sorted([kernel.constant for kernel in kernels], reverse=True)
-    first = kernels[0]
-    assert (first.result.operation.name, first.constant, first.pick_reason) == ("softmax", True, "constant")
+    first, pick = kernels[0], planned.schedule.picks[0]
+    assert (first.result.operation.name, first.constant, pick.reason) == ("softmax", True, "constant")
     alone = plan([x * ex.softmax(w) * ex.softmax(w * 2.0 + 1.0)[::-1].sum()])
-    first = next(kernel for kernel in alone.schedule.kernels if kernel.ready_count > 1)
-    assert (first.constant, first.pick_reason) == (True, "earliest")
+    turns = zip(alone.schedule.kernels, alone.schedule.picks, strict=True)
+    first, pick = next((kernel, pick) for kernel, pick in turns if pick.ready_count > 1)
+    assert (first.constant, pick.reason) == (True, "earliest")

@@ -10,14 +10,11 @@ from hypothesis import given
 
 import explorer as ex
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import RuleInfo
 from explorer.plan.passes import Simplify
 from tests.support.programs import programs
 
 x = ex.tensor(np.linspace(0.1, 0.9, 6).reshape(2, 3))
-
-
-class Asked:
-    """Stands for a rule that decides."""
 
 
 @pytest.mark.spec("P-1")
@@ -41,7 +38,8 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
     graph = PlanGraph([outer + outer, ex.exp(x)])
     assert [graph.consumers(node) for node in (x, inner, middle, outer)] == [2, 1, 1, 2]
     new = ex.sqrt(x)
-    number = graph.decide(Asked(), ex.Reason("asked", "for the test"), {}, [outer], (new,))
+    rule = RuleInfo("Asked", "Stand for a rule.")
+    number = graph.decide(rule, ex.Reason("asked", "for the test"), {}, [outer], (new,))
     graph.add_nodes(number, [new], outer)
     graph.substitute(number, outer, new)
     counted = [graph.consumers(node) for node in (x, inner, middle, outer, new)]

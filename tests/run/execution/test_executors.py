@@ -132,7 +132,7 @@ def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> No
     assert run is not None
     assert run.executor == "dag"
     assert [step.start for step in run.steps] == sorted(step.start for step in run.steps)
-    first, second = [step for step in run.steps if made.planned.schedule.kernels[step.kernel].flops > 10**9]
+    first, second = [step for step in run.steps if made.planned.schedule.kernels[step.kernel].cost.flops > 10**9]
     assert min(first.thread, second.thread) == 0 < max(first.thread, second.thread)
     assert second.start < first.start + first.micros  # they overlap
     assert run.micros >= max(step.start + step.micros for step in run.steps) - 1e-6
@@ -158,10 +158,10 @@ def test_a_chain_runs_on_one_thread() -> None:
     made, _ = prepared(*branches)
     made.eval()
     assert made.recording.run is not None
-    kernels = made.planned.schedule.kernels
+    chains = made.planned.schedule.chains
     threads: dict[int, set[int]] = {}
     for step in made.recording.run.steps:
-        threads.setdefault(kernels[step.kernel].chain, set()).add(step.thread)
+        threads.setdefault(chains[step.kernel], set()).add(step.thread)
     assert [len(members) for members in threads.values()] == [1, 1]
     assert len(set.union(*threads.values())) == 2
 

@@ -16,6 +16,7 @@ from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.execution.task_graph import _Memory as Memory
 from explorer.run.execution.task_graph import chains, dependencies
+from tests.support.execution import without_reuse
 from tests.support.programs import limits, programs, sized, subsets
 
 graphs = st.one_of(sized(), programs())
@@ -31,15 +32,10 @@ def same(found: Any, expected: Any) -> bool:
     return np.array_equal(found, expected, equal_nan=True)
 
 
-def without_reuse(planned: Plan) -> dict[int, Any]:
+def values_without_reuse(planned: Plan) -> dict[int, Any]:
     """Every value by uid, each in memory of its own."""
-    kept = [kernel.offset for kernel in planned.schedule.kernels]
-    for kernel in planned.schedule.kernels:
-        kernel.offset = -1
-    program = Program(planned)
+    program = Program(without_reuse(planned))
     run_simple(program)
-    for kernel, offset in zip(planned.schedule.kernels, kept, strict=True):
-        kernel.offset = offset
     return {uid: copied(program.values[slot]) for uid, slot in program.slots.items()}
 
 
@@ -50,7 +46,7 @@ def test_in_any_order_kernels_read_what_they_would_without_reuse(
 ) -> None:
     """Random graphs, passes, lanes and orders: every operand of every kernel holds the bits of a run without reuse."""
     planned = plan(roots, Options(without=without, inline=Inline(limit), lanes=lanes))
-    expected = without_reuse(planned)
+    expected = values_without_reuse(planned)
     program = Program(planned)
     order = program.chains
     needs = [*order.tasks.needs]

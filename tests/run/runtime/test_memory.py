@@ -35,15 +35,16 @@ def test_results_are_views_of_the_arena_at_their_offsets() -> None:
     memory = Memory(schedule)
     assert memory.arena.nbytes == schedule.arena
     assert memory.arena.ctypes.data % ALIGNMENT == 0
-    placed = [kernel for kernel in schedule.kernels if kernel.offset >= 0]
+    steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
+    placed = [(kernel, placement) for kernel, placement in steps if placement.offset >= 0]
     assert len(placed) >= 2
-    for kernel in placed:
-        array = memory.result(kernel)
-        assert array.ctypes.data == memory.arena.ctypes.data + kernel.offset
+    for kernel, placement in placed:
+        array = memory.result(kernel, placement)
+        assert array.ctypes.data == memory.arena.ctypes.data + placement.offset
         assert (array.shape, array.dtype) == (kernel.result.type.shape, kernel.result.type.dtype)
-    (root,) = [kernel for kernel in schedule.kernels if kernel.result is schedule.roots[0]]
-    assert memory.result(root) is None
-    assert memory.scratch(root) is None
+    (root,) = [(kernel, placement) for kernel, placement in steps if kernel.result is schedule.roots[0]]
+    assert memory.result(*root) is None
+    assert memory.scratch(*root) is None
 
 
 @pytest.mark.spec("P-8")
@@ -58,7 +59,7 @@ def test_a_closed_call_lives_in_the_scratch_memory_of_its_caller() -> None:
     y = (f(ex.sin(a)) @ f(a)).sum()
     planned = plan([y], Options(inline=Inline(0), without=("batch",)))
     program = Program(planned)
-    calls = [kernel for kernel in planned.schedule.kernels if kernel.scratch]
+    calls = [kernel for kernel in planned.schedule.kernels if kernel.cost.scratch]
     assert len(calls) == 2
     inner = list(program._closed.values())
     assert all(np.shares_memory(each.memory.arena, program.memory.arena) for each in inner)
@@ -79,7 +80,7 @@ def test_a_second_run_allocates_no_intermediate(name: str) -> None:
         allocated = _allocated(lambda: net.run(given))
     np.testing.assert_array_equal(first, net.run(given))
     schedule = net.plan((2, 3, 64, 64)).planned.schedule
-    assert allocated < 0.5 * max(kernel.bytes for kernel in schedule.kernels)
+    assert allocated < 0.5 * max(kernel.cost.bytes for kernel in schedule.kernels)
 
 
 @pytest.mark.spec("P-8", headline=True)

@@ -1,0 +1,142 @@
+"""Buffers by number: a result whose operand dies is written over it, or takes the smallest free buffer that fits.
+
+One walk over the kernels in their order, with best fit: the buffer of a value that is dead goes back to a sorted list
+of free ones. Numbers come before offsets (plan/memory/offsets.py), since a plan is easier to follow, and to compare
+with another one, where a result stays in one named buffer.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call
+from explorer.core.types.device import cpu
+from explorer.plan.memory.live_ranges import LastUse, live_ranges
+from explorer.plan.schedule.schedule import Kernel, OrderedKernels, align_up, aligned_size
+
+
+class BufferAssignment(NamedTuple):
+    """Buffers and scratch slots of kernels, as columns by the number of the kernel, and their sizes."""
+
+    buffers: list[int]
+    """buffer of the result; −1 for a view, and for memory of its own"""
+    reuses: list[Expr | None]
+    """operand over which the result is written"""
+    frees: list[tuple[Expr, ...]]
+    """values that are dead when the kernel, and all that run with it, have ended"""
+    needs: dict[int, int]
+    """uid of a result in a buffer → the bytes that it takes there"""
+    sizes: list[int]
+    """bytes of each buffer"""
+    scratch_slots: list[int]
+    """slot for scratch memory; −1 where the kernel needs none"""
+    scratch_sizes: list[int]
+    """bytes of each slot"""
+
+
+def assign_buffers(ordered: OrderedKernels, number_of: Mapping[int, int]) -> BufferAssignment:
+    """Assign results to buffers and scratch memory to slots.
+
+    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels: no views, and no
+    constants, whose results are kept outside the arena.
+    """
+    kernels, runs_until = ordered.kernels, ordered.runs_until
+    owner_of, last_uses, kept = live_ranges(ordered)
+    ending: dict[int, list[tuple[Expr, LastUse]]] = {}
+    """kernel → the memory that it is the last to read"""
+    for uid, use in last_uses.items():
+        if uid in number_of and uid not in kept:
+            ending.setdefault(use.reader, []).append((kernels[number_of[uid]].result, use))
+    dying: dict[int, list[Expr]] = {}
+    """kernel → the memory that is dead when it has ended"""
+    buffers = [-1] * len(kernels)
+    reuses: list[Expr | None] = [None] * len(kernels)
+    frees: list[tuple[Expr, ...]] = []
+    sizes: list[int] = []
+    needs: dict[int, int] = {}
+    free: list[tuple[int, int]] = []
+    freed_by: dict[int, int] = {}
+    """chain → the buffer that it freed last: where several chains run at a time, taking it waits for no other"""
+    is_parallel = runs_until != tuple(range(len(kernels)))
+    for index, kernel in enumerate(kernels):
+        result, last = kernel.nodes[-1], ending.get(index, ())
+        uid, overwritten = result.uid, None
+        may_die = uid in number_of and uid not in kept
+        if may_die:
+            if last:
+                dead = [read for read, use in last if use.before < index]
+                overwritten = _in_place(kernel, dead, owner_of, kernels, buffers, number_of)
+            if overwritten is not None:
+                reuses[index] = overwritten
+                buffers[index] = buffers[number_of[overwritten.uid]]
+                needs[uid] = needs[overwritten.uid]
+            elif not isinstance(result.operation, Call) and result.type.device is cpu:
+                size = needs[uid] = aligned_size(result.type)
+                buffers[index] = _take(size, sizes, free, freed_by.get(ordered.chains[index], -1))
+        for read, use in last:
+            dying.setdefault(index if read is overwritten else use.dead, []).append(read)
+        if may_die and uid not in last_uses:
+            dying.setdefault(runs_until[index], []).append(result)
+        freed = tuple(dying.pop(index, ()))
+        frees.append(freed)
+        for node in freed:
+            buffer = buffers[number_of[node.uid]]
+            if node is not overwritten and buffer >= 0:
+                bisect.insort(free, (sizes[buffer], buffer))
+                if is_parallel and node.uid in last_uses:
+                    freed_by[ordered.chains[last_uses[node.uid].reader]] = buffer
+    return BufferAssignment(buffers, reuses, frees, needs, sizes, *_assign_scratch(ordered))
+
+
+def _assign_scratch(ordered: OrderedKernels) -> tuple[list[int], list[int]]:
+    """Give kernels that run at one time different slots for scratch memory; return the slots and their sizes."""
+    slots = [-1] * len(ordered.kernels)
+    sizes: list[int] = []
+    until: list[int] = []
+    for index, kernel in enumerate(ordered.kernels):
+        if kernel.cost.scratch:
+            slot = next((slot for slot, end in enumerate(until) if end < index), len(sizes))
+            if slot == len(sizes):
+                sizes.append(0)
+                until.append(0)
+            sizes[slot], until[slot] = max(sizes[slot], align_up(kernel.cost.scratch)), ordered.runs_until[index]
+            slots[index] = slot
+    return slots, sizes
+
+
+def _in_place(
+    kernel: Kernel,
+    dying: Sequence[Expr],
+    owner_of: Mapping[int, Expr],
+    kernels: Sequence[Kernel],
+    buffers: Sequence[int],
+    number_of: Mapping[int, int],
+) -> Expr | None:
+    """Return the dying operand over which the result can be written: no other operand is a view of it."""
+    result = kernel.result
+    if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
+        return None
+    for read in dying:
+        number = number_of[read.uid]
+        is_same_format = kernels[number].channels_last == kernel.channels_last
+        if read.type is result.type and buffers[number] >= 0 and is_same_format:
+            readers = [other for other in kernel.reads if owner_of.get(other.uid, other) is read]
+            if len(readers) == 1 and readers[0] is read:
+                return read
+    return None
+
+
+def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: int) -> int:
+    """Take the smallest free buffer that fits, of equal ones the ``preferred``; or add one. Return its number."""
+    at = bisect.bisect_left(free, (size, -1))
+    if at < len(free):
+        if preferred >= 0 and sizes[preferred] == free[at][0]:
+            place = bisect.bisect_left(free, (sizes[preferred], preferred))
+            if place < len(free) and free[place][1] == preferred:
+                at = place
+        return free.pop(at)[1]
+    sizes.append(size)
+    return len(sizes) - 1
