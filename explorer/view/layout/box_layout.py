@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import overload
+from typing import TypeAlias, overload
 
 from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
@@ -16,7 +16,6 @@ from explorer.view.layout.graphviz_engine import LayoutEngine, LayoutGraph, Plac
 from explorer.view.layout.layered import Layered
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.model import Model, build_model
-from explorer.view.tree.box_tree import BoxItem
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
@@ -28,6 +27,10 @@ by cutting are laid out plainly. At the limit the worst box measured took 0.2 s;
 instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
 """items up to which a graph is laid out whole; of a larger graph, items laid out at first (others when opened)"""
+
+
+Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""ports at the top and at the bottom, from left to right"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Layouts(Sequence[BoxLayout]):
         self._known: dict[LayoutGraph, BoxLayout] = {}
         self._found: dict[int, BoxLayout] = {}
         self._graphs: dict[int, LayoutGraph] = {}
+        self._orders: dict[int, dict[int, Order]] = {}
         self._ranked = _by_importance(model)
         self._choosing = self._choices()
         self._simple: dict[int, bool] = {}
@@ -99,13 +103,22 @@ class Layouts(Sequence[BoxLayout]):
         }
 
     def _place(self, box: int) -> BoxLayout:
-        graph = replace(self._graph(box), order=_order(self._model, box, self._found))
+        graph = replace(self._graph(box), order=self._order(box))
         if graph not in self._known:
             while box not in self._simple:
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
         return self._known[graph]
+
+    def _order(self, box: int) -> Order:
+        """Return the order of a box's ports; the box around it is placed."""
+        counts, parent = self._model.ports.counts[box], self._model.tree.boxes[box].parent
+        if parent < 0 or counts == (1, 1):
+            return tuple(range(counts[0])), tuple(range(counts[1]))
+        if parent not in self._orders:
+            self._orders[parent] = _orders(self._model, parent, self._found[parent])
+        return self._orders[parent][box]
 
     def _graph(self, box: int) -> LayoutGraph:
         if box not in self._graphs:
@@ -127,21 +140,25 @@ class Layouts(Sequence[BoxLayout]):
             yield
 
 
-def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Order the ports of a box by where their edges come from outside, left to right, so that they do not cross."""
-    counts, parent = model.ports.counts[box], model.tree.boxes[box].parent
-    if parent < 0 or counts == (1, 1):
-        return tuple(range(counts[0])), tuple(range(counts[1]))
-    tops: list[list[int]] = [[] for _ in range(counts[0])]
-    bottoms: list[list[int]] = [[] for _ in range(counts[1])]
-    item = model.tree.boxes[parent].items.index(BoxItem("box", box))
-    for edge, route in zip(model.edges[parent], found[parent].routes, strict=True):
-        out, into = model.ports.ends(model.tree, parent, *edge)
-        if edge[1] == item:
-            tops[into].append(route[-8])
-        elif edge[0] == item:
-            bottoms[out].append(route[6])
-    return _by_mean(tops), _by_mean(bottoms)
+def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
+    """Order the ports of the boxes in a box by where their edges come from, left to right, so that they do not cross.
+
+    Boxes with one port on each side are left out.
+    """
+    arriving: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
+    """item → x of the edges at each of its ports at the top, and at the bottom"""
+    boxes: dict[int, int] = {}
+    for item, (kind, index) in enumerate(model.tree.boxes[parent].items):
+        if kind == "box" and (counts := model.ports.counts[index]) != (1, 1):
+            boxes[item] = index
+            arriving[item] = [[] for _ in range(counts[0])], [[] for _ in range(counts[1])]
+    rows = zip(model.edges[parent], layout.routes, model.ports.ends[parent], strict=True)
+    for (tail, head), route, (out, into) in rows if arriving else ():
+        if head in arriving:
+            arriving[head][0][into].append(route[-8])
+        if tail in arriving:
+            arriving[tail][1][out].append(route[6])
+    return {boxes[item]: (_by_mean(tops), _by_mean(bottoms)) for item, (tops, bottoms) in arriving.items()}
 
 
 def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
@@ -163,7 +180,10 @@ def _graph(model: Model, box: int) -> LayoutGraph:
     return LayoutGraph(
         tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
-        tuple(_ported(model, box, edge) for edge in model.edges[box]),
+        tuple(
+            (-1 - start if tail < 0 else tail, -1 - end if head < 0 else head)
+            for (tail, head), (start, end) in zip(model.edges[box], model.ports.ends[box], strict=True)
+        ),
         tuple((title, tuple(members)) for title, members in model.groups[box]),
         title=_title(model, box),
     )
@@ -175,12 +195,6 @@ def _title(model: Model, box: int) -> int:
         return 0
     name, *_, last = model.box_texts[box]
     return round(font.width(f"{name} · {last}", TITLE_SIZE, True)) + SIGN
-
-
-def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
-    """Write the ports of an edge's ends on the border as layout engines expect them."""
-    start, end = model.ports.ends(model.tree, box, *edge)
-    return (-1 - start if edge[0] < 0 else edge[0]), (-1 - end if edge[1] < 0 else edge[1])
 
 
 def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:

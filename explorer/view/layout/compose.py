@@ -156,9 +156,8 @@ def _segments(
         return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
 
     found = []
-    for (tail, head), route in zip(model.edges[box], layout.routes, strict=True):
+    for (tail, head), route, (out, into) in zip(model.edges[box], layout.routes, model.ports.ends[box], strict=True):
         points = [(own.x(x), own.y(y)) for x, y in zip(route[::2], route[1::2], strict=True)]
-        out, into = model.ports.ends(model.tree, box, tail, head)
         start = end(tail, route[0], route[1], True, out)
         stop = end(head, route[-2], route[-1], False, into)
         first = (start[0] - points[0][0], start[1] - points[0][1])

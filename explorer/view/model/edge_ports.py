@@ -13,6 +13,8 @@ from explorer.view.tree.slots import Slots, source
 
 _MOST = 4
 """maximum number of ports of a side; more values share one port, since a comb of edges is hard to read"""
+_BORDER = -1
+"""border of the parent box, as the item outside"""
 _Crossing = dict[tuple[int, int], None]
 
 
@@ -22,45 +24,73 @@ class Ports:
 
     counts: list[tuple[int, int]]
     """for each box, the number of ports at the top and at the bottom, at least one"""
-    _found: dict[tuple[int, int, int], int]
-
-    def ends(self, tree: Tree, box: int, tail: int, head: int) -> tuple[int, int]:
-        """Return the ports at the start and at the end of an edge of a box; 0 for an end that is not at a border."""
-        items = tree.boxes[box].items
-        if tail < 0:
-            start = self._found.get((box, 0, head), 0)
-        else:
-            start = self._found.get((items[tail].number, 1, _outside(head)), 0) if items[tail].kind == "box" else 0
-        if head < 0:
-            return start, self._found.get((box, 1, tail), 0)
-        return start, self._found.get((items[head].number, 0, _outside(tail)), 0) if items[head].kind == "box" else 0
+    ends: list[list[tuple[int, int]]]
+    """for each edge of each box, the ports at its start and at its end; 0 for an end that is not at a border"""
 
 
-def find_ports(tree: Tree, slots: Slots) -> Ports:
+def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
     """Group the edges that meet at each side of each box into connected sets, and give each set a port."""
-    paths = Paths(tree)
-    crossings: dict[tuple[int, int], _Crossing] = {}
-    for producer, consumer in slots.edges:
-        if tree.box_of[producer] == tree.box_of[consumer]:
-            continue
-        segments = list(paths.segments(producer, consumer))
-        leaving = [segment for segment in segments if segment[2] < 0]
-        entering = [segment for segment in segments if segment[1] < 0]
-        shared = [segment for segment in segments if segment[1] >= 0 and segment[2] >= 0]
-        for (box, tail, head), (inner, _, end) in pairwise([*leaving, *shared, *reversed(entering)]):
-            if head < 0:
-                crossings.setdefault((box, 1), {})[tail, _outside(end)] = None
-            else:
-                crossings.setdefault((inner, 0), {})[end, _outside(tail)] = None
     counts = [[1, 1] for _ in tree.boxes]
-    found: dict[tuple[int, int, int], int] = {}
-    for (box, side), pairs in crossings.items():
-        port = _components(pairs)
-        count = max(port.values()) + 1
-        if count <= _MOST:
-            counts[box][side] = count
-            found.update(((box, side, end), number) for end, number in port.items() if number)
-    return Ports([(top, bottom) for top, bottom in counts], found)
+    number: dict[tuple[int, int, int], int] = {}
+    """(box, side, inner item) → its port, where that is not 0"""
+    for side, crossings in enumerate(_crossings(tree, slots)):
+        for box, pairs in crossings.items():
+            port = _components(pairs)
+            count = max(port.values()) + 1
+            if count <= _MOST:
+                counts[box][side] = count
+                number.update(((box, side, end), own) for end, own in port.items() if own)
+    ported = {box for box, _, _ in number}
+    ends = [_ends(tree, box, own, number, ported) for box, own in enumerate(edges)]
+    return Ports([(top, bottom) for top, bottom in counts], ends)
+
+
+def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
+    """Return the (item inside, item outside) of each edge that crosses the top of a box, and of those at its bottom."""
+    paths = Paths(tree)
+    holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
+    tops: dict[int, _Crossing] = {}
+    bottoms: dict[int, _Crossing] = {}
+    for producer, consumer in slots.edges:
+        start, end = holder[producer], holder[consumer]
+        if start == end:
+            continue
+        tail, head = place[producer], place[consumer]
+        left = entered = inner_tail = inner_head = -1
+        while start != end:
+            if depth[start] >= depth[end]:
+                if left >= 0:
+                    bottoms[left][inner_tail, _BORDER] = None
+                left, inner_tail = start, tail
+                bottoms.setdefault(left, {})
+                tail, start = box_place[start], parent[start]
+            else:
+                if entered >= 0:
+                    tops[entered][inner_head, _BORDER] = None
+                entered, inner_head = end, head
+                tops.setdefault(entered, {})
+                head, end = box_place[end], parent[end]
+        if left >= 0:
+            bottoms[left][inner_tail, _outside(head)] = None
+        if entered >= 0:
+            tops[entered][inner_head, _outside(tail)] = None
+    return tops, bottoms
+
+
+def _ends(
+    tree: Tree, box: int, edges: list[tuple[int, int]], number: dict[tuple[int, int, int], int], ported: set[int]
+) -> list[tuple[int, int]]:
+    """Return the ports at the ends of a box's edges; ``ported`` are the boxes in ``number``."""
+    inner = [index if kind == "box" else -1 for kind, index in tree.boxes[box].items]
+    if box not in ported and ported.isdisjoint(inner):
+        return [(0, 0)] * len(edges)
+    return [
+        (
+            number.get((box, 0, head) if tail < 0 else (inner[tail], 1, _outside(head)), 0),
+            number.get((box, 1, tail) if head < 0 else (inner[head], 0, _outside(tail)), 0),
+        )
+        for tail, head in edges
+    ]
 
 
 def _outside(item: int) -> int:

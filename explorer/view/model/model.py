@@ -82,6 +82,7 @@ def build_model(recording: Recording) -> Model:
     ]
     totals = of_boxes(recording, slots, tree)
     box_texts = _box_texts(recording, slots, tree, totals)
+    edges = lift(tree, slots.edges)
     return Model(
         recording,
         slots,
@@ -93,8 +94,8 @@ def build_model(recording: Recording) -> Model:
         [box_size(text) for text in box_texts],
         totals,
         extents,
-        lift(tree, slots.edges),
-        find_ports(tree, slots),
+        edges,
+        find_ports(tree, slots, edges),
         port_names(recording, tree, slots),
         _kernel_groups(recording, slots, tree),
     )

@@ -221,8 +221,8 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
             )
         ],
         "edges": [
-            [*edge, route, *model.ports.ends(model.tree, index, *edge), *model.port_names.get((index, *edge), ())]
-            for edge, route in zip(model.edges[index], layout.routes, strict=True)
+            [*edge, route, *ports, *(model.port_names.get((index, *edge), ()) if model.port_names else ())]
+            for edge, route, ports in zip(model.edges[index], layout.routes, model.ports.ends[index], strict=True)
         ],
     }
 

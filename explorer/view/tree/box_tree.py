@@ -178,32 +178,37 @@ def _is_told(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
 
 
 class Paths:
-    """Segments of edges between slots, in each box that contains one or both of their ends.
-
-    ``slot_place`` is the index of each slot among the items of its box.
-    """
+    """Segments of edges between slots, in each box that contains one or both of their ends."""
 
     def __init__(self, tree: Tree) -> None:
-        self._boxes, self._holder = tree.boxes, tree.box_of
-        self.slot_place, self._box_place = [0] * len(tree.box_of), [0] * len(tree.boxes)
-        self._depth = [0] * len(tree.boxes)
-        for index in reversed(tree.postorder()):
-            for place, (kind, number) in enumerate(tree.boxes[index].items):
-                (self.slot_place if kind == "slot" else self._box_place)[number] = place
-            parent = tree.boxes[index].parent
-            self._depth[index] = self._depth[parent] + 1 if parent >= 0 else 0
+        boxes = tree.boxes
+        self.holder = tree.box_of
+        """the box of each slot"""
+        self.slot_place, self.box_place = [0] * len(tree.box_of), [0] * len(boxes)
+        """the index of each slot, and of each box, among the items of its box"""
+        self.parent, self.depth = [box.parent for box in boxes], [0] * len(boxes)
+        waiting = list(tree.bodies)
+        while waiting:
+            index = waiting.pop()
+            deeper = self.depth[index] + 1
+            for place, (kind, number) in enumerate(boxes[index].items):
+                if kind == "slot":
+                    self.slot_place[number] = place
+                else:
+                    self.box_place[number], self.depth[number] = place, deeper
+                    waiting.append(number)
 
     def segments(self, producer: int, consumer: int) -> Iterator[tuple[int, int, int]]:
         """Yield (box, from item, to item); −1 is the box's own border."""
-        start, end = self._holder[producer], self._holder[consumer]
+        start, end = self.holder[producer], self.holder[consumer]
         tail, head = self.slot_place[producer], self.slot_place[consumer]
         while start != end:
-            if self._depth[start] >= self._depth[end]:
+            if self.depth[start] >= self.depth[end]:
                 yield start, tail, -1
-                tail, start = self._box_place[start], self._boxes[start].parent
+                tail, start = self.box_place[start], self.parent[start]
             else:
                 yield end, -1, head
-                head, end = self._box_place[end], self._boxes[end].parent
+                head, end = self.box_place[end], self.parent[end]
         if tail != head:
             yield start, tail, head
 
@@ -211,12 +216,19 @@ class Paths:
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Return for every box the segments of edges between slots that run in it, each once."""
     paths = Paths(tree)
-    holder, place = tree.box_of, paths.slot_place
+    holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
     segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
+    # The walk of Paths.segments, once more: a generator for each of a hundred thousand edges would take twice as long.
     for producer, consumer in edges:
-        if (box := holder[producer]) == holder[consumer]:
-            segments_of[box][place[producer], place[consumer]] = None
-            continue
-        for box, tail, head in paths.segments(producer, consumer):
-            segments_of[box][tail, head] = None
+        start, end = holder[producer], holder[consumer]
+        tail, head = place[producer], place[consumer]
+        while start != end:
+            if depth[start] >= depth[end]:
+                segments_of[start][tail, -1] = None
+                tail, start = box_place[start], parent[start]
+            else:
+                segments_of[end][-1, head] = None
+                head, end = box_place[end], parent[end]
+        if tail != head:
+            segments_of[start][tail, head] = None
     return [list(segments) for segments in segments_of]

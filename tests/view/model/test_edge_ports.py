@@ -89,9 +89,9 @@ def test_ports_stand_in_the_order_in_which_edges_come(swapped):
     item = model.tree.boxes[0].items.index(("box", index))
     layouts = Layouts(model)
     arriving = sorted(
-        (route[-8], layouts[index].ports[0][model.ports.ends(model.tree, 0, *edge)[1]])
-        for edge, route in zip(model.edges[0], layouts[0].routes, strict=True)
-        if edge[1] == item
+        (route[-8], layouts[index].ports[0][into])
+        for (_, head), route, (_, into) in zip(model.edges[0], layouts[0].routes, model.ports.ends[0], strict=True)
+        if head == item
     )
     assert len(arriving) == 2
     assert arriving[0][1] < arriving[1][1]
