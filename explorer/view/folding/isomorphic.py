@@ -26,6 +26,8 @@ def alike(
 
     ``candidates`` are the items that may be grouped; ``does`` returns the operation of an item.
     """
+    if len(candidates) < FEWEST:
+        return []
     classes = _classes(count, edges, candidates, does)
     of = {item: number for number, members in enumerate(classes) for item in members}
     between: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -107,7 +109,7 @@ def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
 
 def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> list[list[list[int]]]:
     """Split subgraphs whose operations are connected through outside items: as one box they would read themselves."""
-    while True:
+    while any(len(pieces[0]) > 1 for pieces in found):
         are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in found])
         kept: list[list[list[int]]] = []
         for pieces, is_one in zip(found, are_one, strict=True):
@@ -116,5 +118,6 @@ def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> 
             else:
                 kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
         if len(kept) == len(found):
-            return found
+            break
         found = kept
+    return found

@@ -43,10 +43,13 @@ def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[
     for number, members in enumerate(groups, count):
         for member in members:
             item_of[member] = number
-    inner = [(item_of[tail], item_of[head]) for tail, head in edges if min(tail, head) >= 0]
-    contracted = {edge for edge in inner if edge[0] != edge[1]}
+    inner = [(item_of[tail], item_of[head]) for tail, head in edges if tail >= 0 and head >= 0]
+    contracted = [edge for edge in dict.fromkeys(inner) if edge[0] != edge[1]]
     behind = levels(count + len(groups), contracted)
-    before = levels(count + len(groups), [(head, tail) for tail, head in contracted])
+    if min(behind, default=0) >= 0:
+        return [True] * len(groups)
+    left = [(head, tail) for tail, head in contracted if behind[tail] < 0]
+    before = levels(count + len(groups), left)
     return [max(behind[number], before[number]) >= 0 for number in range(count, count + len(groups))]
 
 
