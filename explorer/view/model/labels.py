@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import lru_cache
 
 from explorer.record import Recording
@@ -81,12 +80,10 @@ class Lines:
         return f"same as {where}" if equal and where else f"now {self.recording.label(new)}"
 
 
-def now_text(labels: Sequence[str]) -> str:
-    """Return the text for replaced nodes: ``now 1,000 × index0``, or that nothing is left."""
-    if not labels:
-        return "removed"
-    counts = Counter(labels).most_common(_NAMED)
-    rest = len(labels) - sum(count for _, count in counts)
+def now_text(labels: Counter[str]) -> str:
+    """Return the text for nodes that replaced others, by their names: ``now 1,000 × index0``."""
+    counts = labels.most_common(_NAMED)
+    rest = labels.total() - sum(count for _, count in counts)
     said = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
     return fit(f"now {', '.join(said)}", TYPE)
 

@@ -73,7 +73,8 @@ with X; round at the end.
      "kernels": [[kernel, …], …],              those that each stage picks or runs, a step each, after its decisions
      "merges": [row, …],                       of substitutions: those by an equal node of another slot ("×n")
      "outlined": [position, …],                the last position at which each group has an outline, −1: it has none
-     "opens": [[box, instant, instant], …]}    first and last instant at which an open box is drawn open
+     "opens": [[box, instant, instant], …],    first and last instant at which an open box is drawn open
+     "rows": [[box, position, text], …]}       what a closed box says from a position on: its nodes are rows of batches
 
 An *instant* is 2 · position, and one more where the stage has taken no decision yet. An open box that no row of
 ``opens`` names is always drawn open. One that is named is drawn closed at any other instant (contents.py tells why:
@@ -108,6 +109,7 @@ from explorer.view.model.heat import heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
+from explorer.view.replay.batch_rows import row_texts
 from explorer.view.replay.contents import open_spans
 from explorer.view.replay.merges import merges
 from explorer.view.replay.outlined import outlined
@@ -176,6 +178,11 @@ def replay_json(recording: Recording, model: Model) -> dict[str, Any]:
         "merges": merges(recording, model.slots),
         "outlined": outlined(recording),
         "opens": [[box, *span] for box, spans in opens.items() for span in spans or [(0, -1)]],
+        "rows": [
+            [box, position, text]
+            for box, texts in row_texts(recording, model.slots, model.tree).items()
+            for position, text in texts
+        ],
     }
 
 

@@ -15,13 +15,14 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import Scene, compose
-from explorer.view.model.labels import LINE, TITLE, group_title, now_text
+from explorer.view.model.labels import LINE, TITLE, group_title
 from explorer.view.model.model import Model
 from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.picture.edges import lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frames
-from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
+from explorer.view.replay.batch_rows import row_text, row_texts
+from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from explorer.view.replay.state import State, state_at
 
 _ROOM = 22
@@ -76,7 +77,7 @@ class _Picture:
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
         self.begun, self.written, self.missed = holding(model, position), holding(model, 0), missed(model)
-        self.batched = batched(model.recording)
+        self.row_texts = row_texts(model.recording, model.slots, model.tree)
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
             if self._as_node(box):
@@ -172,10 +173,10 @@ class _Picture:
         return drawn
 
     def _left(self, box: int, inside: list[int]) -> list[str]:
-        """Return the text of a closed box in which only rows of batches are left."""
-        nodes, shown = self.model.recording.nodes, [self.state.shown[slot] for slot in inside]
-        is_kept = box not in self.written or any(nodes.born[node] not in self.batched for node in shown)
-        return [] if is_kept else [now_text([nodes.label[node] for node in shown])]
+        """Return the text of a closed box in which nothing, or only rows of batches, is left."""
+        if not inside and box in self.written:
+            return ["removed"]
+        return [text] if (text := row_text(self.row_texts, box, self.position)) else []
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
         """Draw the sheet behind a closed box that contains more than one operator."""

@@ -3,7 +3,7 @@
 import { unpack } from "./unpack.js";
 
 /**
- * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][]}} Replay
+ * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][], rows: [number, number, string][]}} Replay
  *   the rules of a story, applied: see view/payload/payload.py
  * @typedef {{text: string, node: number, isCode: boolean}} Fragment a piece of a sentence; node −1 is text
  */
@@ -25,6 +25,7 @@ export class Trace {
     this.#indexSlots();
     this.#indexKernels();
     this.#indexDecisions();
+    for (const [box, position, text] of this.replay.rows) this.#rows.set(box, [...(this.#rows.get(box) ?? []), [position, text]]);
     this.#final = Int32Array.from({ length: this.count }, (_, node) => node);
     this.#finalAt = 0;
   }
@@ -32,7 +33,7 @@ export class Trace {
   #final;
   #finalAt;
   #decisionsOf = new Map();
-  /** @type {Set<number> | undefined} */ #written;
+  /** @type {Map<number, [number, string][]>} */ #rows = new Map();
 
   #indexSlots() {
     /** slot → the box that it stands in */
@@ -62,8 +63,6 @@ export class Trace {
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
     this.values = this.recording.run?.values ?? {};
-    /** the decisions that made one of many */
-    this.batched = new Set(this.recording.groups.filter(({ kind }) => kind === "batch").map(({ decision }) => decision));
   }
 
   #indexDecisions() {
@@ -183,16 +182,9 @@ export class Trace {
     return [ghost, true];
   }
 
-  /** Boxes in which the program wrote something. @returns {Set<number>} */
-  get written() {
-    if (!this.#written) {
-      this.#written = new Set();
-      this.layout.slots.forEach(({ nodes }, slot) => {
-        if (this.nodes.born[nodes[0]] >= 0) return;
-        for (let box = this.boxOf[slot]; box >= 0 && !this.#written.has(box); box = this.layout.boxes[box].parent) this.#written.add(box);
-      });
-    }
-    return this.#written;
+  /** What a closed box says at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
+  rowText(box, position) {
+    return this.#rows.get(box)?.findLast(([first]) => first <= position)?.[1] ?? "";
   }
 
   /** Bytes live while a kernel runs: measured if there is a run, else planned. */

@@ -1,15 +1,15 @@
 // Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
 
-import { bytesText, grouped, microsText } from "../data/number_format.js";
+import { bytesText, microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
  *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
- *   waits: number, done: number, waiting: boolean, micros: number, second: string, kept: boolean, labels: Map<string, number>,
+ *   waits: number, done: number, waiting: boolean, micros: number, second: string,
  *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
- *   kept: it holds more than rows of batches; labels: how many nodes it holds of each name; left: what to say where it does not
+ *   left: what it says where only rows of batches are left in it
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
@@ -152,12 +152,8 @@ export class SceneBuilder {
       }
       const box = placement.hiddenIn[slot];
       if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { ...NOTHING, labels: new Map(), member: covered.has(box) };
+      const found = scene.boxes.get(box) ?? { ...NOTHING, member: covered.has(box) };
       if (attention.has(slot)) found.changed++;
-      if (mark.state !== "gone" && mark.state !== "was") {
-        found.kept ||= !this.trace.batched.has(this.trace.nodes.born[mark.node]);
-        found.labels.set(this.trace.nodes.label[mark.node], (found.labels.get(this.trace.nodes.label[mark.node]) ?? 0) + 1);
-      }
       found.active ||= mark.flags.includes("current");
       found.output ||= mark.flags.includes("output");
       if (mark.flags.includes("waiting")) found.waits++;
@@ -169,7 +165,7 @@ export class SceneBuilder {
       if (!inhabited.has(box)) scene.boxes.set(box, { ...NOTHING, empty: true });
     }
     for (const [box, mark] of scene.boxes) {
-      mark.left = mark.kept || !this.trace.written.has(box) ? "" : nowText(mark.labels);
+      mark.left = mark.empty ? "" : this.trace.rowText(box, scene.moment.position);
       mark.waiting = mark.waits > 0 && mark.done === 0;
       mark.second = mark.micros ? microsText(mark.micros) : "";
       mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}|${mark.left}`;
@@ -289,18 +285,8 @@ export class SceneBuilder {
   }
 }
 
-const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", kept: false, labels: new Map(), left: "", key: "" };
-const NAMED = 2;
+const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", left: "", key: "" };
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
-
-/** "now 1,000 × member": what stands where something else was; labels.py is its twin. @param {Map<string, number>} labels */
-function nowText(labels) {
-  if (!labels.size) return "";
-  const counts = [...labels].sort((one, other) => other[1] - one[1]);
-  const rest = counts.slice(NAMED).reduce((sum, [, count]) => sum + count, 0);
-  const said = counts.slice(0, NAMED).map(([label, count]) => `${grouped(count)} × ${label}`);
-  return `now ${[...said, ...(rest ? [`${grouped(rest)} more`] : [])].join(", ")}`;
-}
 
 /** "NaN" or "inf", where a value has any. @param {any} summary */
 export function badText(summary) {

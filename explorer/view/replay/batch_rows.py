@@ -1,0 +1,76 @@
+"""Texts of boxes whose own nodes are gone for good: what a closed box says while only rows of batches stand in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from explorer.record import Recording
+from explorer.view.model.labels import now_text
+from explorer.view.replay.contents import batched
+from explorer.view.tree.box_tree import Tree
+from explorer.view.tree.slots import Slots
+
+
+def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
+    """Return for each such box the positions from which on it says something, and the text: ``now 1,000 × index0``.
+
+    A text counts what stands in the box at the end of the stage of its position.
+    """
+    emptied, rows = _emptied(recording, slots, tree)
+    texts: dict[int, list[tuple[int, str]]] = {box: [] for box in emptied}
+    for stage in recording.stages if emptied else ():
+        for box, labels in _standing(recording, tree, emptied, rows, stage.last).items():
+            text = now_text(labels)
+            known = texts[box][-1][1] if texts[box] else ""
+            if text != known:
+                texts[box].append((max(emptied[box], stage.first + 1), text))
+    return {box: found for box, found in texts.items() if found}
+
+
+def row_text(texts: Mapping[int, Sequence[tuple[int, str]]], box: int, position: int) -> str:
+    """Return what a box says at a position, or "" while it holds nodes of its own."""
+    return next((text for first, text in reversed(texts.get(box, ())) if first <= position), "")
+
+
+def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, int], list[tuple[int, int]]]:
+    """Return the position from which on each such box holds only rows, and the rows with the boxes they stand in."""
+    born, gone, made = recording.nodes.born, recording.nodes.gone, batched(recording)
+    if not made:
+        return {}, []
+    never = recording.end + 1
+    positions, written = [0] * len(tree.boxes), [False] * len(tree.boxes)
+    for box, members in zip(tree.box_of, slots.nodes, strict=True):
+        written[box] |= born[members[0]] < 0
+        own = [never if gone[node] < 0 else gone[node] + 1 for node in members if born[node] not in made]
+        positions[box] = max(positions[box], *own, 0)
+    for box in tree.postorder():
+        outer = tree.boxes[box].parent
+        if outer >= 0:
+            positions[outer] = max(positions[outer], positions[box])
+            written[outer] |= written[box]
+    emptied = {box: position for box, position in enumerate(positions) if written[box] and position < never}
+    rows = [
+        (box, node)
+        for box, members in zip(tree.box_of, slots.nodes, strict=True)
+        if box in emptied
+        for node in members
+        if born[node] in made
+    ]
+    return emptied, rows
+
+
+def _standing(
+    recording: Recording, tree: Tree, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]], position: int
+) -> dict[int, Counter[str]]:
+    """Count by name the rows that stand in each box at a position; boxes that hold other nodes or none are left out."""
+    nodes = recording.nodes
+    counts: dict[int, Counter[str]] = {}
+    for box, node in rows:
+        if nodes.born[node] < position and not 0 <= nodes.gone[node] < position:
+            counts.setdefault(box, Counter())[nodes.label[node]] += 1
+    for box in tree.postorder():
+        outer = tree.boxes[box].parent
+        if box in counts and outer in emptied:
+            counts.setdefault(outer, Counter()).update(counts[box])
+    return {box: labels for box, labels in counts.items() if emptied[box] <= position}
