@@ -6,6 +6,7 @@ a graph, by which plans are kept, tells them apart. Tensors are data, whose valu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -80,8 +81,6 @@ class Folding:
         self.known: set[int] = set()
         """uids of described leaves, and of what is computed from these alone"""
         self._nodes: list[Expr] = []
-        self._inner: dict[int, int] = {}
-        """uid → how many operand places of known nodes read the node"""
 
     def visit(self, node: Expr, operands: tuple[Expr, ...]) -> None:
         """A node whose first operand is known: so is the node where all of them are."""
@@ -93,14 +92,14 @@ class Folding:
             return
         known.add(node.uid)
         self._nodes.append(node)
-        for operand in operands:
-            self._inner[operand.uid] = self._inner.get(operand.uid, 0) + 1
 
     def run(self, graph: PlanGraph) -> None:
         """Put constants in the place of known nodes that others read."""
         found: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         same: dict[tuple[Operation, Structured], list[Expr]] = {}
+        inner = Counter([o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]])
+        """uid → how many operand places of known nodes that are still read themselves read the node"""
         for node in self._nodes:
             operands = [self._described(operand, found) for operand in graph.inputs[node.uid]]
             key = (node.operation, *operands)
@@ -113,9 +112,10 @@ class Folding:
                 graph.decline(self.rule, made.entry, made.facts, node)
             elif made is None or node.operation.view:  # a view of a constant is as good as one
                 continue
-            elif graph.consumers(node) > self._inner.get(node.uid, 0):
+            elif graph.consumers(node) > inner[node.uid]:
                 same.setdefault((node.operation, made), []).append(node)
-        told: set[int] = set()
+        told = graph.notes.setdefault(Folding, set())
+        assert isinstance(told, set)
         for (operation, constant), nodes in same.items():
             self._replace(operation, constant, nodes, told, graph)
 
@@ -135,7 +135,7 @@ class Folding:
             "operation": operation.name,
             "value": described(made),
             "count": len(gone),
-            "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in gone]),
+            "saved_flops": sum([flops_of(node, graph.operands(node)) for node in gone]),
             "saved_bytes": sum([result_bytes(node) for node in gone]),
         }
         decision = graph.decide(self.rule, self.folded, facts, nodes, (constant,))
@@ -144,7 +144,7 @@ class Folding:
             graph.substitute(decision, node, constant)
 
     def _below(self, nodes: Sequence[Expr], told: set[int], graph: PlanGraph) -> list[Expr]:
-        """The nodes and those that they are computed from, without leaves and what was told of before."""
+        """The nodes and those that they are computed from now, without leaves and what was told of before."""
         below: list[Expr] = []
         pending = [*nodes]
         while pending:
@@ -153,7 +153,7 @@ class Folding:
                 continue
             told.add(node.uid)
             below.append(node)
-            pending.extend(graph.inputs[node.uid])
+            pending.extend(graph.operands(node))
         return below
 
 

@@ -47,6 +47,13 @@ class SumOfMembers(Rule):
         meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only where x has three rows.",
         change="Add all of the rows, or slice the array before.",
     )
+    mixed = Reason(
+        "dtype",
+        "The rows of `{whole}` are added one by one, not as a sum over its first axis, because the terms are {given} "
+        "and the sum is {wanted}: added in another order, numbers would be converted, and rounded, at other places.",
+        meaning="NumPy adds two arrays of float32 in float32, and converts the sum when an array of float64 is added.",
+        change="Convert all terms to one dtype first: x.astype(...).",
+    )
     dtype = Reason(
         "dtype",
         "The rows are added one by one, not as a sum over an axis, because they are {given}, and np.sum of these gives "
@@ -76,10 +83,13 @@ class SumOfMembers(Rule):
             else:
                 sums.append(held)
         kept = {held.whole.dtype for held in sums} | {term.dtype for term in rest}
-        if not sums or kept != {node.dtype}:
-            most = max(sums or wholes, key=lambda held: len(held.found))
+        if not sums:
+            most = max(wholes, key=lambda held: len(held.found))
             facts = {"found": len(most.found), "members": most.whole.shape[0], "whole": most.whole}
             return self.not_all_members.declined(**facts)
+        if kept != {node.dtype}:
+            given = " and ".join(sorted(map(str, kept)))
+            return self.mixed.declined(whole=sums[0].whole, given=given, wanted=str(node.dtype))
         totals = [Sum((0,))(held.whole) for held in sums]
         if totals[0].dtype != node.dtype:
             return self.dtype.declined(given=str(node.dtype), wanted=str(totals[0].dtype))

@@ -215,12 +215,6 @@ class LogSumExponentials(Rule):
         meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )
-    no_axis = Reason(
-        "no_axis",
-        "The log of `{total}` is computed as written, because that is a sum over no axis, which adds nothing up.",
-        meaning="x.sum(axis=()) is x.",
-        change="Leave the sum out.",
-    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (total,) = graph.operands(node)
@@ -228,11 +222,9 @@ class LogSumExponentials(Rule):
         if reduction is None:
             return None
         (powers,) = graph.operands(total)
-        if producer(powers, Exp) is None or not is_real(node):
+        if producer(powers, Exp) is None or not is_real(node) or not reduction.axes:
             return None
         (x,) = graph.operands(powers)
-        if not reduction.axes:
-            return self.no_axis.declined(total=total)
         return self.logsumexp.applied(as_node(LogSumExp(reduction.axes, reduction.keepdims)(x), node), powers=powers)
 
 

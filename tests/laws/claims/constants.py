@@ -1,0 +1,165 @@
+"""What the rules claim about zeros and one-hot vectors, and folding about constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import explorer as ex
+from explorer.data.dynamic_data import Dynamic
+from explorer.ops.creation.constants import Full, Literal, OneHot, Structured, Zero
+from explorer.ops.manipulation.one_hot import OneHotEncoding
+from explorer.ops.manipulation.reshape import Transpose
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes.simplify import Simplify
+from explorer.plan.rewrite.constant_folding import Folding, described
+from explorer.plan.rewrite.rules import (
+    symbolic_constants,
+)
+from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes
+from tests.laws.claims.nodes import Expr, bits, kind, names
+
+
+def is_zero(node: Expr) -> bool:
+    return isinstance(node.operation, Zero)
+
+
+of_nodes(symbolic_constants.ProductWithZero.zero, holds=lambda at, node: any(map(is_zero, at.operands(node))))(
+    lambda at, node: {"instead": "NaN"}
+)
+
+
+def hot_and_other(at: At, node: Expr) -> tuple[Any, Expr]:
+    """The one-hot vector, and what it is multiplied with."""
+    left, right = at.operands(node)
+    return (left.operation, right) if isinstance(left.operation, OneHot) else (right.operation, left)
+
+
+of_nodes(symbolic_constants.ProductWithOneHot.row, holds=lambda at, n: hot_and_other(at, n)[1].dtype == n.dtype)(
+    lambda at, node: {"other": hot_and_other(at, node)[1], "position": hot_and_other(at, node)[0].position}
+)
+
+
+@of_nodes(symbolic_constants.ProductWithOneHot.dtype, holds=lambda at, n: hot_and_other(at, n)[1].dtype != n.dtype)
+def other_dtype(at: At, node: Expr) -> Facts:
+    other = hot_and_other(at, node)[1]
+    return {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+
+
+def rows_of(at: At, node: Expr) -> tuple[int, bool, Expr, Expr]:
+    """The place of one-hot rows in a product, whether they are transposed, their labels, and the other factor."""
+    for place, hot in enumerate(at.operands(node)):
+        turned = isinstance(hot.operation, Transpose)
+        source = at.below_at(hot, 0) if turned else hot
+        if isinstance(source.operation, OneHotEncoding):
+            return place, turned, at.below_at(source, 0), at.below_at(node, 1 - place)
+    raise AssertionError("no one-hot rows")
+
+
+hot_rows = symbolic_constants.ProductWithOneHotRows
+for row_reason, picks in ((hot_rows.picked, True), (hot_rows.added, False)):
+    of_nodes(row_reason, holds=lambda at, n, picks=picks: (rows_of(at, n)[1] == (rows_of(at, n)[0] == 1)) is picks)(
+        lambda at, node: {"labels": rows_of(at, node)[2], "other": rows_of(at, node)[3]}
+    )
+
+
+@of_nodes(hot_rows.dtype, holds=lambda at, node: rows_of(at, node)[3].dtype != node.dtype)
+def rows_dtype(at: At, node: Expr) -> Facts:
+    other = rows_of(at, node)[3]
+    return {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+
+
+@of_nodes(hot_rows.batched, holds=lambda at, n: rows_of(at, n)[3].ndim > 2 or rows_of(at, n)[2].ndim != 1)
+def rows_batched(at: At, node: Expr) -> Facts:
+    labels, other = rows_of(at, node)[2:]
+    return {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
+
+
+of_nodes(symbolic_constants.ZeroThroughView.moved, holds=lambda at, node: is_zero(at.below_at(node, 0)))(
+    lambda at, node: names(at, node, x=(0,))
+)
+of_nodes(symbolic_constants.SumWithZero.dropped)(
+    lambda at, node: {
+        "count": sum(map(is_zero, at.operands(node))),
+        "terms": len(at.operands(node)),
+        "instead": "0.0",
+    }
+)
+
+
+def without_zeros(at: At, node: Expr) -> Any:
+    """The type of a sum without its terms that are zeros."""
+    kept = [term for term in at.operands(node) if not is_zero(term)]
+    shape = np.broadcast_shapes(*[term.shape for term in kept])
+    return ex.TensorType(shape, np.result_type(*[term.dtype for term in kept]))
+
+
+of_nodes(symbolic_constants.SumWithZero.type, holds=lambda at, node: without_zeros(at, node) is not node.type)(
+    lambda at, node: {"type": repr(without_zeros(at, node)), "wanted": repr(node.type)}
+)
+
+
+@of_decision(Folding.folded)
+def folded(claim: Claim) -> Facts:
+    """The subjects are computed from numbers in the program alone; what is left out was not told of before."""
+    (constant,) = claim.choice.produced
+    first = claim.subjects[0]
+    told = {
+        uid
+        for number, decision in enumerate(claim.planned.graph.decisions[: claim.number])
+        if decision.reason is Folding.folded
+        for uid in [*claim.at(number).below(decision.subjects), *[node.uid for node in decision.subjects]]
+    }
+    held = {**claim.before.below(claim.subjects), **{node.uid: node for node in claim.subjects}}
+    leaves = [node for node in held.values() if not node.operands]
+    assert all(isinstance(leaf.operation, (Full, Zero, OneHot, Literal)) for leaf in leaves)
+    gone = [node for node in held.values() if node.operands and node.uid not in told]
+    now = claim.before
+    value = now.value(first)
+    assert all(bits(now.value(node)) == bits(value) for node in [constant, *claim.subjects])
+    made = constant.operation
+    assert isinstance(made, Structured)
+    types = {node.uid: [operand.type for operand in claim.before.operands(node)] for node in gone}
+    return {
+        "operation": kind(first),
+        "value": described(made),
+        "count": len(gone),
+        "saved_flops": sum(node.operation.flops(node.type, *types[node.uid]) for node in gone),
+        "saved_bytes": sum(0 if node.operation.view else node.type.nbytes for node in gone),
+    }
+
+
+def of_numbers(at: At, node: Expr) -> bool:
+    return all(
+        each.operands or isinstance(each.operation, (Full, Zero, OneHot, Literal)) for each in at.below([node]).values()
+    )
+
+
+of_nodes(Folding.impure, holds=lambda at, node: of_numbers(at, node) and not node.operation.pure)(
+    lambda at, node: {"operation": kind(node)}
+)
+
+
+@of_nodes(Folding.fails, holds=of_numbers)
+def fails(at: At, node: Expr) -> Facts:
+    try:
+        with np.errstate(all="ignore"):
+            node.operation.compute(*[at.value(operand) for operand in at.operands(node)])
+    except Exception as error:
+        return {"operation": kind(node), "error": str(error)}
+    raise AssertionError("it can be computed")
+
+
+@of_nodes(Folding.large, holds=lambda at, n: of_numbers(at, n) and n.operation.pure)
+def large(at: At, node: Expr) -> Facts:
+    read = max(operand.size for operand in at.operands(node))
+    flops = node.operation.flops(node.type, *[operand.type for operand in at.operands(node)])
+    assert node.size > 64 or read > 4096 or flops > 1 << 16
+    return {"operation": kind(node), "size": node.size, "read": read, "listed": 64}
+
+
+of_nodes(Simplify.unreached, holds=lambda at, node: is_zero(node) and not at.value(node).any())(lambda at, node: {})
+of_nodes(Simplify.hidden_type)(
+    lambda at, node: {"x": next(each for each in at.operands(node) if isinstance(each.operation, Dynamic))}
+)

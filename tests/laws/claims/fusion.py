@@ -1,0 +1,259 @@
+"""What the pass claims that fuses: which operations share a kernel, and why others do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import explorer as ex
+from explorer.core.ir.function import Item
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes.fuse_reasons import FuseReasons
+from explorer.plan.schedule.schedule import Kernel
+from tests.laws.claims.decisions import Claim, of_decision, shape_text, sizes_text
+
+Expr = ex.Expr
+
+
+def label(nodes: Sequence[Expr]) -> str:
+    return " → ".join([*[node.operation.label for node in nodes[:4]], *["…"] * (len(nodes) > 4)])
+
+
+@of_decision(
+    FuseReasons.fused,
+    FuseReasons.fused_with_product,
+    FuseReasons.finished_in_cache,
+)
+def one_kernel(claim: Claim) -> Facts:
+    """The operations run as one kernel, inside which each value has one reader; the bytes saved are theirs."""
+    kernel = fused_kernel(claim)
+    assert kernel.blocks is not None
+    products = [node for node in kernel.nodes if not node.operation.elementwise]
+    assert len(products) == (claim.choice.reason is not FuseReasons.fused)
+    assert all(node.shape == kernel.result.shape for node in kernel.nodes)
+    members = sorted(kernel.nodes, key=lambda node: node.operation.elementwise)
+    inner = members[:-1]
+    made_whole = kernel.blocks.anchor is not None and not kernel.blocks.shares
+    unwritten = inner[made_whole:]
+    assert bool(unwritten) is (claim.choice.reason is not FuseReasons.finished_in_cache)
+    return {
+        "operations": label(members),
+        "count": len(kernel.nodes),
+        "shape": shape_text(kernel.result),
+        "temporaries": len(unwritten),
+        "saved_bytes": sum(node.type.nbytes for node in unwritten),
+    }
+
+
+def fused_kernel(claim: Claim) -> Kernel:
+    members = {node.uid for node in claim.subjects}
+    kernel = claim.kernels[claim.subjects[-1].uid]
+    assert {node.uid for node in kernel.nodes} == members
+    for node in kernel.nodes[:-1]:
+        readers = {reader.uid for reader in claim.stage.readers[node.uid]}
+        assert len(readers) == 1
+        assert readers <= members
+        assert all(root is not node for root in claim.stage.roots)
+    return kernel
+
+
+@of_decision(
+    FuseReasons.reduced_whole, FuseReasons.reduced_halved, FuseReasons.reduced_exact, FuseReasons.reduced_joined
+)
+def reduced(claim: Claim) -> Facts:
+    kernel = fused_kernel(claim)
+    assert kernel.blocks is not None
+    tiling, last = kernel.blocks.tiling, kernel.result
+    assert tiling is not None
+    inner = kernel.nodes[:-1]
+    orderless = last.dtype.kind in "bui" or last.operation.idempotent
+    numpys = last.operation.combine_ufunc is np.add and inner[-1].dtype == last.dtype in (np.float32, np.float64)
+    halved = not tiling.in_parts or (tiling.halvings > 0 and numpys)
+    flat = halved if len(tiling.shape) < 4 else halved and _halves_images(tiling, numpys, last)
+    same_bits = tiling.blocks == 1 or orderless or flat
+    expected = FuseReasons.reduced_whole
+    if tiling.in_parts:
+        expected = FuseReasons.reduced_joined
+        if orderless or same_bits:
+            expected = FuseReasons.reduced_exact if orderless else FuseReasons.reduced_halved
+    assert claim.choice.reason is expected
+    return {
+        "operations": label(kernel.nodes),
+        "count": len(kernel.nodes),
+        "shape": sizes_text(tiling.shape) or "scalar",
+        "temporaries": len(inner),
+        "saved_bytes": sum(node.type.nbytes for node in inner),
+        "blocks": math.prod(tiling.counts) * 2**tiling.halvings,
+        "parts": tiling.halvings > 0 or any(tiling.counts[axis] > 1 for axis in tiling.axes),
+        "same_bits": same_bits,
+    }
+
+
+def _halves_images(tiling: Any, numpys: bool, last: Expr) -> bool:
+    laid = tiling.laid((0, 2, 3, 1), last.operation.combine_ufunc is not None)
+    return not laid.in_parts or (laid.halvings > 0 and numpys)
+
+
+def edges(claim: Claim) -> list[tuple[Expr, Expr]]:
+    """Operands and readers that a decision keeps in kernels apart."""
+    found = claim.choice.unfused_edges
+    assert found
+    for operand, reader in found:
+        own = claim.kernels.get(operand.uid)
+        assert own is None or own is not claim.kernels[reader.uid]
+        assert any(node is reader for node in claim.subjects)
+    return found
+
+
+def of_edges(*reasons: Any) -> Any:
+    """Enter what computes the facts of each edge that a decision keeps apart."""
+
+    def enter(expected: Any) -> Any:
+        def whole(claim: Claim) -> Facts:
+            facts = [expected(claim, operand, reader) for operand, reader in edges(claim)]
+            for each in facts:
+                assert [*each.items()] == [*facts[0].items()]
+            return facts[0]
+
+        of_decision(*reasons)(whole)
+        return expected
+
+    return enter
+
+
+@of_edges(FuseReasons.computed_once)
+def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert not claim.stage.varies(operand)
+    assert claim.stage.varies(reader) or any(root is reader for root in claim.stage.roots)
+    return {"operand": operand, "reader": reader.operation.label}
+
+
+@of_edges(FuseReasons.asked_for)
+def fuse_asked_for(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert any(root is operand for root in claim.stage.roots)
+    return {"operand": operand}
+
+
+@of_edges(FuseReasons.other_consumers)
+def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert len({each.uid for each in claim.stage.readers[operand.uid]}) > 1
+    return {"operand": operand, "consumers": claim.stage.uses(operand)}
+
+
+@of_edges(FuseReasons.shape)
+def fuse_shape(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert operand.shape != reader.shape
+    return {
+        "before": shape_text(operand),
+        "after": shape_text(reader),
+        "operand": operand.operation.label,
+        "reader": reader.operation.label,
+    }
+
+
+def product_in(claim: Claim, node: Expr) -> Expr:
+    (found,) = [each for each in claim.kernels[node.uid].nodes if not each.operation.elementwise]
+    return found
+
+
+@of_edges(FuseReasons.second_product, FuseReasons.from_second_product)
+def second_product(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    first, second = product_in(claim, reader), product_in(claim, operand)
+    assert first is not second
+    assert (operand is second) is (claim.choice.reason is FuseReasons.second_product)
+    return {"operand": operand, "first": first, "second": second}
+
+
+@of_edges(FuseReasons.product)
+def product(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    return {"operand": operand, "product": product_in(claim, operand), "reader": reader.operation.label}
+
+
+@of_edges(FuseReasons.view_between)
+def view_between(claim: Claim, below: Expr, reader: Expr) -> Facts:
+    for operand in claim.stage.operands(reader):
+        node = operand
+        while node.operation.view and node.operands:
+            node = claim.stage.below_at(node, 0)
+        if node is below and operand is not below:
+            return {"operand": operand, "below": below, "reader": reader.operation.label}
+    raise AssertionError("no view between")
+
+
+@of_edges(FuseReasons.long_rows)
+def long_rows(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    row = math.prod(operand.shape[axis] for axis in reader.operation.reduced_axes or ())
+    assert reader.operation.combine_ufunc is None
+    return {"operand": operand, "row_bytes": row * operand.dtype.itemsize, "operation": reader.operation.label}
+
+
+@of_edges(FuseReasons.too_large)
+def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert reader.operation.combine_ufunc is not None
+    return {"operand": operand, "read_bytes": operand.type.nbytes}
+
+
+@of_edges(FuseReasons.view_operand, FuseReasons.producer)
+def producer(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert not isinstance(operand.operation, Item)
+    assert operand.operation.view is (claim.choice.reason is FuseReasons.view_operand)
+    assert operand.operation.view or not operand.operation.elementwise
+    return {"producer": operand.operation.label, "reader": reader.operation.label}
+
+
+@of_edges(FuseReasons.output_of_call)
+def output_of_call(claim: Claim, operand: Expr, reader: Expr) -> Facts:
+    assert isinstance(operand.operation, Item)
+    return {
+        "producer": operand.operation.label,
+        "reader": reader.operation.label,
+        "call": claim.stage.below_at(operand, 0).operation.label,
+    }
+
+
+def alone(claim: Claim) -> None:
+    """Each operation is a kernel by itself."""
+    for node in claim.subjects:
+        assert len(claim.kernels[node.uid].nodes) == 1
+
+
+@of_decision(FuseReasons.nothing_to_join)
+def nothing_to_join(claim: Claim) -> Facts:
+    alone(claim)
+    assert not any(claim.stage.readers.get(node.uid) for node in claim.subjects)
+    return {}
+
+
+@of_decision(FuseReasons.reader)
+def reader(claim: Claim) -> Facts:
+    alone(claim)
+    labels = set()
+    for node in claim.subjects:
+        readers = [each for each in claim.planned.graph.live if any(o is node for o in claim.stage.operands(each))]
+        labels.add((readers[0].operation.label, node.operation.label))
+    ((first, operation),) = labels
+    return {"reader": first, "operation": operation}
+
+
+def foreign_type(claim: Claim, node: Expr) -> Any:
+    types = [node.type, *[operand.type for operand in claim.stage.operands(node)]]
+    return next(type_ for type_ in types if not type_.plain)
+
+
+@of_decision(FuseReasons.element_type)
+def element_type(claim: Claim) -> Facts:
+    alone(claim)
+    (type_,) = {foreign_type(claim, node) for node in claim.subjects}
+    assert type_.device.name == "cpu"
+    return {"type": repr(type_)}
+
+
+@of_decision(FuseReasons.device)
+def device(claim: Claim) -> Facts:
+    alone(claim)
+    (name,) = {foreign_type(claim, node).device.name for node in claim.subjects}
+    assert name != "cpu"
+    return {"device": name}

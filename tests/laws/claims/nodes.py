@@ -1,0 +1,68 @@
+"""Questions about nodes that the checks of several rules ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import explorer as ex
+from explorer.ops.creation.constants import Full, Zero
+from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
+from explorer.plan.graph.reasons import Facts
+from tests.laws.claims.decisions import At, has_value
+
+Expr = ex.Expr
+
+
+def number(at: At, node: Expr) -> Any:
+    """The one number of a value that is written in the program; None for others."""
+    held = [node, *at.below([node]).values()]
+    if not all(isinstance(each.operation, (Full, Zero, BroadcastTo, Reshape)) for each in held):
+        return None
+    elements = at.value(node).reshape(-1).tolist()
+    return elements[0] if len({*map(repr, elements)}) == 1 else None
+
+
+def kind(node: Expr) -> str:
+    return str(node.operation.name)
+
+
+def names(at: At, node: Expr, **paths: tuple[int, ...]) -> Facts:
+    """Facts that are nodes, by the places of operands that lead to them."""
+    return {name: at.below_at(node, *path) for name, path in paths.items()}
+
+
+def same_bits(at: At, node: Expr) -> bool:
+    """Whether a node has the very value of one of its operands, signs of zeros included."""
+    if not has_value(node):
+        return True
+    whole = at.value(node)
+    return any(
+        other.shape == whole.shape and other.dtype == whole.dtype and bits(other) == bits(whole)
+        for other in map(at.value, at.operands(node))
+    )
+
+
+def bits(value: Any) -> bytes:
+    return bytes(
+        np.where(np.isnan(value), np.nan, value).astype(value.dtype).tobytes()
+        if value.dtype.kind in "fc"
+        else value.tobytes()
+    )
+
+
+def pair(at: At, node: Expr) -> Facts:
+    """The facts of a pair of operations of which the outer one reads the inner one."""
+    return {"outer": node, **names(at, node, inner=(0,))}
+
+
+def triple(at: At, node: Expr) -> Facts:
+    """The facts of such a pair and of what the inner one reads."""
+    return {"outer": node, **names(at, node, inner=(0,), x=(0, 0))}
+
+
+def typed(at: At, node: Expr, *path: int) -> Facts:
+    """The facts of a value whose type is not the result's."""
+    x = at.below_at(node, *path)
+    return {"x": x, "given": repr(x.type), "wanted": repr(node.type)}

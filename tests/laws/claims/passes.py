@@ -1,0 +1,200 @@
+"""What the passes claim that replace nodes, and leave some out."""
+
+from __future__ import annotations
+
+import math
+
+import explorer as ex
+from explorer.core.ir.function import Call, Item
+from explorer.ops.creation.constants import Full
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Prune, Recall
+from tests.laws.claims.decisions import At, Claim, of_decision, result_bytes, sizes_text
+
+Expr = ex.Expr
+
+
+def flops(at: At, node: Expr) -> int:
+    return node.operation.flops(node.type, *[operand.type for operand in at.operands(node)])
+
+
+@of_decision(Recall.recalled)
+def recalled(claim: Claim) -> Facts:
+    assert len(claim.choice.produced) == len(claim.subjects)
+    assert not any(tensor.operands for tensor in claim.choice.produced)
+    return {"count": len(claim.subjects), "saved_flops": sum(flops(claim.before, node) for node in claim.subjects)}
+
+
+@of_decision(Recall.recalled_equal)
+def recalled_equal(claim: Claim) -> Facts:
+    """Some of the values are those of equal expressions."""
+    assert claim.recall is not None
+    own = {tensor: uid for uid, tensor in claim.recall.values.items()}
+    equal = sum(own[tensor] in claim.recall.equal for tensor in claim.choice.produced if isinstance(tensor, ex.Tensor))
+    return {**recalled(claim), "equal": equal}
+
+
+@of_decision(Dedup.merged, Dedup.commuted)
+def merged(claim: Claim) -> Facts:
+    """The copies do what the first one does: one operation, read from operands that are one after the stage."""
+    (first,) = {claim.after.resolve(copy).uid: claim.after.resolve(copy) for copy in claim.subjects}.values()
+    operands = [claim.last.resolve(operand).uid for operand in first.operands]
+    turned = 0
+    for copy in claim.subjects:
+        assert copy is not first
+        assert copy.operation is first.operation
+        own = [claim.last.resolve(operand).uid for operand in copy.operands]
+        assert own == operands or (first.operation.commutative and own == operands[::-1])
+        turned += own != operands
+    commuted = claim.choice.reason is Dedup.commuted
+    assert bool(turned) is commuted
+    return {
+        "first": first,
+        "count": len(claim.subjects) + 1,
+        "saved_flops": sum(flops(claim.before, copy) for copy in claim.subjects),
+        "saved_bytes": sum(result_bytes(copy) for copy in claim.subjects),
+        **({"turned": turned, "operation": first.operation.name} if commuted else {}),
+    }
+
+
+@of_decision(Dedup.constants)
+def constants(claim: Claim) -> Facts:
+    kept = {claim.after.resolve(copy) for copy in claim.subjects}
+    assert all(isinstance(node.operation, Full) for node in (*kept, *claim.subjects))
+    return {"count": len(claim.subjects), "kept": len(kept)}
+
+
+@of_decision(Dedup.order_of_zeros)
+def order_of_zeros(claim: Claim) -> Facts:
+    (node,) = claim.subjects
+    turned = [operand.uid for operand in claim.last.operands(node)][::-1]
+    (other,) = [
+        each
+        for each in claim.last.live.values()
+        if each.operation is node.operation and [operand.uid for operand in claim.last.operands(each)] == turned
+    ]
+    return {"other": other, "operation": node.operation.name}
+
+
+@of_decision(Dedup.augmented)
+def augmented(claim: Claim) -> Facts:
+    """Calls stand for calls of the same name that give more."""
+    for call in claim.subjects:
+        assert isinstance(call.operation, (Call, Item))
+        assert call.uid not in claim.after.live
+    (name,) = {call.operation.label for call in claim.subjects}
+    return {"count": len(claim.subjects), "name": name}
+
+
+@of_decision(Prune.replaced, Prune.unread)
+def unneeded(claim: Claim) -> Facts:
+    """No root is reached from what is dropped; only what was replaced before reads it, if anything does."""
+    graph = claim.planned.graph
+    assert not {node.uid for node in claim.subjects} & claim.after.live.keys()
+    replaced = {old.uid for decision, old, _ in graph.substitutions if decision < claim.number}
+    made = [node for decision, node in graph.added if decision < claim.number]
+    readers: dict[int, Expr] = {}
+    for node in [*graph.recorded, *made]:
+        if node.uid in replaced:
+            for operand in node.operands:
+                readers.setdefault(operand.uid, node)
+    found = [readers[node.uid] for node in claim.subjects if node.uid in readers]
+    assert bool(found) is (claim.choice.reason is Prune.replaced)
+    saved = sum(
+        node.operation.flops(node.type, *[operand.type for operand in node.operands]) for node in claim.subjects
+    )
+    return {"count": len(claim.subjects), "flops": saved, "readers": found[:3]}
+
+
+@of_decision(Inline.inlined)
+def inlined(claim: Claim) -> Facts:
+    (name,) = {call.operation.body.name for call in claim.subjects}  # type: ignore[attr-defined]
+    assert not {node.uid for node in claim.subjects} & claim.last.live.keys()
+    return {"count": len(claim.subjects), "name": name}
+
+
+@of_decision(Inline.too_large)
+def too_large(claim: Claim) -> Facts:
+    (name,) = {call.operation.body.name for call in claim.subjects}  # type: ignore[attr-defined]
+    step = claim.planned.options.inline or Inline()
+    assert {node.uid for node in claim.subjects} <= claim.last.live.keys() | claim.stage.live.keys()
+    return {"name": name, "limit": step.limit}
+
+
+@of_decision(Constants.prepared_once)
+def prepared_once(claim: Claim) -> Facts:
+    """No parameter lies below what is computed once; kept is what else reads, itself or through views."""
+    at = claim.stage
+    assert not any(at.varies(node) for node in claim.subjects)
+    assert not any(node.operation.view for node in claim.subjects)
+    once = {node.uid for node in claim.subjects}
+    kept: dict[int, Expr] = {}
+    for node in at.live.values():
+        if node.uid in once or (node.operation.view and node.operands and not at.varies(node)):
+            continue
+        for operand in at.operands(node):
+            source = operand
+            while source.operation.view and source.operands:
+                source = at.below_at(source, 0)
+            if source.uid in once:
+                kept[source.uid] = source
+    return {"count": len(once), "kept": len(kept), "kept_bytes": sum(node.type.nbytes for node in kept.values())}
+
+
+@of_decision(Algorithms.tiles)
+def tiles(claim: Claim) -> Facts:
+    first = claim.subjects[0]
+    images, filters = claim.before.operands(first)
+    assert filters.shape[2:] == (3, 3)
+    assert not claim.before.varies(filters)
+    assert all(each.operation is first.operation and each.type is first.type for each in claim.subjects)
+    (made,) = {node.operation for node in claim.choice.produced}
+    direct = first.operation.flops(first.type, images.type, filters.type)
+    saved = direct - made.flops(first.type, images.type, filters.type)
+    assert saved > 0
+    return {"count": len(claim.subjects), "saved_flops": saved, "direct_flops": direct}
+
+
+@of_decision(Algorithms.windows)
+def windows(claim: Claim) -> Facts:
+    ((strides, dilation),) = {(node.operation.strides, node.operation.dilation) for node in claim.subjects}  # type: ignore[attr-defined]
+    assert (strides, dilation) != ((1, 1), (1, 1))
+    return {**unfit(claim), "strides": sizes_text(strides), "dilation": sizes_text(dilation)}
+
+
+@of_decision(Algorithms.grouped)
+def grouped(claim: Claim) -> Facts:
+    (groups,) = {node.operation.groups for node in claim.subjects}  # type: ignore[attr-defined]
+    assert groups > 1
+    assert all(node.operation.strides == node.operation.dilation == (1, 1) for node in claim.subjects)  # type: ignore[attr-defined]
+    return {**unfit(claim), "groups": groups}
+
+
+def unfit(claim: Claim) -> Facts:
+    """The rule that Winograd's operation gives itself."""
+    from explorer.ops.nn.conv_winograd import WinogradConv2d
+
+    (node, *_) = claim.subjects
+    images, filters = claim.before.operands(node)
+    return {"rule": WinogradConv2d(*node.operation.options).unfit(images.shape, filters.shape)}  # type: ignore[attr-defined]
+
+
+@of_decision(Algorithms.few_channels)
+def few_channels(claim: Claim) -> Facts:
+    (count,) = {min(claim.before.operands(node)[1].shape[:2]) for node in claim.subjects}
+    assert count < 32
+    return {"count": count, "least": 32}
+
+
+@of_decision(Algorithms.few_tiles)
+def few_tiles(claim: Claim) -> Facts:
+    (count,) = {node.shape[0] * math.ceil(node.shape[2] / 2) * math.ceil(node.shape[3] / 2) for node in claim.subjects}
+    assert count < 32
+    return {"count": count, "least": 32}
+
+
+@of_decision(Algorithms.filters_vary)
+def filters_vary(claim: Claim) -> Facts:
+    at = claim.before
+    assert not at.has_parameters or all(at.varies(at.below_at(node, 1)) for node in claim.subjects)
+    return {}

@@ -1,0 +1,180 @@
+"""What the rules claim about pairs of operations, and about declared properties of operations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from explorer.ops.elementwise.unary import Exp, Expm1, Log1p
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.rewrite.rules import (
+    declared_properties,
+    inverse_pairs,
+)
+from tests.laws.claims.decisions import At, has_value, of_nodes
+from tests.laws.claims.nodes import Expr, bits, kind, names, pair, same_bits, triple, typed
+
+
+def values_are(test: Callable[[Any], Any]) -> Callable[[At, Expr], bool]:
+    """Whether all numbers of the innermost value, as far as it can be computed, pass a test."""
+
+    def holds(at: At, node: Expr) -> bool:
+        x = at.below_at(node, 0, 0)
+        if not has_value(x):
+            return True
+        value = at.value(x)
+        return bool(np.all(test(value[~np.isnan(value)])))
+
+    return holds
+
+
+def inverts(inner: str, outer: str) -> Callable[[At, Expr], bool]:
+    return lambda at, node: (kind(at.below_at(node, 0)), kind(node)) == (inner, outer)
+
+
+of_nodes(inverse_pairs.InversePair.undone)(triple)
+of_nodes(inverse_pairs.LogOfExp.log_exp, holds=inverts("exp", "log"))(triple)
+of_nodes(inverse_pairs.ExpOfLog.exp_log, holds=values_are(lambda value: value >= 0))(triple)
+of_nodes(inverse_pairs.SqrtOfSquare.sqrt_square, holds=values_are(lambda value: value >= 0))(triple)
+of_nodes(inverse_pairs.SquareOfSqrt.square_sqrt, holds=values_are(lambda value: value >= 0))(triple)
+of_nodes(inverse_pairs.SqrtOfSquare.absolute, holds=inverts("square", "sqrt"))(
+    lambda at, node: names(at, node, inner=(0,))
+)
+
+
+@of_nodes(
+    inverse_pairs.InversePair.dtype,
+    holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type or node.dtype.kind == "c",
+)
+def pair_dtype(at: At, node: Expr) -> Facts:
+    return {**triple(at, node), "given": repr(at.below_at(node, 0, 0).type), "wanted": repr(node.type)}
+
+
+@of_nodes(inverse_pairs.InversePair.domain, holds=lambda at, node: at.below_at(node, 0, 0).type is node.type)
+def pair_domain(at: At, node: Expr) -> Facts:
+    if isinstance(node.operation, Expm1) and isinstance(at.below_at(node, 0).operation, Log1p):
+        return {**triple(at, node), "domain": "≥ 0"}
+    domain = "> 0" if isinstance(node.operation, Exp) else "≥ 0"
+    return {**triple(at, node), "known": at.below_at(node, 0, 0).operation.range, "domain": domain}
+
+
+def axes_after(at: At, node: Expr) -> bool:
+    """Whether two transpositions put the axes where they were."""
+    numbers = np.arange(node.ndim)
+    moved = numbers[list(at.below_at(node, 0).operation.axes)][list(node.operation.axes)]  # type: ignore[attr-defined]
+    return bool((moved == numbers).all())
+
+
+turned = inverse_pairs.TransposeOfTranspose
+of_nodes(turned.undone, holds=axes_after)(pair)
+of_nodes(turned.joined, holds=lambda at, node: not axes_after(at, node))(pair)
+shaped = inverse_pairs.ReshapeOfReshape
+of_nodes(shaped.undone, holds=lambda at, node: at.below_at(node, 0, 0).shape == node.shape)(pair)
+of_nodes(shaped.joined, holds=lambda at, node: at.below_at(node, 0, 0).shape != node.shape)(pair)
+
+
+def keeps_numbers(at: At, node: Expr) -> bool:
+    """Whether the numbers with the most digits come back from a conversion as they were."""
+    given, between = node.dtype, at.below_at(node, 0).dtype
+    if given.kind in "iu":
+        numbers = [np.iinfo(given).max, np.iinfo(given).min, np.iinfo(given).max - 1]
+    elif given.kind in "fc":
+        info = np.finfo(given)
+        numbers = [info.max, info.tiny, 1 + info.eps, -info.max]
+    else:
+        numbers = [False, True]
+    before = np.asarray(numbers, given) * (np.asarray(1 + 1j, given) if given.kind == "c" else np.asarray(1, given))
+    with np.errstate(all="ignore"):
+        return bits(before.astype(between).astype(given)) == bits(before)
+
+
+of_nodes(inverse_pairs.WideningRoundTrip.undone, holds=keeps_numbers)(pair)
+of_nodes(inverse_pairs.WideningRoundTrip.lossy, holds=lambda at, node: not keeps_numbers(at, node))(
+    lambda at, node: {
+        **names(at, node, inner=(0,)),
+        "given": str(at.below_at(node, 0, 0).dtype),
+        "wanted": str(at.below_at(node, 0).dtype),
+    }
+)
+
+
+properties = declared_properties
+
+
+@of_nodes(properties.Idempotent.again, holds=same_bits)
+def again(at: At, node: Expr) -> Facts:
+    assert node.operation.idempotent
+    return {"operation": kind(node), **names(at, node, x=(0,))}
+
+
+@of_nodes(properties.AbsorbedOperand.taken_in, holds=same_bits)
+def taken_in(at: At, node: Expr) -> Facts:
+    for y, other in itertools.permutations(at.operands(node), 2):
+        if y.operation is node.operation and any(each is other for each in at.operands(y)):
+            return {"operation": kind(node), "y": y, "other": other}
+    raise AssertionError("no operand holds the other")
+
+
+involution = properties.Involution
+of_nodes(involution.undone, holds=lambda at, n: n.operation.involution and at.below_at(n, 0, 0).type is n.type)(pair)
+of_nodes(involution.dtype, holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type)(
+    lambda at, node: typed(at, node, 0, 0)
+)
+of_nodes(involution.integers, holds=lambda at, node: node.dtype.kind in "iu")(
+    lambda at, node: {"x": at.below_at(node, 0, 0), "given": str(node.dtype)}
+)
+
+
+def sign_only(at: At, node: Expr) -> bool:
+    return (
+        at.below_at(node, 0, 0).type is at.below_at(node, 0).type and node.dtype.kind in "fi" and node.operation.is_even
+    )
+
+
+def even_facts(at: At, node: Expr) -> Facts:
+    return {"operation": kind(node), **names(at, node, x=(0, 0), y=(0,))}
+
+
+of_nodes(properties.EvenOfNegative.even, holds=lambda at, node: at.below_at(node, 0, 0).dtype.kind in "fi")(even_facts)
+of_nodes(
+    properties.EvenOfNegative.dtype,
+    holds=lambda at, n: (
+        at.below_at(n, 0, 0).type is not at.below_at(n, 0).type or at.below_at(n, 0, 0).dtype.kind not in "fi"
+    ),
+)(lambda at, node: {**even_facts(at, node), "given": str(at.below_at(node, 0, 0).dtype)})
+
+extreme = properties.ExtremeBeforeMonotone
+
+
+def extreme_facts(at: At, node: Expr) -> Facts:
+    return {"f": kind(at.below_at(node, 0)), **names(at, node, x=(0, 0), y=(0,))}
+
+
+def swapped_type(at: At, node: Expr) -> Any:
+    """The type of the result where the largest elements are picked first."""
+    return at.below_at(node, 0).operation(node.operation(at.below_at(node, 0, 0))).type
+
+
+@of_nodes(extreme.later, holds=lambda at, node: at.uses(at.below_at(node, 0)) == 1)
+def later(at: At, node: Expr) -> Facts:
+    y = at.below_at(node, 0)
+    assert y.operation.monotone
+    return {**extreme_facts(at, node), "kept": node.size, "all": y.size, "saved_flops": y.size - node.size}
+
+
+of_nodes(extreme.complex, holds=lambda at, n: "c" in (at.below_at(n, 0, 0).dtype.kind, n.dtype.kind))(extreme_facts)
+of_nodes(extreme.domain, holds=lambda at, node: not at.below_at(node, 0).operation.defined_everywhere)(extreme_facts)
+of_nodes(extreme.other_consumers, holds=lambda at, node: at.uses(at.below_at(node, 0)) > 1)(
+    lambda at, node: {**extreme_facts(at, node), "consumers": at.uses(at.below_at(node, 0))}
+)
+of_nodes(extreme.result_type, holds=lambda at, node: swapped_type(at, node) is not node.type)(
+    lambda at, node: {
+        **extreme_facts(at, node),
+        "given": repr(at.below_at(node, 0, 0).type),
+        "found": repr(swapped_type(at, node)),
+        "wanted": repr(node.type),
+    }
+)

@@ -1,0 +1,186 @@
+"""What the passes claim that order kernels, and place their results in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from unittest.mock import patch
+
+import explorer as ex
+from explorer.plan import Plan
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.memory import offsets
+from explorer.plan.memory.memory_format import MemoryFormat
+from explorer.plan.memory.reasons import BuffersReasons
+from explorer.plan.passes import Order
+from explorer.plan.planner import plan
+from explorer.plan.schedule.schedule import Kernel, Placement, align_up, aligned_size
+from tests.laws.claims.decisions import Claim, of_decision, result_bytes
+
+Expr = ex.Expr
+
+
+def producers(claim: Claim) -> list[list[int]]:
+    """For each kernel the numbers of those that it reads."""
+    kernels = claim.planned.schedule.kernels
+    numbers = {kernel.result.uid: number for number, kernel in enumerate(kernels)}
+    return [[numbers[read.uid] for read in kernel.reads if read.uid in numbers] for kernel in kernels]
+
+
+def order_facts(claim: Claim) -> Facts:
+    """The kernels run on so many lanes, in their order, each when a lane is free and what it reads is there."""
+    kernels, reads, lanes = claim.planned.schedule.kernels, producers(claim), claim.planned.options.lanes
+    users = Counter(number for each in reads for number in each)
+    ends: list[float] = []
+    now = 0.0
+    for kernel, before in zip(kernels, reads, strict=True):
+        now = max([now, *[ends[number] for number in before]])
+        while sum(end > now for end in ends) >= lanes:
+            now = min(end for end in ends if end > now)
+        ends.append(now + kernel.cost.estimate)
+    return {
+        "count": len(kernels),
+        "chains": sum(not (len(before) == 1 and users[before[0]] == 1) for before in reads),
+        "lanes": lanes,
+        "together_us": max(ends),
+        "alone_us": sum(kernel.cost.estimate for kernel in kernels),
+    }
+
+
+@of_decision(Order.together)
+def run_together(claim: Claim) -> Facts:
+    schedule = claim.planned.schedule
+    ends = zip(schedule.kernels, schedule.runs_until, strict=True)
+    overlapping = {kernel.result.uid for number, (kernel, until) in enumerate(ends) if until > number}
+    assert {node.uid for node in claim.subjects} == overlapping
+    return order_facts(claim)
+
+
+@of_decision(Order.nothing_independent)
+def nothing_independent(claim: Claim) -> Facts:
+    schedule = claim.planned.schedule
+    assert schedule.runs_until == tuple(range(len(schedule.kernels)))
+    return order_facts(claim)
+
+
+@of_decision(MemoryFormat.pixel_by_pixel)
+def pixel_by_pixel(claim: Claim) -> Facts:
+    laid = [kernel.result.uid for kernel in claim.planned.schedule.kernels if kernel.channels_last]
+    assert laid == [node.uid for node in claim.subjects]
+    return {"count": len(laid)}
+
+
+@of_decision(MemoryFormat.asked_for)
+def format_asked_for(claim: Claim) -> Facts:
+    (operand,) = claim.subjects
+    assert any(root is operand for root in claim.stage.roots)
+    assert not claim.kernels[operand.uid].channels_last
+    return {"operand": operand}
+
+
+def steps(claim: Claim) -> list[tuple[Kernel, Placement]]:
+    """The kernels in their order, each with the place of its result."""
+    schedule = claim.planned.schedule
+    return [*zip(schedule.kernels, schedule.placements, strict=True)]
+
+
+def side_by_side(planned: Plan) -> int:
+    """Bytes of the same buffers without packing."""
+    with patch.object(offsets, "_MEETINGS", -(10**9)):
+        return plan(planned.graph.recorded_roots, planned.options).schedule.arena
+
+
+def alive(claim: Claim) -> int:
+    """The most bytes of the arena that are needed at one moment."""
+    ends = claim.planned.schedule.runs_until
+    taken: dict[int, int] = {}
+    scratches: list[tuple[int, int]] = []
+    most = 0
+    for number, (kernel, place) in enumerate(steps(claim)):
+        if place.buffer >= 0:
+            reused = None if place.reuses is None else taken.pop(place.reuses.uid)
+            taken[kernel.result.uid] = aligned_size(kernel.result.type) if reused is None else reused
+        if kernel.cost.scratch:
+            scratches.append((ends[number], align_up(kernel.cost.scratch)))
+        most = max(most, sum(taken.values()) + sum(size for until, size in scratches if until >= number))
+        for node in place.frees:
+            taken.pop(node.uid, None)
+    return most
+
+
+@of_decision(BuffersReasons.packed, BuffersReasons.packed_with_scratch)
+def packed(claim: Claim) -> Facts:
+    results = [kernel.result.uid for kernel, place in steps(claim) if place.buffer >= 0]
+    assert sorted(results) == sorted(node.uid for node in claim.subjects)
+    scratch = any(kernel.cost.scratch for kernel, _ in steps(claim))
+    assert scratch is (claim.choice.reason is BuffersReasons.packed_with_scratch)
+    arena, beside = claim.planned.schedule.arena, side_by_side(claim.planned)
+    assert alive(claim) <= arena < beside
+    return {"count": len(results), "arena_bytes": arena, "alive_bytes": alive(claim), "beside_bytes": beside}
+
+
+@of_decision(BuffersReasons.reused)
+def reused(claim: Claim) -> Facts:
+    held = {node.uid for node in claim.subjects}
+    (buffer,) = {place.buffer for kernel, place in steps(claim) if kernel.result.uid in held}
+    results = [kernel.result.uid for kernel, place in steps(claim) if place.buffer == buffer]
+    assert results == [node.uid for node in claim.subjects]
+    assert len(results) > 1
+    return {"buffer": buffer, "size_bytes": claim.planned.schedule.buffers[buffer], "count": len(results)}
+
+
+@of_decision(BuffersReasons.in_place)
+def in_place(claim: Claim) -> Facts:
+    """The operand that is overwritten is dead: no kernel that begins later reads it, and nobody asked for it."""
+    kernels = claim.planned.schedule.kernels
+    for node in claim.subjects:
+        number = next(number for number, kernel in enumerate(kernels) if kernel.result is node)
+        dead = claim.planned.schedule.placements[number].reuses
+        assert dead is not None
+        assert any(read is dead for read in kernels[number].reads)
+        assert not any(read is dead for kernel in kernels[number + 1 :] for read in kernel.reads)
+        assert not any(root is dead for root in claim.planned.schedule.roots)
+    return {"count": len(claim.subjects), "saved_bytes": sum(node.type.nbytes for node in claim.subjects)}
+
+
+def one_by_one(claim: Claim, kernel: Kernel, place: Placement) -> int:
+    """The most bytes alive if each operation of a kernel were a kernel, in place where that can be."""
+    at, cost = claim.stage, kernel.cost
+    own = {node.uid for node in kernel.nodes}
+    held = {node.uid: claim.kernels[node.uid].cost.bytes for node in place.frees}
+    freed = {*held}
+    now = place.live - cost.workspace - (cost.bytes if place.reuses is None and not kernel.constant else 0)
+    temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
+    last_read = {operand.uid: index for index, node in enumerate(kernel.nodes) for operand in at.operands(node)}
+    most = now
+    for index, node in enumerate(kernel.nodes):
+        operands = {operand.uid: operand for operand in at.operands(node)}
+        dying = [uid for uid in operands if last_read[uid] == index and (uid in own or uid in freed)]
+        size = result_bytes(node)
+        over = (
+            any(operands[uid].type is node.type for uid in dying)
+            and node.operation.elementwise
+            and node.operation.reuses_operand
+            and not (node is kernel.result and place.buffer < 0)
+        )
+        extra = node.operation.workspace(*[operand.type for operand in at.operands(node)]) if temporaries else 0
+        most = max(most, now + (0 if over else size) + extra)
+        now += size - sum(held[uid] for uid in dying)
+        held[node.uid] = size
+    return most
+
+
+@of_decision(BuffersReasons.block_memory)
+def block_memory(claim: Claim) -> Facts:
+    bound = claim.planned.schedule.peak_lower_bound
+    worst = [(kernel, place) for kernel, place in steps(claim) if place.live == bound]
+    assert all(len(kernel.nodes) > 1 and kernel.cost.workspace for kernel, _ in worst)
+    assert [node.uid for kernel, _ in worst for node in kernel.nodes] == [node.uid for node in claim.subjects]
+    apart = max(one_by_one(claim, kernel, place) for kernel, place in worst)
+    assert apart < bound
+    first = worst[0][0]
+    return {
+        "alive_bytes": bound,
+        "result": first.result,
+        "working_bytes": first.cost.workspace,
+        "apart_bytes": apart,
+    }

@@ -1,0 +1,298 @@
+"""What the rules claim that move factors and terms into the weights of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import explorer as ex
+from explorer.core.ir.operation import Operation
+from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
+from explorer.ops.elementwise.unary import Negative
+from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.nn.conv import Conv2d, Conv2dImageGradient
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.rewrite.rules.norm_before_product import NormIntoWeights
+from explorer.plan.rewrite.rules.scale_into_weights import FactorIntoWeights, IntoWeights, TermsOfWeights
+from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes, shape_text
+
+Expr = ex.Expr
+
+
+def base(at: At, node: Expr) -> Expr:
+    """What a value is a view of."""
+    while node.operation.view and node.operands:
+        node = at.below_at(node, 0)
+    return node
+
+
+def is_product(node: Expr) -> bool:
+    """Whether an operation is linear, and keeps axes of its operands."""
+    operation_class = type(node.operation)
+    return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
+
+
+class Scaled(NamedTuple):
+    """A product with a term or without, and what is done to it."""
+
+    value: Expr
+    product: Expr
+    term: Expr | None
+    other: Expr
+    """the factor, or the second term"""
+
+
+def around(at: At, node: Expr) -> Scaled:
+    """A node's operands as a product with a term, and what is multiplied or added."""
+    operands = at.operands(node)
+    needs_term = isinstance(node.operation, (Add, Subtract))
+    for value, other in (operands, operands[::-1])[: 1 + node.operation.commutative]:
+        if is_product(value) and not needs_term:
+            return Scaled(value, value, None, other)
+        if isinstance(value.operation, (Add, Subtract)):
+            a, b = at.operands(value)
+            for product, term in ((a, b), (b, a))[: 1 + value.operation.commutative]:
+                small = term.size < value.size or not at.varies(term)
+                if is_product(product) and product.type is value.type and small:
+                    return Scaled(value, product, term, other)
+    raise AssertionError("no product below")
+
+
+def axes_of(factor: Expr, node: Expr) -> list[int]:
+    """The axes of the result along which a factor varies."""
+    return [axis + node.ndim - factor.ndim for axis, size in enumerate(factor.shape) if size != 1]
+
+
+def scaled_weights(at: At, node: Expr) -> list[tuple[int, int]]:
+    """The sizes and places of a product's constant operands that keep the axes of the factor."""
+    found = around(at, node)
+    operands = at.operands(found.product)
+    places = []
+    for place, operand in enumerate(operands):
+        if not at.varies(operand):
+            kept = {after: own for own, after in found.product.operation.kept_axes(place, *[o.type for o in operands])}
+            own = [kept.get(axis, -1) for axis in axes_of(found.other, node)]
+            if -1 not in own and own == sorted(own):
+                places.append((operand.size, place))
+    return sorted(places)
+
+
+def weights_of(at: At, node: Expr) -> Expr:
+    return at.below_at(around(at, node).product, scaled_weights(at, node)[0][1])
+
+
+def read_once(at: At, node: Expr) -> bool:
+    found = around(at, node)
+    return at.uses(found.value) == at.uses(found.product) == 1
+
+
+def constant_parts(at: At, node: Expr) -> bool:
+    found = around(at, node)
+    return not at.varies(found.other) and (found.term is None or not at.varies(found.term))
+
+
+@of_nodes(FactorIntoWeights.moved, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
+def factor_moved(at: At, node: Expr) -> Facts:
+    found = around(at, node)
+    weights = base(at, weights_of(at, node))
+    factor = base(at, found.other)
+    return {"product": found.product, "factor": factor, "weights": weights, "saved_flops": node.size}
+
+
+@of_nodes(FactorIntoWeights.shape, holds=lambda at, node: not scaled_weights(at, node))
+def factor_shape(at: At, node: Expr) -> Facts:
+    found = around(at, node)
+    return {"product": found.product, "factor": base(at, found.other), "shape": shape_text(found.other)}
+
+
+@of_nodes(TermsOfWeights.merged, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
+def terms_merged(at: At, node: Expr) -> Facts:
+    found = around(at, node)
+    assert found.term is not None
+    first, second = base(at, found.term), base(at, found.other)
+    return {"first": first, "second": second, "product": found.product, "saved_flops": node.size}
+
+
+class Step(NamedTuple):
+    """One operation around a value, with the constant at its other side."""
+
+    node: Expr
+    inner: Expr
+    constant: Expr | None
+
+
+def channel_axis(at: At, product: Expr, x: Expr) -> int:
+    """The axis of a product's operand that its weights meet."""
+    if not isinstance(product.operation, Matmul):
+        return 1
+    return x.ndim - 1 if at.below_at(product, 0) is x else max(0, x.ndim - 2)
+
+
+def normed(at: At, product: Expr) -> Iterator[Expr]:
+    """The operands of a product that arithmetic makes."""
+    operands = at.operands(product)
+    for x in operands if isinstance(product.operation, Matmul) else operands[:1]:
+        if isinstance(x.operation, (Add, Subtract, Multiply, Divide, Negative)):
+            yield x
+
+
+def steps_around(at: At, product: Expr, x: Expr) -> tuple[list[Step], Expr, Expr | None]:
+    """The operations by channel around a value, outermost first, the value, and the part that varies, if one does."""
+    steps: list[Step] = []
+    axis = channel_axis(at, product, x)
+    while isinstance(x.operation, (Add, Subtract, Multiply, Divide, Negative)) and len(steps) < 16:
+        if at.has_parameters and not at.varies(x):
+            break
+        step = None
+        operands = at.operands(x)
+        if isinstance(x.operation, Negative):
+            step = Step(x, operands[0], None)
+        for place, (inner, other) in enumerate((operands, operands[::-1])) if step is None else ():
+            if inner.shape != x.shape or not set(axes_of(other, x)) <= {axis}:
+                continue
+            if not at.varies(other):
+                if place == 0 or not isinstance(x.operation, Divide):
+                    step = Step(x, inner, other)
+                break
+            if 1 < other.size < x.size:
+                return steps, x, other
+        if step is None or at.uses(x) > 1 or (pads(product) and isinstance(x.operation, (Add, Subtract))):
+            break
+        steps.append(step)
+        x = step.inner
+    return steps, x, None
+
+
+def pads(product: Expr) -> bool:
+    operation = product.operation
+    if isinstance(operation, Conv2d):
+        return any(size for side in operation.padding for size in side)
+    return isinstance(operation, Conv2dImageGradient)
+
+
+@of_decision(NormIntoWeights.moved)
+def norm_moved(claim: Claim) -> Facts:
+    at, (product,) = claim.before, claim.subjects
+    for x in normed(at, product):
+        steps, _, _ = steps_around(at, product, x)
+        place = next(place for place, operand in enumerate(at.operands(product)) if operand is x)
+        weights = at.below_at(product, 1 - place)
+        if steps and not at.varies(weights):
+            assert all(at.uses(step.node) == 1 for step in steps)
+            saved = sum(step.node.size for step in steps)
+            return {"norm": x, "weights": base(at, weights), "product": product, "saved_flops": saved}
+    raise AssertionError("no norm before the product")
+
+
+def innermost(at: At, product: Expr) -> Iterator[tuple[Expr, Expr | None]]:
+    """Where the walk through each norm before a product ends, and the part there that varies."""
+    for x in normed(at, product):
+        _, last, part = steps_around(at, product, x)
+        yield last, part
+
+
+@of_nodes(NormIntoWeights.padding, holds=lambda at, node: pads(node))
+def norm_padding(at: At, node: Expr) -> Facts:
+    norm = next(last for last, _ in innermost(at, node) if isinstance(last.operation, (Add, Subtract)))
+    return {"product": node, "norm": norm}
+
+
+@of_nodes(NormIntoWeights.norm_consumers)
+def norm_consumers(at: At, node: Expr) -> Facts:
+    norm = next(last for last, _ in innermost(at, node) if at.uses(last) > 1)
+    return {"norm": norm, "consumers": at.uses(norm)}
+
+
+def price_of_norm(at: At, product: Expr) -> tuple[float, float]:
+    """µs that a norm takes, and that changing the weights in every run takes."""
+    model = REFERENCE_COST_MODEL
+    for place, x in enumerate(at.operands(product)):
+        steps = steps_around(at, product, x)[0]
+        if steps:
+            size = at.below_at(product, 1 - place).size
+            calls = sum(1 + isinstance(step.node.operation, (Add, Subtract)) for step in steps)
+            after = calls * model.call + len(steps) * size / model.flops
+            return sum(step.node.size for step in steps) / model.flops, after
+    raise AssertionError("no norm before the product")
+
+
+@of_nodes(NormIntoWeights.dear, holds=lambda at, node: not at.has_parameters)
+def norm_dear(at: At, node: Expr) -> Facts:
+    before, after = price_of_norm(at, node)
+    assert after >= before
+    return {"before_us": before, "after_us": after}
+
+
+def of_norms(node: Expr) -> bool:
+    return isinstance(node.operation, (Conv2d, Conv2dImageGradient, Matmul))
+
+
+@of_nodes(IntoWeights.price, holds=lambda at, node: not at.has_parameters)
+def price(at: At, node: Expr) -> Facts:
+    found, model = around(at, node), REFERENCE_COST_MODEL
+    if isinstance(node.operation, (Add, Subtract)):
+        assert found.term is not None
+        made = [max(found.term.size, found.other.size)]
+    else:
+        made = [weights_of(at, node).size, *([] if found.term is None else [found.term.size])]
+    after = sum(model.call + size / model.flops for size in made)
+    assert after >= node.size / model.flops
+    return {"before_us": node.size / model.flops, "after_us": after}
+
+
+@of_nodes(IntoWeights.other_consumers)
+def product_consumers(at: At, node: Expr) -> Facts:
+    found = around(at, node)
+    read = next(each for each in (found.value, found.product) if at.uses(each) > 1)
+    return {"product": read, "consumers": at.uses(read)}
+
+
+@of_nodes(IntoWeights.not_constant)
+def not_constant(at: At, node: Expr) -> Facts:
+    if of_norms(node):
+        norm, part = next((last, part) for last, part in innermost(at, node) if part is not None)
+        assert part is not None
+        assert at.varies(part)
+        return {"norm": norm, "part": base(at, part)}
+    found = around(at, node)
+    part = next(each for each in (found.term, found.other) if each is not None and at.varies(each))
+    return {"product": found.product, "factor": base(at, found.other), "part": base(at, part)}
+
+
+def narrow(node: Expr, others: list[Expr]) -> bool:
+    """Whether values are not of one floating dtype of 32 bits or more."""
+    return len({each.dtype for each in (node, *others)}) > 1 or node.dtype.kind not in "fc" or node.dtype.itemsize < 4
+
+
+@of_nodes(IntoWeights.dtype)
+def mixed(at: At, node: Expr) -> Facts:
+    if of_norms(node):
+        product = node
+        for place, x in enumerate(at.operands(node)):
+            steps, value, _ = steps_around(at, node, x)
+            if steps:
+                constants = [step.constant for step in steps if step.constant is not None]
+                others = [x, value, at.below_at(node, 1 - place), *constants]
+                break
+        other = next((each for each in others if each.dtype != node.dtype or each.dtype.kind not in "fc"), x)
+    else:
+        found = around(at, node)
+        product, others = found.product, [found.product, found.other]
+        if isinstance(node.operation, (Add, Subtract)):
+            assert found.term is not None
+            others.append(found.term)
+            other = found.other if found.other.dtype != node.dtype else found.term
+        else:
+            other = found.other
+            if node.type is product.type and other.dtype == node.dtype:
+                other = weights_of(at, node)
+                others.append(other)
+    assert narrow(node, others) or node.type is not product.type
+    return {
+        "product": product,
+        "given": repr(product.type),
+        "other": other,
+        "beside": repr(other.type),
+        "wanted": repr(node.type),
+    }

@@ -1,0 +1,389 @@
+"""For every reason of the catalogue a small program in which a plan gives it, with the plan's options."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.ops.manipulation.one_hot import OneHotEncoding
+from explorer.plan import Plan, plan
+from explorer.plan.batching.reasons import BatchReasons
+from explorer.plan.graph.reasons import Reason
+from explorer.plan.memory.memory_format import MemoryFormat
+from explorer.plan.memory.reasons import BuffersReasons
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Order, Prune, Recall
+from explorer.plan.passes.fuse_reasons import FuseReasons
+from explorer.plan.passes.simplify import Simplify
+from explorer.plan.rewrite.constant_folding import Folding
+from explorer.plan.rewrite.rules import (
+    batch_sums,
+    cancel_powers,
+    declared_properties,
+    device_copies,
+    identities,
+    inverse_pairs,
+    norm_before_product,
+    operations_under_policies,
+    scale_into_weights,
+    slice_of_concat,
+    stability,
+    strength_reduction,
+    symbolic_constants,
+)
+from tests.support.foreign import fixed, there
+
+Build = Callable[[], Any]
+
+
+def given(*shape: int, dtype: str = "float64") -> Any:
+    """A value that is given at the run."""
+    return Parameter(ex.TensorType(shape, np.dtype(dtype)), "asked")()
+
+
+def ramp(*shape: int, dtype: str = "float64") -> Any:
+    return ex.tensor(np.linspace(-1, 1, int(np.prod(shape))).reshape(shape).astype(dtype))
+
+
+x = ex.tensor(np.linspace(-1, 1, 30).reshape(5, 6), name="x")
+y = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6), name="y")
+w = ex.tensor(np.eye(6), name="w")
+row = ex.tensor(np.linspace(0.5, 1, 6), name="row")
+asked = given(5, 6)
+whole = ex.tensor(np.arange(30).reshape(5, 6), name="whole")
+narrow = x.astype("float32")
+single = ramp(5, 6, dtype="float32")
+complex_ = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6) + 1j, name="complex")
+tiny = ramp(5, 6, dtype="int8")
+far = ex.tensor(np.ones((3, 2)), device=there)
+zero = ex.ZeroTensor((5, 6), dtype="float64")
+ones = ex.TrivialTensor(1.0, (5, 6), dtype="float64")
+labels = ex.tensor(np.array([0, 2, 1, 2]), name="labels")
+images = given(1, 32, 16, 16, dtype="float32")
+
+
+def filters(*shape: int) -> Any:
+    return ex.tensor((np.arange(np.prod(shape)).reshape(shape) % 7 - 3).astype(np.float32) / 16)
+
+
+class Aloud(ex.Elementwise):
+    """x, and something beside it."""
+
+    pure = False
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(2)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        out[...] = x
+        return out
+
+
+class Backwards(ex.Operation):
+    """x from its end, in no batch."""
+
+    nondifferentiable = "a test"
+    unbatchable = "rows would be mixed"
+    examples = (ex.Example(ex.real(3)),)
+
+    def infer(self, x: ex.TensorType) -> ex.TensorType:
+        return x
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        out[...] = x[::-1]
+        return out
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 0
+
+
+class Ranked(ex.Elementwise):
+    """x, in single precision where it is a vector."""
+
+    monotone = defined_everywhere = True
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(2)),)
+
+    def infer(self, x: ex.TensorType) -> ex.TensorType:
+        return ex.TensorType(x.shape, np.dtype("float32" if x.rank == 1 else "float64"))
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        out[...] = x
+        return out
+
+
+@ex.function
+def backwards(a: Any) -> Any:
+    return ex.tanh(Backwards()(a))
+
+
+def constant(value: float, *shape: int, dtype: str = "float64") -> Any:
+    return ex.TrivialTensor(value, shape, dtype=dtype)
+
+
+def wide(dtype: str, *shape: int) -> Any:
+    """A value larger than a cache, of which one number is stored."""
+    return ex.broadcast_to(ex.tensor(np.ones(1, dtype)), shape)
+
+
+class Planned(NamedTuple):
+    """A plan that is made otherwise than of roots and options, and what the program held of its values."""
+
+    plan: Plan
+    recall: Recall | None = None
+
+
+def held(equal: bool = False) -> Planned:
+    """A plan of a program of which a value is held, its own or that of an equal expression."""
+    below = x @ w
+    root = ex.tanh(below)
+    recall = Recall({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
+    return Planned(plan([root * 2.0 + below], None, recall), recall)
+
+
+@ex.function
+def product(a: Any) -> Any:
+    return a @ w
+
+
+@ex.function
+def added(a: Any) -> Any:
+    return a + a
+
+
+@ex.function
+def pair(a: Any, b: Any) -> Any:
+    return ex.tanh(a) + b, ex.exp(a * b)
+
+
+@ex.function
+def gate(a: Any, b: Any) -> Any:
+    return ex.sigmoid(a @ b) * a
+
+
+def gradients() -> list[Any]:
+    """Gradients of calls whose values are asked for too."""
+    h, losses = x, []
+    for _ in range(3):
+        h, other = pair(h @ w, h)
+        losses += [h.sum(), other.sum()]
+    return [h, *losses, ex.grad(ex.add_n(*losses), (w, x))[0], ex.grad(losses[0], x)]
+
+
+def residual() -> list[Any]:
+    """Blocks in which a product's epilogue reads two other values, of which each is as large as its block."""
+    h = x
+    for _ in range(3):
+        h = h + ex.relu(((h - h.mean(axis=1, keepdims=True)) / (ex.square(h).mean(axis=1, keepdims=True) + 1)) @ w)
+    return [h]
+
+
+def steps() -> list[Any]:
+    """Products of different sizes, one after the other."""
+    sizes = [6, 40, 8, 30, 4, 50, 6]
+    value, found = x, []
+    for before, after in itertools.pairwise(sizes):
+        value = ex.tanh(value @ ramp(before, after)) @ ramp(after, after)
+        found.append(value)
+    return [value]
+
+
+def normed() -> Any:
+    return (given(64, 32) * ramp(32)) @ ramp(32, 16)
+
+
+OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
+    stability.QuotientOfExponentials.softmax: lambda: ex.exp(x) / ex.exp(x).sum(axis=1, keepdims=True),
+    stability.QuotientOfExponentials.difference: lambda: ex.exp(x) / ex.exp(y),
+    stability.QuotientOfExponentials.other_sum: lambda: ex.exp(x) / ex.exp(y).sum(axis=1, keepdims=True),
+    stability.QuotientOfExponentials.dtype: lambda: ex.exp(whole) / ex.exp(y),
+    stability.QuotientOfOnePlusExp.negative: lambda: 1 / (1 + ex.exp(x)),
+    stability.QuotientOfOnePlusExp.positive: lambda: ex.exp(x) / (1 + ex.exp(x)),
+    stability.LogOfSoftmax.log_softmax: lambda: ex.log(ex.softmax(x)),
+    stability.LogOfSigmoid.log_sigmoid: lambda: ex.log(ex.sigmoid(x)),
+    stability.LogOfSigmoid.complement: lambda: ex.log(1 - ex.sigmoid(x)),
+    stability.LogSumExponentials.logsumexp: lambda: ex.log(ex.exp(x).sum(axis=1)),
+    stability.LogOfOnePlusExp.softplus: lambda: ex.log(1 + ex.exp(x)),
+    stability.LogOfOnePlusExp.broadcast: lambda: ex.log(ones + ex.exp(row)),
+    stability.NllOfSoftmax.nll: lambda: ex.nll_loss(ex.absolute(y), ex.softmax(x)),
+    symbolic_constants.ProductWithZero.zero: lambda: x * zero,
+    symbolic_constants.ProductWithOneHot.row: lambda: ex.BiasVector(5, 1, dtype="float64") @ x,
+    symbolic_constants.ProductWithOneHot.dtype: lambda: ex.BiasVector(5, 1, dtype="float64") @ single,
+    symbolic_constants.ProductWithOneHotRows.picked: lambda: OneHotEncoding(5, np.dtype("float64"))(labels) @ x,
+    symbolic_constants.ProductWithOneHotRows.added: lambda: (
+        ex.transpose(OneHotEncoding(5, np.dtype("float64"))(labels)) @ ramp(4, 3)
+    ),
+    symbolic_constants.ProductWithOneHotRows.dtype: lambda: OneHotEncoding(5, np.dtype("float64"))(labels) @ single,
+    symbolic_constants.ProductWithOneHotRows.batched: lambda: (
+        OneHotEncoding(5, np.dtype("float64"))(labels) @ ramp(2, 5, 6)
+    ),
+    symbolic_constants.ZeroThroughView.moved: lambda: ex.transpose(zero) + ramp(6, 5),
+    symbolic_constants.SumWithZero.dropped: lambda: x + zero,
+    symbolic_constants.SumWithZero.type: lambda: single + zero,
+    Folding.folded: lambda: x + (ex.TrivialTensor(2.0, (5, 6), dtype="float64") * 3.0 + 1.0),
+    Folding.large: lambda: ex.tensor(1.0) + ex.cumsum(constant(2.0, 120)),
+    Folding.impure: lambda: ex.tensor(1.0) + Aloud()(constant(2.0, 2)),
+    Folding.fails: lambda: ex.tensor(1) + constant(2, dtype="int64") ** constant(-1, dtype="int64"),
+    Simplify.unreached: lambda: ex.grad(x.sum(), ex.tensor([1.0])),
+    Simplify.hidden_type: lambda: x + ex.make_dynamic(zero),
+    identities.NeutralNumber.neutral: lambda: ex.tanh(x) * 1.0,
+    identities.NeutralNumber.type: lambda: whole * 1.0,
+    identities.NeutralNumber.complex: lambda: complex_ * 1.0,
+    identities.NeutralNumber.minus_zero: lambda: ex.tanh(x) + 0.0,
+    identities.NoOp.nothing_to_do: lambda: ex.tanh(x).reshape((5, 6)),
+    identities.NoOp.complex: lambda: ex.prod(complex_[:1], axis=0, keepdims=True),
+    identities.NoOp.minus_zero: lambda: x[:1].sum(axis=0, keepdims=True),
+    identities.SumOfOne.single_term: lambda: ex.core.registry.operation("add_n")()(x),
+    identities.RedundantActivation.nonnegative: lambda: ex.relu(ex.exp(x)),
+    identities.RedundantActivation.minus_zero: lambda: ex.absolute(ex.sqrt(y)),
+    identities.IndexOfStack.stacked: lambda: ex.stack([x, y])[1],
+    identities.IndexOfStack.type: lambda: ex.stack([single, y])[0],
+    identities.StackOfMembers.whole: lambda: ex.stack([x[index] for index in range(5)]),
+    inverse_pairs.InversePair.undone: lambda: ex.log1p(ex.expm1(x)),
+    inverse_pairs.InversePair.dtype: lambda: ex.log(ex.exp(whole)),
+    inverse_pairs.InversePair.domain: lambda: [ex.exp(ex.log(x)), ex.square(ex.sqrt(x)), ex.expm1(ex.log1p(x))],
+    inverse_pairs.LogOfExp.log_exp: lambda: ex.log(ex.exp(x)),
+    inverse_pairs.ExpOfLog.exp_log: lambda: ex.exp(ex.log(ex.exp2(x))),
+    inverse_pairs.SqrtOfSquare.sqrt_square: lambda: ex.sqrt(ex.square(ex.relu(x))),
+    inverse_pairs.SqrtOfSquare.absolute: lambda: ex.sqrt(ex.square(x)),
+    inverse_pairs.SquareOfSqrt.square_sqrt: lambda: ex.square(ex.sqrt(ex.relu(x))),
+    inverse_pairs.TransposeOfTranspose.undone: lambda: ex.transpose(ex.transpose(x)),
+    inverse_pairs.TransposeOfTranspose.joined: lambda: ex.transpose(ex.transpose(ramp(2, 3, 4)), (1, 0, 2)),
+    inverse_pairs.ReshapeOfReshape.undone: lambda: x.reshape((30,)).reshape((5, 6)),
+    inverse_pairs.ReshapeOfReshape.joined: lambda: x.reshape((30,)).reshape((6, 5)),
+    inverse_pairs.WideningRoundTrip.undone: lambda: single.astype("float64").astype("float32"),
+    inverse_pairs.WideningRoundTrip.lossy: lambda: x.astype("float32").astype("float64"),
+    batch_sums.SumOfMembers.one_value: lambda: ex.add_n(*[x[index] for index in range(5)]),
+    batch_sums.SumOfMembers.several_values: lambda: ex.add_n(*[each[index] for each in (x, y) for index in range(5)]),
+    batch_sums.SumOfMembers.not_all_members: lambda: ex.add_n(*[x[index] for index in range(4)]),
+    batch_sums.SumOfMembers.mixed: lambda: ex.add_n(*[single[index] for index in range(5)], row),
+    batch_sums.SumOfMembers.dtype: lambda: ex.add_n(*[tiny[index] for index in range(5)]),
+    batch_sums.SumOfProducts.longer_axis: lambda: (ramp(4, 2, 3) @ ramp(4, 3, 2)).sum(axis=0),
+    batch_sums.SumOfProducts.rank: lambda: (ramp(4, 2, 3) @ ramp(3, 2)).sum(axis=0),
+    batch_sums.SumOfProducts.dtype: lambda: (ramp(4, 2, 3).astype("int8") @ ramp(4, 3, 2).astype("int8")).sum(axis=0),
+    batch_sums.SumOfProducts.other_consumers: lambda: [
+        (shared := ramp(4, 2, 3) @ ramp(4, 3, 2)).sum(axis=0),
+        ex.tanh(shared),
+    ],
+    slice_of_concat.SliceOfSlice.joined: lambda: ex.tanh(x)[1:4][1:],
+    slice_of_concat.SliceOfConcatenation.one_source: lambda: ex.concatenate([x, ex.tanh(y)])[6:8],
+    slice_of_concat.SliceOfConcatenation.several_parts: lambda: ex.concatenate([x, y])[4:8],
+    slice_of_concat.SliceOfConcatenation.dtype: lambda: ex.concatenate([single, y])[:3],
+    slice_of_concat.ConcatenationOfSlices.whole: lambda: ex.concatenate([x[:2], x[2:]]),
+    declared_properties.Idempotent.again: lambda: ex.sign(ex.sign(x)),
+    declared_properties.AbsorbedOperand.taken_in: lambda: ex.maximum(ex.maximum(x, y), y),
+    declared_properties.Involution.undone: lambda: ex.negative(-x),
+    declared_properties.Involution.dtype: lambda: ex.logical_not(ex.logical_not(whole)),
+    declared_properties.Involution.integers: lambda: ex.reciprocal(ex.reciprocal(whole + 1)),
+    declared_properties.EvenOfNegative.even: lambda: ex.cos(-x),
+    declared_properties.EvenOfNegative.dtype: lambda: ex.absolute(-complex_),
+    declared_properties.ExtremeBeforeMonotone.later: lambda: ex.tanh(x).max(axis=1),
+    declared_properties.ExtremeBeforeMonotone.complex: lambda: ex.exp(complex_).max(axis=1),
+    declared_properties.ExtremeBeforeMonotone.domain: lambda: ex.sqrt(x).max(axis=1),
+    declared_properties.ExtremeBeforeMonotone.other_consumers: lambda: [(f := ex.tanh(x)).max(axis=1), f * 2.0],
+    declared_properties.ExtremeBeforeMonotone.result_type: lambda: Ranked()(x).max(axis=1),
+    strength_reduction.PowerByProducts.power: lambda: [x**2, x**3, y**-1.0, ex.exp(x) ** 0.5],
+    strength_reduction.PowerByProducts.type: lambda: whole**2.0,
+    strength_reduction.PowerByProducts.domain: lambda: x**0.5,
+    strength_reduction.PowerByProducts.minus_zero: lambda: ex.sqrt(y) ** 0.5,
+    strength_reduction.DivisionByPowerOfTwo.halving: lambda: x / 4,
+    strength_reduction.DivisionByPowerOfTwo.type: lambda: whole / 2,
+    operations_under_policies.UnderPolicies.policies: lambda: ex.sum(x, policies=[ex.PAccumulateIn("float64")]),
+    cancel_powers.PowersThatCancel.cancelled: lambda: ex.exp(x) / (ex.exp(x) + ex.exp(y)),
+    cancel_powers.PowersThatCancel.too_many_terms: lambda: ex.exp(x) / (ex.exp(x) + ex.exp(y)),
+    cancel_powers.LogOfPowers.from_exponents: lambda: ex.log(ex.exp(x) * ex.exp(y)),
+    cancel_powers.LogOfPowers.difference: lambda: ex.log(1 - ex.softmax(x)),
+    cancel_powers.LogOfPowers.weights: lambda: ex.log(ex.exp(x) - ex.exp(2 * x) + ex.exp(x * y)),
+    cancel_powers.LogOfPowers.tensor_weights: lambda: ex.log(ex.exp(x) @ w),
+    scale_into_weights.FactorIntoWeights.moved: lambda: (given(5, 6) @ w) * row,
+    scale_into_weights.FactorIntoWeights.shape: lambda: (given(5, 6) @ w) * ramp(5, 1),
+    scale_into_weights.TermsOfWeights.merged: lambda: given(5, 6) @ w + row + ramp(6),
+    scale_into_weights.IntoWeights.other_consumers: lambda: [(made := given(5, 6) @ w) * row, ex.tanh(made)],
+    scale_into_weights.IntoWeights.price: lambda: (ramp(50, 60) @ ramp(60, 60)) * ramp(60),
+    scale_into_weights.IntoWeights.dtype: lambda: (given(5, 6) @ w) * ramp(6, dtype="float32"),
+    scale_into_weights.IntoWeights.not_constant: lambda: (given(5, 6) @ w) * given(6),
+    norm_before_product.NormIntoWeights.moved: normed,
+    norm_before_product.NormIntoWeights.padding: lambda: ex.conv2d(
+        images + ramp(32, 1, 1, dtype="float32"), filters(8, 32, 3, 3), padding=1
+    ),
+    norm_before_product.NormIntoWeights.norm_consumers: lambda: [
+        (scaled := given(64, 32) * ramp(32)) @ ramp(32, 16),
+        ex.tanh(scaled),
+    ],
+    norm_before_product.NormIntoWeights.dear: lambda: (ramp(100, 64) * ramp(64)) @ ramp(64, 100),
+    device_copies.RoundTripCopy.direct: lambda: row.to_device(there).to_device(ex.cpu) + 1.0,
+    device_copies.RecreateConstantOnDevice.recreated: lambda: (copied := constant(3.0, 2).to_device(there)) + copied,
+    Recall.recalled: held,
+    Recall.recalled_equal: lambda: held(equal=True),
+    Simplify.no_kernel: lambda: ex.add_n(*[far[index] for index in range(3)]),
+    Dedup.merged: lambda: [ex.tanh(x + y), ex.sin(x + y)],
+    Dedup.commuted: lambda: [(x + y) * 2.0, ex.tanh(y + x)],
+    Dedup.constants: lambda: [x * 3.5 + 3.5, ex.exp(y * 3.5)],
+    Dedup.order_of_zeros: lambda: [ex.maximum(x, y) - ex.maximum(y, x)],
+    Dedup.augmented: (gradients, {"inline": Inline(0)}),
+    Prune.replaced: lambda: ex.log(ex.exp(x)) + 1.0,
+    Prune.unread: lambda: ex.sin(pair(x, y)[0]),
+    Inline.inlined: lambda: [product(x), product(y)],
+    Inline.too_large: (lambda: product(x), {"inline": Inline(0)}),
+    Constants.prepared_once: lambda: ex.tanh(w * 2.0).sum() + asked,
+    BatchReasons.batched_calls: lambda: ex.add_n(*[gate(ramp(1, 6) + index, w) for index in range(8)]),
+    BatchReasons.dear_calls: lambda: [product(x), product(y)],
+    BatchReasons.device_calls: lambda: [added(ex.tensor([float(i)], device=there)) for i in range(3)],
+    BatchReasons.not_batchable_calls: lambda: [backwards(ramp(3) + float(index)) for index in range(3)],
+    BatchReasons.not_batchable_operations: lambda: [Backwards()(ramp(3) + float(index)) for index in range(6)],
+    BatchReasons.dear_operations: lambda: [ramp(300, 300) @ ramp(300, 300) for _ in range(6)],
+    BatchReasons.batched_operations: lambda: [ramp(4) @ ramp(4, 3) for _ in range(40)],
+    BatchReasons.same_operands: (lambda: [product(x), product(x)], {"without": ("dedup",)}),
+    BatchReasons.depth: lambda: product(product(x)),
+    BatchReasons.other_body: lambda: [product(x), product(x[:2])],
+    Algorithms.tiles: lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1),
+    Algorithms.windows: lambda: ex.conv2d(images, filters(32, 32, 3, 3), strides=2),
+    Algorithms.grouped: lambda: ex.conv2d(given(1, 64, 16, 16, dtype="float32"), filters(32, 32, 3, 3), groups=2),
+    Algorithms.few_channels: lambda: ex.conv2d(given(1, 3, 32, 32, dtype="float32"), filters(32, 3, 3, 3)),
+    Algorithms.few_tiles: lambda: ex.conv2d(given(1, 32, 7, 7, dtype="float32"), filters(32, 32, 3, 3)),
+    Algorithms.filters_vary: lambda: ex.conv2d(images, given(32, 32, 3, 3, dtype="float32")),
+    FuseReasons.fused: lambda: ex.tanh(ex.sin(x) + y),
+    FuseReasons.fused_with_product: lambda: ex.tanh(x @ w + row),
+    FuseReasons.finished_in_cache: lambda: (single @ ramp(6, 4, dtype="float32")).astype("float64"),
+    FuseReasons.reduced_whole: lambda: ex.square(x - y).mean(axis=1),
+    FuseReasons.reduced_halved: lambda: ex.tanh(wide("float32", 1 << 22)).sum(),
+    FuseReasons.reduced_exact: lambda: ex.square(wide("int32", 1 << 21, 2)).sum(axis=0),
+    FuseReasons.reduced_joined: lambda: ex.square(wide("float32", 1 << 21, 2)).sum(axis=0),
+    FuseReasons.computed_once: lambda: asked * (ex.tanh(x) * 2.0),
+    FuseReasons.asked_for: lambda: [ex.tanh(x), ex.exp(ex.tanh(x))],
+    FuseReasons.other_consumers: lambda: [ex.exp(shared := ex.sin(x)) * ex.cos(shared)],
+    FuseReasons.shape: lambda: ex.tanh(x) * ex.cos(ex.square(x)[:1]),
+    FuseReasons.second_product: lambda: (x @ w) * (y @ w),
+    FuseReasons.from_second_product: lambda: (x @ w) * ex.tanh(y @ w),
+    FuseReasons.view_between: lambda: ex.transpose(ex.tanh(x)).sum(axis=0),
+    FuseReasons.product: lambda: ex.relu(x @ w).sum(),
+    FuseReasons.long_rows: lambda: ex.softmax(ex.tanh(ex.broadcast_to(x[:, :1], (5, 1 << 20)))),
+    FuseReasons.too_large: lambda: ex.tanh(ex.broadcast_to(x[:, :1], (5, 1 << 40))).sum(),
+    FuseReasons.view_operand: lambda: ex.tanh(ex.transpose(x @ w)),
+    FuseReasons.output_of_call: (lambda: ex.sin(pair(x, y)[0]), {"inline": Inline(0)}),
+    FuseReasons.producer: lambda: ex.tanh(x.sum(axis=0)),
+    FuseReasons.element_type: lambda: ex.tensor([1.5, 2.5], fixed) * ex.tensor([0.5, 1.5], fixed),
+    FuseReasons.device: lambda: (far := ex.tensor([1.0, 2.0], device=there)) * far,
+    FuseReasons.nothing_to_join: lambda: ex.tanh(x),
+    FuseReasons.reader: lambda: ex.cumsum(ex.tanh(x)),
+    Order.together: (lambda: ex.add_n(*[ex.tanh(x @ ramp(6, 6)) @ w for _ in range(3)]), {"lanes": 2}),
+    Order.nothing_independent: (lambda: ex.tanh(x @ w) @ w, {"lanes": 2}),
+    MemoryFormat.pixel_by_pixel: lambda: ex.relu(ex.max_pool2d(ex.conv2d(images, filters(32, 32, 3, 3)), 2)).sum(),
+    MemoryFormat.asked_for: lambda: ex.conv2d(images, filters(32, 32, 3, 3)),
+    BuffersReasons.block_memory: residual,
+    BuffersReasons.packed: steps,
+    BuffersReasons.packed_with_scratch: (gradients, {"inline": Inline(0)}),
+    BuffersReasons.reused: steps,
+    BuffersReasons.in_place: lambda: ex.tanh(x @ w @ w).sum(axis=1) + ex.sin(x @ w @ w)[:, 0],
+}
+"""reason → a program, or one with the options of its plan"""
+
+LIMITS: dict[Reason, Callable[[], AbstractContextManager[Any]]] = {
+    cancel_powers.PowersThatCancel.too_many_terms: lambda: patch.object(cancel_powers, "_MOST", 2),
+}
+"""reason → what sets a limit so low that a small program exceeds it"""
