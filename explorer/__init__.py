@@ -10,7 +10,6 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import explorer.blas as _blas  # noqa: F401  # before NumPy is loaded
 from explorer import layers
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry

@@ -19,7 +19,6 @@ FLOORS: dict[str, int] = {
     "names": 0,
     "core": 1,
     "ops": 2,
-    "blas": 2,
     "data": 3,
     "grad": 3,
     "plan": 4,

@@ -1,4 +1,4 @@
-"""Command line: explorer show | run | check | why | diff | lab | blas."""
+"""Command line: explorer show | run | check | why | diff | lab."""
 
 from explorer.cli.main import main
 

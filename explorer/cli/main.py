@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import blas, check, diff, lab, run, show, why
+from explorer.cli.commands import check, diff, lab, run, show, why
 from explorer.cli.support.progress_line import followed
 from explorer.cli.support.terminal import Outlet, complain, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, run, check, why, diff, lab, blas):
+    for command in (show, run, check, why, diff, lab):
         name = command.__name__.rpartition(".")[2]
         each = commands.add_parser(
             name,

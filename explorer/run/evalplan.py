@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.blas import CHOSEN
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.hooks import hooks
@@ -285,8 +284,6 @@ class EvalPlan:
                 options["passes"] = list(pass_names(self.options.passes))
             if self.options.lanes > 1:
                 options["lanes"] = self.options.lanes
-            if CHOSEN is not None:
-                options["blas"] = str(CHOSEN)
             with gc_paused():
                 self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused)
         return self._recording
