@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from explorer.record.provenance import predecessors
+from explorer.record.rows import Group, Kernel, Nodes
 
 if TYPE_CHECKING:
     from explorer.record.recording import Recording
@@ -31,15 +32,31 @@ class Batch:
 
 def batches(recording: Recording) -> list[Batch]:
     """List the batches of a recording, in the order of their decisions."""
-    groups = [group for group in recording.groups if group.kind == "batch" and group.members]
+    subjects = [decision.subjects for decision in recording.decisions]
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    return trace_batches(recording.nodes, recording.groups, recording.substitutions, subjects, kernels)
+
+
+def trace_batches(
+    nodes: Nodes,
+    all_groups: Sequence[Group],
+    substitutions: Iterable[tuple[int, int, int]],
+    subjects: Sequence[tuple[int, ...]],
+    kernels: Sequence[Kernel],
+) -> list[Batch]:
+    """List the batches among the groups of a plan; ``subjects`` are the nodes that each decision is about.
+
+    The recorder asks before it makes the rows of decisions, in which the measured times of batches stand.
+    """
+    groups = [group for group in all_groups if group.kind == "batch" and group.members]
     if not groups:
         return []
     place_of = {group.decision: place for place, group in enumerate(groups)}
-    replaced = predecessors(recording)
+    replaced = predecessors(nodes, all_groups, substitutions, subjects)
     owners: dict[int, frozenset[int]] = {}
     """node → places of the batches that it belongs to"""
-    nodes: list[list[int]] = [[] for _ in groups]
-    for node, born in enumerate(recording.nodes.born):
+    nodes_of: list[list[int]] = [[] for _ in groups]
+    for node, born in enumerate(nodes.born):
         if born in place_of:
             owner_places = frozenset([place_of[born]])
         else:
@@ -50,19 +67,19 @@ def batches(recording: Recording) -> list[Batch]:
         if owner_places:
             owners[node] = owner_places
             for place in owner_places:
-                nodes[place].append(node)
-    kernels: list[list[int]] = [[] for _ in groups]
-    for number, kernel in enumerate(recording.schedule.kernels if recording.schedule else ()):
+                nodes_of[place].append(node)
+    kernels_of: list[list[int]] = [[] for _ in groups]
+    for number, kernel in enumerate(kernels):
         for place in sorted({place for node in kernel.nodes for place in owners.get(node, ())}):
-            kernels[place].append(number)
+            kernels_of[place].append(number)
     return [
         Batch(
             group.decision,
             group.label.removesuffix(f" ×{len(group.members)}"),
-            recording.nodes.kind[group.members[0]] == "call",
+            nodes.kind[group.members[0]] == "call",
             group.members,
-            tuple(nodes[place]),
-            tuple(kernels[place]),
+            tuple(nodes_of[place]),
+            tuple(kernels_of[place]),
         )
         for place, group in enumerate(groups)
     ]

@@ -90,7 +90,8 @@ def provenance(recording: Tables) -> Provenance:
     """Trace every kernel back to recorded nodes and lines, and every recorded node on to its kernels or its end."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
-    before = predecessors(recording)
+    subjects = [decision.subjects for decision in recording.decisions]
+    before = predecessors(rows, recording.groups, recording.substitutions, subjects)
     made_by: dict[int, list[int]] = {node: [] for node in recorded}
     origins: list[list[int]] = []
     for number, kernel in enumerate(kernels):
@@ -114,24 +115,28 @@ def provenance(recording: Tables) -> Provenance:
     return Provenance(tuple(kernel_origins), accounts, tuple(recording.sources), before)
 
 
-def predecessors(recording: Tables) -> dict[int, list[int]]:
-    """Return for each node the nodes that it directly replaces."""
+def predecessors(
+    nodes: Nodes,
+    groups: Iterable[Group],
+    substitutions: Iterable[tuple[int, int, int]],
+    subjects: Sequence[tuple[int, ...]],
+) -> dict[int, list[int]]:
+    """Return for each node the nodes that it directly replaces; ``subjects`` are those of each decision."""
     before: dict[int, list[int]] = {}
     placed: set[tuple[int, int]] = set()
-    for decision, old, new in recording.substitutions:
+    for decision, old, new in substitutions:
         before.setdefault(new, []).append(old)
         placed.add((decision, new))
-    for group in recording.groups:
-        calls = recording.decisions[group.decision].subjects
+    for group in groups:
+        calls = subjects[group.decision]
         if group.kind == "function" and calls:
             size = len(group.members) // len(calls)  # members: the body of the first call, then that of the second, …
             for place, node in enumerate(group.members):
                 before.setdefault(node, []).append(calls[place // size])
                 placed.add((group.decision, node))
-    rows = recording.nodes
-    for node, born in enumerate(rows.born):
+    for node, born in enumerate(nodes.born):
         if born >= 0 and (born, node) not in placed:
-            before.setdefault(node, []).extend(recording.decisions[born].subjects)
+            before.setdefault(node, []).extend(subjects[born])
     return before
 
 

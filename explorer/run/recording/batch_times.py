@@ -1,41 +1,40 @@
-"""Measured times of batches, added to the decisions that created them, beside the estimates."""
+"""Measured times of batches, beside the estimates by which the pass batch decided."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
-from explorer.record import Decision, Recording, Run
-from explorer.record.batches import batches
+from explorer.record.batches import Batch
+from explorer.record.rows import Step
 
 
-def add_batch_timings(recording: Recording, run: Run) -> list[Decision]:
-    """Return the decisions, those of batches with ``measured_us``: the time of the kernels that computed the batch.
+def batch_timings(
+    batches: Sequence[Batch], produced: Sequence[tuple[int, ...]], steps: Sequence[Step]
+) -> dict[int, dict[str, Any]]:
+    """Return the measured facts of the decisions that created batches, by the number of the decision.
 
-    ``computed_with`` lists results of other batches that share these kernels, ``kernels`` their number. The members
-    were not run one by one, so ``separate_us`` remains an estimate.
+    ``produced`` are the nodes that each decision produced, ``steps`` the measured kernels. ``measured_us`` is the time
+    of the kernels that computed a batch, ``kernels`` their number; ``computed_with`` lists the results of other batches
+    that share these kernels. Members were not run one by one, so that ``separate_us`` remains an estimate.
     """
-    recorded_batches = batches(recording)
-    if not recorded_batches:
-        return recording.decisions
     micros: dict[int, float] = {}
-    for step in run.steps:
+    for step in steps:
         micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
     sharing: dict[int, list[int]] = {}
-    for batch in recorded_batches:
+    for batch in batches:
         for kernel in batch.kernels:
             sharing.setdefault(kernel, []).append(batch.decision)
-    decisions = list(recording.decisions)
-    for batch in recorded_batches:
+    measured: dict[int, dict[str, Any]] = {}
+    for batch in batches:
         if not batch.kernels:
             continue
-        decision = decisions[batch.decision]
-        sharers = sorted({other for kernel in batch.kernels for other in sharing[kernel]} - {batch.decision})
-        facts = {
+        facts = measured[batch.decision] = {
             "measured_us": round(sum([micros.get(kernel, 0.0) for kernel in batch.kernels]), 2),
             "kernels": len(batch.kernels),
         }
-        results = [{"node": node} for other in sharers for node in recording.decisions[other].produced]
-        decisions[batch.decision] = replace(
-            decision, facts={**decision.facts, **facts, **({"computed_with": results} if results else {})}
-        )
-    return decisions
+        sharers = sorted({other for kernel in batch.kernels for other in sharing[kernel]} - {batch.decision})
+        results = [{"node": node} for other in sharers for node in produced[other]]
+        if results:
+            facts["computed_with"] = results
+    return measured

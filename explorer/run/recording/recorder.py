@@ -1,12 +1,15 @@
 """Recorder: turns a plan and its run into a recording, with expressions as rows and uids as ids.
 
 The only place where the engine's objects become plain data: views read the recording alone, and need no engine. Rows
-are made when somebody asks for the recording, not while planning, which most evaluations need alone.
+are made when somebody asks for the recording, not while planning, which most evaluations need alone. Each row is made
+once: nodes come first, since ids are given out there, decisions after the schedule, since those about batches hold the
+measured times of its kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +22,11 @@ from explorer.core.ir.source_location import Place, place_of
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
-from explorer.plan.graph.cost_model import flops_of, kernel_cost, result_bytes, split_cost
-from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.cost_model import flops_of, result_bytes
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import Plan
 from explorer.record import (
     Body,
-    Decision,
-    Explanation,
     Group,
     Kind,
     Recording,
@@ -37,7 +37,9 @@ from explorer.record import (
     Summary,
     Type,
 )
-from explorer.run.recording.batch_times import add_batch_timings
+from explorer.record.batches import trace_batches
+from explorer.run.recording.batch_times import batch_timings
+from explorer.run.recording.decision_rows import decision_rows, explanations
 from explorer.run.recording.fingerprint import fingerprint, spoken
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
@@ -168,9 +170,9 @@ def build(
     """
     tables = _Tables()
     recording, graph = tables.recording, planned.graph
-    _enter_nodes(tables, graph)
+    everything = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
-    recording.gradients = gradients(graph, [node for node, _, _ in _rows(graph)[0]], ids)
+    recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     for decision, node in graph.removed:
         if nodes.gone[ids[node.uid]] < 0:
@@ -180,32 +182,21 @@ def build(
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups
     ]
-    recording.decisions = [
-        Decision(
-            choice.stage,
-            choice.rule,
-            "applied" if choice.applied else "declined",
-            choice.code,
-            choice.reason.sentence,
-            {name: _fact(value, ids) for name, value in choice.facts.items()} | _estimated_cost(choice),
-            tuple([ids[node.uid] for node in choice.subjects]),
-            tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
-            choice.rule_index,
-            choice.location,
-        )
-        for choice in graph.decisions
-    ]
-    reasons = dict.fromkeys([choice.reason for choice in graph.decisions if choice.reason.meaning])
-    recording.explanations = [
-        Explanation(each.code, each.sentence, each.meaning, each.change, each.anchor) for each in reasons
-    ]
-    recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
     recording.schedule = schedule(planned, ids)
+    subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
+    produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
+    measured: dict[int, dict[str, Any]] = {}
+    if run is not None:
+        tables_of_batches = nodes, recording.groups, recording.substitutions, subjects, recording.schedule.kernels
+        measured = batch_timings(trace_batches(*tables_of_batches), produced, run.steps)
+    recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
+    recording.explanations = explanations(graph.decisions)
+    recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
     recording.title, recording.options = title, dict(options)
     recording.fingerprint = fingerprint(planned)
     if run is not None:
-        run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
-        recording.run, recording.decisions = run, add_batch_timings(recording, run)
+        summaries = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
+        recording.run = replace(run, values=summaries)
         recording.stages.append(
             Stage(
                 "run",
@@ -240,7 +231,8 @@ def expressions(planned: Plan) -> list[Expr]:
     return [node for node, _, _ in _rows(planned.graph)[0]]
 
 
-def _enter_nodes(tables: _Tables, graph: PlanGraph) -> None:
+def _enter_nodes(tables: _Tables, graph: PlanGraph) -> list[Expr]:
+    """Enter a row for each node, and for each graph of nodes; return the expressions by id."""
     recording = tables.recording
     rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
@@ -256,6 +248,7 @@ def _enter_nodes(tables: _Tables, graph: PlanGraph) -> None:
     recording.nodes.operands = [tuple([ids[operand.uid] for operand in node.operands]) for node in everything]
     leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
     recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))
+    return everything
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
@@ -270,28 +263,3 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
                 bodies[id(body)] = body
                 pending.extend(body.nodes)
     return list(bodies.values())
-
-
-def _estimated_cost(decision: PlanDecision) -> dict[str, float]:
-    """Return the estimated cost of a declined rule, in µs, as a fact."""
-    if decision.applied:
-        return {}
-    lost, facts = decision.estimated_cost_us, decision.facts
-    if lost is None and "separate_us" in facts and "together_us" in facts:
-        lost = max(0.0, facts["separate_us"] - facts["together_us"])
-    if lost is None and "before_us" in facts and "after_us" in facts:
-        lost = max(0.0, facts["before_us"] - facts["after_us"])
-    if lost is None and decision.unfused_edges:
-        lost = sum([split_cost(operand, reader) for operand, reader in decision.unfused_edges])
-    if lost is None:
-        lost = sum([kernel_cost(node, node.operands) for node in decision.subjects])
-    return {"estimated_cost_us": round(lost, 3)}
-
-
-def _fact(value: Any, ids: Mapping[int, int]) -> Any:
-    """Convert a fact to plain data; expressions become node ids."""
-    if isinstance(value, Expr):
-        return {"node": ids[value.uid]} if value.uid in ids else value.label
-    if isinstance(value, (list, tuple)):
-        return [_fact(item, ids) for item in value]
-    return value.item() if hasattr(value, "item") else value
