@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from explorer.record import Recording
 from explorer.view.export.html_page import html
+from explorer.view.payload.bundle import script
 from tests.browser.notebook import Lab, Notebook
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -190,3 +191,19 @@ def notebook(lab: Lab, open_page: Callable[..., Page]) -> Callable[..., Notebook
         return Notebook.run(lab, open_page(**options), list(cells), theme)
 
     return run
+
+
+@pytest.fixture
+def module(page: Page, tmp_path: Path) -> Callable[[str, Any], Any]:
+    """Evaluate a JavaScript function of (the front end's module, an argument)."""
+    (tmp_path / "empty.html").write_text("<!doctype html><title>empty</title>")
+    page.goto((tmp_path / "empty.html").as_uri())
+    page.evaluate(
+        """async code => {
+            const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+            window.explorer = await import(url);
+            URL.revokeObjectURL(url);
+        }""",
+        script(),
+    )
+    return lambda function, argument: page.evaluate(f"argument => ({function})(window.explorer, argument)", argument)

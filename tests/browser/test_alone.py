@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 import explorer as ex
 from explorer.record.escape import visible
@@ -14,7 +14,6 @@ from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.model.model import build_model
-from explorer.view.payload.bundle import script
 from explorer.view.payload.payload import layout_json, payload
 from tests.browser.player import node, press
 from tests.view import sample
@@ -22,22 +21,6 @@ from tests.view import sample
 pytestmark = pytest.mark.browser
 
 ASSETS = Path(__file__).parents[2] / "assets"
-
-
-@pytest.fixture
-def module(page: Page, tmp_path):
-    """Evaluate a JavaScript function of (the front end's module, an argument)."""
-    (tmp_path / "empty.html").write_text("<!doctype html><title>empty</title>")
-    page.goto((tmp_path / "empty.html").as_uri())
-    page.evaluate(
-        """async code => {
-            const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
-            window.explorer = await import(url);
-            URL.revokeObjectURL(url);
-        }""",
-        script(),
-    )
-    return lambda function, argument: page.evaluate(f"argument => ({function})(window.explorer, argument)", argument)
 
 
 def corner(found: Locator) -> list[str | None]:

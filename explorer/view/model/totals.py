@@ -38,36 +38,78 @@ class Totals(NamedTuple):
         return f"{first} · {count_text(self.flops)} flops" if self.flops else first
 
 
-def of_node(recording: Recording, node: int) -> Totals:
+class Leaves(NamedTuple):
+    """Sizes of the values that exist before a run; each leaf is in ``parameters`` or in ``others``."""
+
+    parameters: dict[int, int]
+    """node → elements, of those inside a layer or an operator of a file, with a value or without one yet"""
+    weights: dict[int, int]
+    """node → bytes, of the same"""
+    others: dict[int, int]
+    """node → elements, of the inputs of the program"""
+
+
+def leaves_of(recording: Recording) -> Leaves:
+    """Return the sizes of a recording's leaves."""
+    nodes, found = recording.nodes, Leaves({}, {}, {})
+    owned = _inside_layers(recording)
+    for node, kind in enumerate(nodes.kind):
+        row = nodes.scope[node]
+        # A leaf without a value is a parameter where it is directly inside a layer's box.
+        waits = kind == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
+        if waits or (kind == "leaf" and owned[row]):
+            found.parameters[node], found.weights[node] = _size(recording, nodes.type[node])
+        elif kind == "leaf":
+            found.others[node], _ = _size(recording, nodes.type[node])
+    return found
+
+
+def _inside_layers(recording: Recording) -> list[bool]:
+    """Tell for each scope whether it is a layer or an operator of a file, or inside one."""
+    known: dict[int, bool] = {-1: False}
+    for start in range(len(recording.scopes)):
+        path, row = [], start
+        while row not in known:
+            path.append(row)
+            if recording.scopes[row].kind in ("layer", "file"):
+                known[row] = True
+                break
+            row = recording.scopes[row].parent
+        known.update(dict.fromkeys(path, known[row]))
+    return [known[row] for row in range(len(recording.scopes))]
+
+
+def _size(recording: Recording, row: int) -> tuple[int, int]:
+    """Return the elements and the bytes of a type."""
+    elements, size, waiting = 0, 0, [row]
+    for each in waiting:
+        kind = recording.types[each]
+        waiting += kind.parts
+        if kind.dtype != "tuple":
+            elements += (count := prod(kind.shape))
+            size += count * _width(kind.dtype) // 8
+    return elements, size
+
+
+def _width(dtype: str) -> int:
+    """Return the bits of an element, by the name of its dtype; those of a byte for bool."""
+    digits = dtype[len(dtype.rstrip("0123456789")) :]
+    return int(digits or 8)
+
+
+def of_node(recording: Recording, leaves: Leaves, node: int) -> Totals:
     """Return the totals of one node."""
-    nodes = recording.nodes
-    weighs = nodes.kind[node] == "leaf" and _holds_weights(recording, nodes.scope[node])
-    weighs |= nodes.kind[node] == "input" and nodes.body[node] == 0 and _in_layer(recording, nodes.scope[node])
-    elements = prod(recording.types[nodes.type[node]].shape) if weighs else 0
-    return Totals(1, elements, nodes.flops[node], nodes.bytes[node])
-
-
-def _in_layer(recording: Recording, row: int) -> bool:
-    """Whether a leaf without a value is a parameter: it is directly inside a layer's box."""
-    return recording.scopes[row].kind == "layer"
-
-
-def _holds_weights(recording: Recording, row: int) -> bool:
-    while row >= 0:
-        scope = recording.scopes[row]
-        if scope.kind in ("layer", "file"):
-            return True
-        row = scope.parent
-    return False
+    return Totals(1, leaves.parameters.get(node, 0), recording.nodes.flops[node], recording.nodes.bytes[node])
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     """Return the totals of every box and its contents; the first node of each slot counts, except inlined calls."""
-    totals = [Totals()] * len(tree.boxes)
+    totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
     for box in tree.postorder():
         nodes, weights, flops, size = 0, 0, 0, 0
         for kind, index in tree.boxes[box].items:
-            inner = of_node(recording, counted(recording, slots.nodes[index])) if kind == "slot" else totals[index]
+            node = counted(recording, slots.nodes[index]) if kind == "slot" else -1
+            inner = of_node(recording, leaves, node) if kind == "slot" else totals[index]
             nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
         totals[box] = Totals(nodes, weights, flops, size)
     return totals
@@ -80,11 +122,11 @@ def counted(recording: Recording, members: Sequence[int]) -> int:
 
 def of_scopes(recording: Recording) -> list[Totals]:
     """Return the totals of every scope and those inside it, over the recorded nodes."""
-    totals = [Totals()] * len(recording.scopes)
+    totals, leaves = [Totals()] * len(recording.scopes), leaves_of(recording)
     nodes = recording.nodes
     for node in range(len(nodes)):
         if nodes.born[node] < 0 and nodes.kind[node] not in ("constant", "item"):
-            totals[nodes.scope[node]] = totals[nodes.scope[node]].plus(of_node(recording, node))
+            totals[nodes.scope[node]] = totals[nodes.scope[node]].plus(of_node(recording, leaves, node))
     inside = [0] * len(totals)
     for scope in recording.scopes:
         inside[scope.parent] += scope.parent >= 0

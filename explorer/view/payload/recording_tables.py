@@ -11,7 +11,8 @@ They are those of the plain form (explorer/record) but for these; texts are safe
                    "before" are the declined ones that belong before it (record/history.py)
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
-    "elements"   {leaf: elements}, and "weights": {leaf: bytes} of those that are parameters
+    "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
+                   of the values that exist before a run (model/totals.py)
 
     Part = text | {"code": text} | [label of a fact] | [label of a fact, "code"]     the last one is written as code
     Fact = text | node | [text | node, …]
@@ -34,6 +35,7 @@ from explorer.record.history import declined_before
 from explorer.record.reasons import FIELD, fact_text
 from explorer.view.model.decision_facts import fact_label, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
+from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
     "fingerprint", "types", "stages", "decisions", "explanations", "groups", "layers", "nodes", "ports",
@@ -60,6 +62,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
             for group in recording.groups
         ],
         "layers": [_layer(layer) for layer in recording.layers],
+        "leaves": leaves_of(recording)._asdict(),
     }
 
 

@@ -3,6 +3,7 @@
 import { Pair } from "./compare/pair.js";
 import { Placement } from "./scene/compose.js";
 import { Timeline } from "./data/timeline.js";
+import { Totals } from "./data/totals.js";
 import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
 
@@ -99,5 +100,5 @@ async function renderPair(model, el) {
   };
 }
 
-export { Placement, Timeline, Trace, mount, mountPair };
+export { Placement, Timeline, Totals, Trace, mount, mountPair };
 export default { render };

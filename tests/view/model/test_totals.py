@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.record import Type
 from explorer.view.model.model import build_model
-from explorer.view.model.totals import Totals, of_boxes, of_scopes
+from explorer.view.model.totals import Totals, leaves_of, of_boxes, of_scopes
 from tests.view import sample
 
 
@@ -28,6 +29,25 @@ def test_weights_of_a_scope_are_parameters_and_those_outside_are_not():
     assert totals["relu1"].parameters == 0
     assert of_scopes(recording)[0].parameters == 2 * totals["conv1"].parameters
     assert of_scopes(sample.chain(9))[0].parameters == 0
+
+
+@pytest.mark.spec("V-19")
+def test_leaves_are_measured_by_shape_and_dtype():
+    """Elements and bytes of a leaf are those of its type, of a tuple those of its members; others are inputs."""
+    recording = sample.network(1)
+    owned = leaves_of(recording)
+    assert owned.weights == {node: 4 * elements for node, elements in owned.parameters.items()}
+    node = next(iter(owned.parameters))
+    scope = recording.nodes.scope[node]
+    recording.types += [Type((2, 3), "float16", "cpu"), Type((5,), "bool", "cpu")]
+    recording.types.append(Type((), "tuple", "cpu", (len(recording.types) - 2, len(recording.types) - 1)))
+    recording.nodes.type[node] = len(recording.types) - 1
+    assert leaves_of(recording).parameters[node] == 11
+    assert leaves_of(recording).weights[node] == 17
+    recording.nodes.scope[node] = 0
+    assert leaves_of(recording).others[node] == 11
+    assert node not in leaves_of(recording).parameters
+    assert scope != 0
 
 
 @pytest.mark.spec("V-19")

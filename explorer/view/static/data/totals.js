@@ -5,8 +5,8 @@ import { bytesText, countText, microsText } from "./number_format.js";
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
  *   time: number, [metric: string]: number}} Cost
- *   `parameters` are elements of leaves inside a scope, and `weights` their bytes; `others` are elements of leaves
- *   outside every scope: what the program is given. `bytes` are those written: of results of kernels, not of values that
+ *   `parameters` are elements of leaves of layers and of a file's operators, and `weights` their bytes; `others` are
+ *   elements of the other leaves: what the program is given. `bytes` are those written: of results of kernels, not of values that
  *   are handed on inside one; `time` is µs.
  */
 
@@ -74,29 +74,19 @@ export class Totals {
 
   /** What a node costs by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */
   node(node) {
-    const { kind, flops, bytes, type, scope, body } = this.trace.nodes;
-    // A parameter without a value yet stands in the box of its layer.
-    const waits = kind[node] === "input" && body[node] === 0 && this.trace.recording.scopes[scope[node]]?.kind === "layer";
-    const isLeaf = kind[node] === "leaf" || waits;
-    const owned = isLeaf && this.trace.recording.scopes[scope[node]]?.kind !== "top";
-    const elements = isLeaf ? this.#elements(type[node]) : 0;
+    const { kind, flops, bytes } = this.trace.nodes;
+    const { parameters, weights, others } = this.trace.recording.leaves;
     return {
       nodes: 1,
       operations: kind[node] === "operation" || kind[node] === "call" ? 1 : 0,
-      parameters: owned ? elements : 0,
-      weights: owned ? elements * width(this.trace.recording.types[type[node]].dtype) : 0,
-      others: owned ? 0 : elements,
+      parameters: parameters[node] ?? 0,
+      weights: weights[node] ?? 0,
+      others: others[node] ?? 0,
       flops: flops[node],
       bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
       ...Object.fromEntries(this.own.map(([sum, values]) => [sum, values[node]])),
     };
-  }
-
-  #elements(row) {
-    const type = this.trace.recording.types[row];
-    if (type.dtype === "tuple") return type.parts.reduce((sum, part) => sum + this.#elements(part), 0);
-    return type.shape.reduce((product, length) => product * length, 1);
   }
 
   /** What every box holds when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
@@ -136,11 +126,6 @@ export class Totals {
     for (const box of order) for (const item of boxes[box].items) if (item.box !== undefined) order.push(item.box);
     return order.reverse();
   }
-}
-
-/** Bytes of an element. @param {string} dtype */
-function width(dtype) {
-  return Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8;
 }
 
 function add(sum, cost) {

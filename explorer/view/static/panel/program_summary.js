@@ -11,10 +11,10 @@ export class Summary {
   constructor(trace, totals) {
     this.trace = trace;
     this.totals = totals;
-    const { bodies, nodes, scopes } = trace.recording;
+    const { bodies, nodes, leaves } = trace.recording;
     const [top] = bodies;
     const named = (top?.inputs ?? []).filter((node) => nodes.kind[node] === "input");
-    const free = (node) => nodes.kind[node] === "leaf" && scopes[nodes.scope[node]]?.kind === "top";
+    const free = (node) => leaves.others[node] !== undefined;
     this.takes = named.length ? named : (top?.inputs ?? []).filter(free);
     this.gives = top?.outputs ?? [];
     this.results = new Map();

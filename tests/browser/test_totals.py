@@ -1,0 +1,57 @@
+"""The page adds up what Python says of each node."""
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.view.layout.box_layout import draw
+from explorer.view.model.totals import leaves_of
+from explorer.view.payload.payload import payload
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+def scoped():
+    """A program with an array in a scope of its own, which is an input and no parameter."""
+    with ex.scope("mine"):
+        x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+        return (ex.tanh(x) * 2 + x).explore().recording
+
+
+def perceptron():
+    inputs = {"input": ex.TensorType((4, 2), np.dtype(np.float32))}
+    chosen = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
+    return layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs=inputs).explore().recording
+
+
+@pytest.mark.spec("V-19")
+@pytest.mark.parametrize(
+    "make", [sample.mlp, sample.network, lambda: sample.transformer(2), sample.hostile, scoped, perceptron]
+)
+def test_boxes_hold_the_sums_of_their_nodes(module, make):
+    """At the beginning and at the end: nodes, parameters, their bytes, other leaves and flops of every box."""
+    recording = make()
+    tree, slots = (model := draw(recording).model).tree, model.slots
+    nodes, leaves = recording.nodes, leaves_of(recording)
+    for position in (0, recording.end):
+        expected = [[0] * 5 for _ in tree.boxes]
+        for slot, box in enumerate(tree.box_of):
+            for node in slots.nodes[slot]:
+                if nodes.born[node] < position and not 0 <= nodes.gone[node] < position:
+                    sizes = [table.get(node, 0) for table in leaves]
+                    for place, value in enumerate([1, *sizes, nodes.flops[node]]):
+                        expected[box][place] += value
+        for box in tree.postorder():
+            if tree.boxes[box].parent >= 0:
+                outer = expected[tree.boxes[box].parent]
+                outer[:] = [one + other for one, other in zip(outer, expected[box], strict=True)]
+        shown = module(
+            """(explorer, [data, position]) => new explorer.Totals(new explorer.Trace(data)).at(position)
+                .map(({ nodes, parameters, weights, others, flops }) => [nodes, parameters, weights, others, flops])""",
+            [payload(recording), position],
+        )
+        assert shown == expected
+    assert (make is scoped) <= (not leaves.parameters)
+    assert (make is perceptron) <= (sum(leaves.parameters.values()) == 2 * 3 + 3)
