@@ -6,10 +6,11 @@ from __future__ import annotations
 import dis
 import functools
 import os
+import re
 import sysconfig
 from enum import IntEnum
 from types import CodeType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from explorer.core.ir.source_location import INTERNAL
 
@@ -41,6 +42,15 @@ class Comparison(IntEnum):
     ANY = 2
 
 
+Comparisons: TypeAlias = dict[str, Comparison]
+"""method that compares or hashes an object → what it is compared with"""
+_ORDERING = ("__lt__", "__le__", "__gt__", "__ge__")
+_METHODS_OF_OPERATORS = {"==": ("__eq__",), "!=": ("__ne__", "__eq__")}
+_METHODS_OF_KEYS = ("__hash__", "__eq__")
+COMPARING = ("__ne__", *_ORDERING, *_METHODS_OF_KEYS)
+"""methods that count where values are compared or hashed"""
+
+
 class Reads(NamedTuple):
     """Names that some code, with the functions and comprehensions inside it, looks up."""
 
@@ -53,7 +63,9 @@ class Reads(NamedTuple):
     """strings, which may name attributes"""
     computed: bool
     """whether attributes are read by names that are computed"""
-    comparison: Comparison
+    comparisons: Comparisons
+    members: dict[str, frozenset[str]]
+    """outer variables of which nothing but attributes is read, with these"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,10 +75,21 @@ def reads(code: CodeType) -> Reads:
     attributes: set[str] = set()
     modules: dict[str, None] = {}
     texts: set[str] = set()
-    comparison = Comparison.NONE
-    before = ""
+    comparisons: Comparisons = {}
+    members: dict[str, frozenset[str]] = {}
+    passed_on: set[str] = set()
+    before = held = ""
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
+        if name == "EXTENDED_ARG":
+            continue
+        if held and name in ("LOAD_ATTR", "LOAD_METHOD"):
+            members[held] = members.get(held, frozenset()) | {value}
+        elif held:
+            passed_on.add(held)
+        held = value if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF") else ""
+        if not held and instruction.opcode in dis.hasfree and name != "LOAD_CLOSURE":
+            passed_on.add(value)
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
             variables[value] = None
         elif name == "IMPORT_NAME":
@@ -75,7 +98,7 @@ def reads(code: CodeType) -> Reads:
             attributes.add(value)
         elif isinstance(value, str) and name == "LOAD_CONST":
             texts.add(value)
-        comparison = max(comparison, _comparison(instruction, before))
+        merge(comparisons, _comparisons(instruction, before))
         before = name
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -84,7 +107,10 @@ def reads(code: CodeType) -> Reads:
             modules |= dict.fromkeys(inner.modules)
             attributes |= inner.attributes
             texts |= inner.texts
-            comparison = max(comparison, inner.comparison)
+            merge(comparisons, inner.comparisons)
+            for variable, names in inner.members.items():
+                members[variable] = members.get(variable, frozenset()) | names
+            passed_on.update({*inner.variables, *constant.co_freevars} - inner.members.keys())
         elif isinstance(constant, tuple):
             texts |= {item for item in constant if isinstance(item, str)}
     mentioned = {*variables, *attributes}
@@ -94,21 +120,32 @@ def reads(code: CodeType) -> Reads:
         tuple(modules),
         frozenset(texts),
         not mentioned.isdisjoint(_COMPUTED),
-        comparison if mentioned.isdisjoint(_COMPARING) else Comparison.ANY,
+        comparisons if mentioned.isdisjoint(_COMPARING) else dict.fromkeys(COMPARING, Comparison.ANY),
+        {variable: names for variable, names in members.items() if variable not in passed_on},
     )
 
 
-def _comparison(instruction: dis.Instruction, before: str) -> Comparison:
-    """Return the kind of comparison of an instruction that follows the instruction ``before``."""
+def merge(comparisons: Comparisons, others: Comparisons) -> None:
+    """Enter further comparisons; of two by one method the one with more values counts."""
+    for method, kind in others.items():
+        comparisons[method] = max(kind, comparisons.get(method, Comparison.NONE))
+
+
+def _comparisons(instruction: dis.Instruction, before: str) -> Comparisons:
+    """Return the methods that an instruction may call which follows the instruction ``before``."""
     name = instruction.opname
     is_constant = before in ("LOAD_CONST", "LOAD_SMALL_INT")
-    if name in ("COMPARE_OP", "CONTAINS_OP"):
-        return Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY
+    if name == "COMPARE_OP":
+        operator = re.sub(r"bool\((.*)\)", r"\1", instruction.argval)
+        methods = _METHODS_OF_OPERATORS.get(operator, _ORDERING)
+        return dict.fromkeys(methods, Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY)
+    if name == "CONTAINS_OP":
+        return dict.fromkeys(_METHODS_OF_KEYS, Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY)
     if name in _KEYED and instruction.arg != 0:
-        return Comparison.ANY
+        return dict.fromkeys(_METHODS_OF_KEYS, Comparison.ANY)
     if name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR") or instruction.argrepr == "[]":
-        return Comparison.NONE if is_constant else Comparison.WITH_CONSTANTS
-    return Comparison.NONE
+        return {} if is_constant else dict.fromkeys(_METHODS_OF_KEYS, Comparison.WITH_CONSTANTS)
+    return {}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -30,9 +30,15 @@ from weakref import ReferenceType
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.tracing.bytecode_names import Comparison, is_fixed, reads
+from explorer.core.tracing.bytecode_names import Comparisons, is_fixed, merge, reads
 from explorer.core.tracing.capture_errors import stream, too_large_to_compare, too_many_readers, unseen_variables
 from explorer.core.tracing.captured_contents import Read, environment, excess, parts, reader, referred
+from explorer.core.tracing.implicit_methods import (
+    CONSTRUCTING,
+    comparing_methods,
+    implicit_methods,
+    is_generated,
+)
 from explorer.core.tracing.static_attributes import (
     attribute_of,
     class_attribute,
@@ -47,11 +53,6 @@ from explorer.core.tracing.static_attributes import (
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _CLASSES_OF_STANDARD_CONTAINERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}
 _STREAMS = (np.random.Generator, np.random.RandomState, Random)
-_CONSTRUCTING = ("__init__", "__new__", "__post_init__")
-_APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__format__")
-"""methods with names of Python's that no expression calls"""
-_COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
-"""methods that count where values are compared or hashed"""
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names of the ``os`` module's that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
@@ -70,7 +71,7 @@ class Survey:
         self._names: set[str] = set()
         self._texts: set[str] = set()
         self._computed = False
-        self._comparison = Comparison.NONE
+        self._comparisons: Comparisons = {}
         self._objects: list[tuple[Any, str]] = []
         self._seen: dict[int, Any] = {}
         self._classes: dict[type, str] = {}
@@ -101,7 +102,7 @@ class Survey:
                     raise unseen_variables(self._name, current.__name__)
                 pending.append((current.__self__, path))
             elif isinstance(current, type):
-                self._class(current, path, pending, _CONSTRUCTING)
+                self._class(current, path, pending, CONSTRUCTING)
             elif isinstance(current, ModuleType):
                 if not is_fixed(getattr(current, "__file__", None) or "<frozen module>"):
                     self._objects.append((current, path))
@@ -170,21 +171,28 @@ class Survey:
             return
         read = reads(code)
         self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
-        if _is_generated(function):
+        if is_generated(function):
             self._compared |= read.attributes
         else:
             self._names |= read.attributes
+            merge(self._comparisons, read.comparisons)
         self._texts |= read.texts
         self._computed |= read.computed
-        if not _is_generated(function):
-            self._comparison = max(self._comparison, read.comparison)
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-            self._note(functools.partial(_contents, cell), name, pending)
+        variables: dict[str, Read] = {
+            name: functools.partial(_contents, cell)
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False)
+        }
         for name in read.variables:
             if name in _UNSEEN and name not in function.__globals__:
                 raise unseen_variables(self._name, name, function.__name__)
             if name in function.__globals__:
-                self._note(functools.partial(function.__globals__.get, name), name, pending)
+                variables[name] = functools.partial(function.__globals__.get, name)
+        for name, value_of in variables.items():
+            if name in read.members and value_of() is builtins:  # nothing but attributes is read of it
+                for member in sorted(read.members[name] & _UNSEEN):
+                    raise unseen_variables(self._name, member, function.__name__)
+            else:
+                self._note(value_of, name, pending)
         pending += [(sys.modules.get(name), name) for name in read.modules]
         for kind in ("__defaults__", "__kwdefaults__"):
             if getattr(function, kind):
@@ -193,42 +201,22 @@ class Survey:
     def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
         """Enter the methods that Python, and explorer, call without naming them, those that compare excepted."""
         self._classes.setdefault(cls, path)
-        names = dict.fromkeys(
-            name
-            for base in cls.__mro__
-            if not is_fixed_class(base)
-            for name in vars(base)
-            if name[:2] == name[-2:] == "__" and name not in _CONSTRUCTING
-        )
-        if class_attribute(cls, "__expr__") is not None:
-            names["type"] = None
         if not is_fixed_class(cls):
             self._objects.append((cls, path))
-        for name in [*names, *further]:
-            if name in _APART or name in _COMPARING:
-                continue
-            for base in cls.__mro__:
-                method = vars(base).get(name)
-                if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
-                    pending += [(part, path) for part in functions_of(method)]
-                    if not is_fixed_class(base) and method is class_attribute(cls, name):
-                        own = functools.partial(vars(cls).get, name) if base is cls else None
-                        self._add(own or functools.partial(class_attribute, cls, name), method, f"{path}.{name}")
+        for name, base, method in implicit_methods(cls, further):
+            pending += [(part, path) for part in functions_of(method)]
+            if not is_fixed_class(base) and method is class_attribute(cls, name):
+                own = functools.partial(vars(cls).get, name) if base is cls else None
+                self._add(own or functools.partial(class_attribute, cls, name), method, f"{path}.{name}")
 
     def _enter_comparisons(self) -> None:
-        """Enter the methods that compare objects, as far as the code that was read compares any.
-
-        Those that dataclasses generate read nothing of an object that is compared with a constant.
-        """
+        """Enter the methods that compare objects, as far as the code that was read compares any."""
         seen = None
-        while seen != (self._comparison, len(self._classes)):
-            seen = level, _ = self._comparison, len(self._classes)
+        while seen != (self._comparisons, len(self._classes)):
+            seen = {**self._comparisons}, len(self._classes)
             for cls, path in [*self._classes.items()]:
-                for method in [vars(base).get(name) for base in cls.__mro__ for name in _COMPARING]:
-                    if not isinstance(method, FunctionType):
-                        continue
-                    if level >= (Comparison.ANY if _is_generated(method) else Comparison.WITH_CONSTANTS):
-                        self.visit(method, path)
+                for method in [*comparing_methods(cls, self._comparisons)]:
+                    self.visit(method, path)
 
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
         is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
@@ -306,11 +294,6 @@ class Survey:
         self.found.append((read, value))
         if len(self.found) > _MOST:
             raise too_many_readers(self._name, path, _MOST)
-
-
-def _is_generated(function: FunctionType) -> bool:
-    """Whether it is a method that a dataclass generates; it compares only what a method that is entered compares."""
-    return function.__code__.co_qualname.startswith("__create_fn__.")
 
 
 def _contents(cell: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import builtins
 import functools
 import itertools
 import operator
@@ -23,6 +24,7 @@ import pytest
 import explorer as ex
 from explorer.core.errors import DeclarationError
 from explorer.core.tracing.captured_contents import ARRAY_BYTES, ITEMS
+from tests.support.refusals import refused
 
 GIVEN = np.array([1.0, 2.0, 3.0])
 
@@ -653,6 +655,90 @@ def test_methods_that_compare_read_nothing_where_nothing_is_compared() -> None:
         else:
             with pytest.raises(ex.DeclarationError, match="table from outside"):
                 chosen(GIVEN)
+
+
+class Ranked:
+    """An object of which each comparison reads another attribute."""
+
+    def __init__(self, rank: float) -> None:
+        self.rank, self.table = rank, large()
+
+    def __eq__(self, other: object) -> bool:
+        return bool(np.array_equal(self.table, other.table))  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self.table.tobytes())
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.rank < other.rank)
+
+
+def test_an_operator_enters_only_the_methods_that_it_calls() -> None:
+    """Ordering numbers, or objects, reads nothing of an array that only ``__eq__`` and ``__hash__`` read."""
+    first, second, low, high = Ranked(1.0), Ranked(2.0), 1.0, 2.0
+    numbers = ex.function(lambda a: a * first.rank if low < high else a)
+    objects = ex.function(lambda a: a * 2.0 if first < second else a)
+    for f, factor in ((numbers, 1), (objects, 2)):
+        assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * factor).tolist()
+    first.rank = 3.0
+    assert ex.evaluate(numbers(GIVEN)).tolist() == (GIVEN * 3).tolist()
+    assert ex.evaluate(objects(GIVEN)).tolist() == GIVEN.tolist()
+    for compare in (
+        lambda a: a if first == second else a + 1,
+        lambda a: a if first != second else a + 1,
+        lambda a: a if first in [second] else a + 1,
+        lambda a: a if {first} else a + 1,
+    ):
+        with refused(ex.DeclarationError, "table"):
+            ex.function(compare)(GIVEN)
+
+
+def test_a_derived_operator_enters_the_method_that_it_is_derived_from() -> None:
+    """``functools.total_ordering`` makes ``<=`` of ``<`` and ``==``."""
+
+    @functools.total_ordering
+    class Level:
+        def __init__(self, height: float) -> None:
+            self.height = height
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Level) and self.height == other.height
+
+        def __lt__(self, other: Any) -> bool:
+            return bool(self.height < other.height)
+
+    here, there = Level(1.0), Level(2.0)
+    f = ex.function(lambda a: a * 2.0 if here <= there else a)
+    assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
+    here.height = 3.0
+    assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
+
+
+class Switched:
+    """An object whose methods have names of builtins."""
+
+    factor = 2.0
+
+    def eval(self) -> float:
+        return self.factor
+
+
+def test_a_method_named_as_a_builtin_is_no_builtin() -> None:
+    """``model.eval()`` is a method also where the body reads the module ``builtins``."""
+    model = Switched()
+    f = ex.function(lambda a: a * builtins.max(model.eval(), 1.0))
+    assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
+    model.factor = 3.0
+    assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 3).tolist()
+    module = builtins
+    for hidden in (
+        lambda a: a * builtins.eval("1.0"),
+        lambda a: a * module.eval("1.0"),
+        lambda a: a * [module][0].eval("1.0"),
+        lambda a: ex.add_n(*[a * module.eval("1.0") for _ in range(2)]),
+    ):
+        with refused(ex.DeclarationError, "eval"):
+            ex.function(hidden)(GIVEN)
 
 
 def test_generated_methods_read_nothing_of_what_is_compared_with_a_constant() -> None:
