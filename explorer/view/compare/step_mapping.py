@@ -38,7 +38,12 @@ class StageSteps:
 
 
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
-    """Map each step to the one with its number in the stage of the same name; without such a stage, to the last end."""
+    """Map each step to the one with its number in the stage of the same name; without such a stage, to the last end.
+
+    The only step of a recording without decisions and kernels is its end, and maps to the end.
+    """
+    if own.ends[-1:] in ([], [0]):
+        return [*(others.ends[-1:] or [0])]
     mapped = [0]
     here, missing = 0, False
     for number, stage in enumerate(own.recording.stages):

@@ -95,6 +95,17 @@ def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> N
 
 
 @pytest.mark.spec("V-3")
+@pytest.mark.parametrize("way", ["nodes", "steps"])
+def test_a_plan_without_any_step_is_at_its_end(way: str) -> None:
+    """A leaf alone is planned without a decision and without a kernel; its only step is the end of every other plan."""
+    alone = planned([ex.tensor(np.ones(3), name="x")]).recording
+    other = planned(network()).recording
+    end = stage_ends(other)[-1]
+    assert stage_ends(alone)[-1] == 0 < end
+    assert partners(compare(alone, other))[way] == ([end], [0] * (end + 1))
+
+
+@pytest.mark.spec("V-3")
 def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
     """Bytes, flops and times have their units, a difference its sign and its proportion, large ones a factor."""
     roots = network()
