@@ -11,10 +11,7 @@ from playwright.sync_api import Locator, expect
 import explorer as ex
 from explorer.record.escape import visible
 from explorer.view.export.html_page import html
-from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
-from explorer.view.model.model import build_model
-from explorer.view.payload.payload import layout_json, payload
+from explorer.view.payload.payload import payload
 from tests.browser.player import node, press
 from tests.view import sample
 
@@ -244,34 +241,6 @@ def test_the_page_composes_the_sentences_of_the_text(module, name):
     written = [visible(recording.reason(decision)) for decision in recording.decisions]
     assert ["".join(part["text"] for part in parts) for parts in shown] == [text.replace("`", "") for text in written]
     assert any(part["isCode"] for parts in shown for part in parts) == any("`" in text for text in written)
-
-
-@pytest.mark.spec("V-7")
-@pytest.mark.parametrize("seed", range(4))
-def test_both_languages_put_open_boxes_in_the_same_place(module, seed):
-    recording = sample.transformer(3)
-    model = build_model(recording)
-    pick = random.Random(seed)
-    is_open = {box for box in range(len(model.tree.boxes)) if box == 0 or pick.random() < 0.8}
-    scene = compose(model, Layouts(model), is_open)
-    placed = module(
-        """(explorer, [layout, open]) => {
-            const placement = new explorer.Placement(layout, new Set(open), 0);
-            return [placement.size, [...placement.slots], [...placement.boxes],
-                [...placement.segments].map(([key, segment]) => [key, segment.points, segment.arrow])];
-        }""",
-        [layout_json(recording), sorted(is_open)],
-    )
-    near = pytest.approx
-    assert placed[0] == near(list(scene.size), abs=1)
-    assert dict(map(tuple_key, placed[1])) == {slot: near(rect, abs=1) for slot, rect in scene.slots.items()}
-    assert dict(map(tuple_key, placed[2])) == {box: near(rect, abs=1) for box, rect in scene.boxes.items()}
-    segments = {f"{s.box}:{s.start}:{s.end}": (near(s.points, abs=1), s.arrow) for s in scene.segments}
-    assert {key: (points, arrow) for key, points, arrow in placed[3]} == segments
-
-
-def tuple_key(pair):
-    return pair[0], tuple(pair[1])
 
 
 @pytest.mark.spec("V-1")

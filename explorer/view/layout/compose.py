@@ -1,6 +1,7 @@
 """Composition: absolute positions of everything visible when some boxes are open; payload.py states the rule.
 
-Static pictures use it; scene/compose.js is its counterpart in the browser. Boxes are laid out alone and composed by
+Static pictures use it; scene/compose.js is its counterpart in the browser, and tests/browser/test_same_picture.py
+holds both against each other. Boxes are laid out alone and composed by
 stretching axes, instead of being laid out together, so that opening one never reorders the items around it.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import floor
 
 from explorer.view.layout.box_layout import BoxLayout
 from explorer.view.model.model import Model
@@ -76,13 +78,13 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
     for box in reversed(visible):
         composed[box] = _compose_box(model, layouts[box], box, composed)
     size = composed[outermost].size
-    scene = Scene((round(size[0]), round(size[1])))
+    scene = Scene((_px(size[0]), _px(size[1])))
     origin = {outermost: (0.0, 0.0)}
     scene.boxes[outermost] = (0, 0, *scene.size)
     for box in visible:
         left, top = origin[box]
         for (kind, index), (x, y, wide, high) in zip(model.tree.boxes[box].items, composed[box].places, strict=True):
-            rect = (round(left + x), round(top + y), round(wide), round(high))
+            rect = (_px(left + x), _px(top + y), _px(wide), _px(high))
             if kind == "slot":
                 scene.slots[index] = rect
             else:
@@ -90,6 +92,11 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
                 origin[index] = (left + x, top + y)
         scene.segments += _segments(model, layouts[box], box, composed, origin[box])
     return scene
+
+
+def _px(value: float) -> int:
+    """Round to the next pixel, halves up, as browsers do."""
+    return floor(value + 0.5)
 
 
 def plain_segment(model: Model, scene: Scene, box: int, start: int, end: int) -> Segment:
@@ -166,8 +173,8 @@ def _segments(
         moved = []
         for k, (x, y) in enumerate(points):
             part = min(max((k - 1) / (count - 2), 0.0), 1.0)
-            moved.append(round(origin[0] + x + (1 - part) * first[0] + part * last[0]))
-            moved.append(round(origin[1] + y + (1 - part) * first[1] + part * last[1]))
+            moved.append(_px(origin[0] + x + (1 - part) * first[0] + part * last[0]))
+            moved.append(_px(origin[1] + y + (1 - part) * first[1] + part * last[1]))
         arrow = head >= 0 and not (items[head].kind == "box" and items[head].number in composed)
         names = model.port_names.get((box, tail, head), ("", ""))
         found.append(Segment(box, tail, head, moved, arrow, names))

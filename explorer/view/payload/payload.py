@@ -65,7 +65,7 @@ edge point goes through (X, Y); then the first point is put where its end is (an
 plus the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise,
 and a point between them moves by a blend: of points 0 … n, k moves by 1 − t of the first correction plus t of the
 last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
-with X; round at the end.
+with X; round at the end, halves up.
 
 ``replay`` holds the rules of the story, applied (replay/)::
 

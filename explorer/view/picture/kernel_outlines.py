@@ -1,4 +1,7 @@
-"""Outlines of fused kernels: a rectangle if it contains exactly the members, else a shape around each of them."""
+"""Outlines of fused kernels: a rectangle if it contains exactly the members, else a shape around each of them.
+
+scene/outlines.js is the counterpart in the browser.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ class Frame:
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
     """Return the outlines of a scene's kernels; a closed operator stands for its nodes, larger boxes hide theirs."""
     found, closed = [], closed_around(model, scene)
+    standing = state.shown.keys() | state.ghosts.keys()
+    inhabited = {closed[model.tree.box_of[slot]] for slot in standing} - {*is_open}
     for group, members in state.groups:
         slots = tuple(slot for slot in members if slot in scene.slots)
         hiding = [closed[model.tree.box_of[slot]] for slot in members if slot not in scene.slots]
@@ -37,8 +42,8 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
-        others = [rect for slot, rect in scene.slots.items() if slot not in slots and _stands(state, slot)]
-        others += [rect for box, rect in scene.boxes.items() if box not in is_open and box not in boxes]
+        others = [rect for slot, rect in scene.slots.items() if slot not in slots and slot in standing]
+        others += [rect for box, rect in scene.boxes.items() if box in inhabited and box not in boxes]
         walls = [rect for box, rect in scene.boxes.items() if box in is_open]
         numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
         number = numbers.pop() if len(numbers) == 1 else 0
@@ -72,10 +77,6 @@ def _shapes(rects: list[Rect], others: list[Rect], walls: list[Rect]) -> tuple[R
     if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in walls):
         return tuple(sorted((enclosing([rect], _HUG) for rect in rects), key=lambda shape: (shape[1], shape[0])))
     return (frame,)
-
-
-def _stands(state: State, slot: int) -> bool:
-    return slot in state.shown or slot in state.ghosts
 
 
 def _touches(frame: Rect, rect: Rect) -> bool:

@@ -1,7 +1,7 @@
 // Keyboard focus of the canvas: exactly one item is in the tab order.
 
 import { put } from "../dom.js";
-import { around } from "./kernel_outlines.js";
+import { around } from "../scene/outlines.js";
 import { focusable, neighbour } from "./keyboard_neighbour.js";
 
 /** Moves one tab stop over the canvas of a view. */

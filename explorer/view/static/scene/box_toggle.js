@@ -1,6 +1,6 @@
 // Opening and closing boxes: items around an opened box move away, and nothing changes its order.
 
-import { around } from "../canvas/kernel_outlines.js";
+import { around } from "./outlines.js";
 import { Pending } from "./lazy_layout.js";
 
 /** Opens and closes the boxes of one view. */

@@ -215,8 +215,15 @@ export class SceneBuilder {
       for (const operand of operands[mark.node]) {
         const producer = trace.slotOf[trace.origin(final[operand])];
         if (producer < 0 || producer === slot) continue;
-        if (isGhost) this.#draw(scene, placement, producer, slot, mark.state);
-        else if (before && before[operand] !== final[operand] && born[mark.node] < scene.moment.decision) {
+        if (isGhost) {
+          this.#draw(scene, placement, producer, slot, mark.state);
+          continue;
+        }
+        // What stood where a ghost stands now was read here.
+        const was = trace.slotOf[trace.origin(operand)];
+        const ghost = was === producer ? undefined : scene.slots.get(was);
+        if (ghost?.state === "gone" || ghost?.state === "was") this.#draw(scene, placement, was, slot, ghost.state);
+        if (before && before[operand] !== final[operand] && born[mark.node] < scene.moment.decision) {
           this.#move(scene, placement, trace.slotOf[trace.origin(before[operand])], producer, slot);
         } else this.#draw(scene, placement, producer, slot, mark.state === "new" ? "new" : "plain");
       }
@@ -226,8 +233,6 @@ export class SceneBuilder {
   #move(scene, placement, from, to, slot) {
     if (from === to || from < 0) return this.#draw(scene, placement, to, slot, "plain");
     this.#draw(scene, placement, to, slot, "moved");
-    const standing = scene.slots.get(from);
-    if (standing && standing.state === "gone") this.#draw(scene, placement, from, slot, "gone");
     scene.moves.push({ before: this.#cut(from, slot), after: this.#cut(to, slot) });
   }
 

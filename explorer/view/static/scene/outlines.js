@@ -1,0 +1,38 @@
+// Outlines of groups: a rectangle if it contains exactly the members, else a shape around each of them. kernel_outlines.py is the counterpart.
+
+const [PAD, HUG] = [10, 7];
+
+/** Left, top, right, bottom around some rectangles. @param {import("./compose.js").Rect[]} rects @returns {[number, number, number, number]} */
+export function around(rects, pad = PAD) {
+  return [
+    Math.min(...rects.map(([x]) => x)) - pad,
+    Math.min(...rects.map(([, y]) => y)) - pad,
+    Math.max(...rects.map(([x, , w]) => x + w)) + pad,
+    Math.max(...rects.map(([, y, , h]) => y + h)) + pad,
+  ];
+}
+
+const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w > left && y < bottom && y + h > top;
+const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= top && right <= x + w && bottom <= y + h;
+
+/** The outline of one group on one placement; what is near is found once, and asked at every moment. */
+export class Outline {
+  /** @param {import("./scene.js").Frame} frame @param {import("./compose.js").Placement} placement */
+  constructor({ slots, boxes }, placement) {
+    this.rects = [...slots.map((slot) => placement.slots.get(slot)), ...boxes.map((box) => placement.boxes.get(box))];
+    this.whole = around(this.rects);
+    const near = (rects, own) => [...rects].filter(([key, rect]) => !own.includes(key) && touches(this.whole, rect)).map(([key]) => key);
+    const touched = near(placement.boxes, boxes);
+    /** slots and closed boxes that a rectangle would contain, too */
+    this.slots = near(placement.slots, slots);
+    this.boxes = touched.filter((box) => !placement.composed.has(box));
+    this.cuts = touched.some((box) => placement.composed.has(box) && !holds(placement.boxes.get(box), this.whole));
+  }
+
+  /** Left, top, right, bottom of each shape, from top to bottom. @param {import("./scene.js").Scene} scene */
+  shapes(scene) {
+    const parted = this.cuts || this.slots.some((slot) => scene.slots.has(slot)) || this.boxes.some((box) => !scene.boxes.get(box)?.empty);
+    if (!parted) return [this.whole];
+    return this.rects.map((rect) => around([rect], HUG)).sort((one, other) => one[1] - other[1] || one[0] - other[0]);
+  }
+}
