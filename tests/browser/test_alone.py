@@ -1,7 +1,6 @@
 """The front end in a page of its own, from disk: no JupyterLab, no kernel, no network."""
 
 import json
-import random
 import re
 from pathlib import Path
 
