@@ -129,22 +129,6 @@ def show(page: Page, tmp_path: Path) -> Callable[..., Locator]:
     return open_html
 
 
-@pytest.fixture
-def module(page: Page, tmp_path: Path) -> Callable[[str, Any], Any]:
-    """Evaluate a JavaScript function of (the front end's module, an argument)."""
-    (tmp_path / "empty.html").write_text("<!doctype html><title>empty</title>")
-    page.goto((tmp_path / "empty.html").as_uri())
-    page.evaluate(
-        """async code => {
-            const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
-            window.explorer = await import(url);
-            URL.revokeObjectURL(url);
-        }""",
-        script(),
-    )
-    return lambda function, argument: page.evaluate(f"argument => ({function})(window.explorer, argument)", argument)
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     """A JupyterLab server of its own: nothing of the user's settings, no news, no token."""
