@@ -40,7 +40,9 @@ def _parse(data: bytes, path: str) -> NetDefinition:
     try:
         return loads(data.decode("utf-8"), source=path)
     except UnicodeDecodeError as error:
-        raise FileError(f"this is no text: {error.reason}", path=path, rule="JSON is written in UTF-8") from None
+        raise FileError(
+            f"this is no text: {error.reason}", path=path, rule="a .json file must be text in UTF-8"
+        ) from None
     except FileError:
         raise
     except ExplorerError as error:

@@ -30,14 +30,14 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
             raise FileError(
                 f"a {type(value).__name__} is no path",
                 path=repr(value),
-                rule="a model is opened by the path of its file",
+                rule="a model must be opened by the path of its file",
             )
     model_path = Path(path)
     if os.path.isdir(model_path) or not model_path.name:
         raise FileError(
             "this is a folder",
             path=printable(path),
-            rule=f"a model is a file: {', '.join(endings())}",
+            rule=f"a model must be a file: {', '.join(endings())}",
             fix="name a file in it",
         )
     follow = current_callback()
@@ -80,7 +80,7 @@ def _unknown_ending(given: Path) -> FileError:
     return FileError(
         f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
         path=printable(given),
-        rule=f"files that can be opened end with {', '.join(endings())}",
+        rule=f"a model's file must end with one of {', '.join(endings())}",
         fix=f"open {graph}, which says what the weights in {given.name} are for"
         if graph is not None
         else "give such a file; torch models are exported by pnnx or torch.onnx",

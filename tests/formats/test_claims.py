@@ -115,7 +115,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
     "adaptive mean": (pnnx(f"nn.AdaptiveAvgPool2d p 1 1 x y output_size=({FAR},9)", shape=IMAGE), ""),
     "one hot": (pnnx(f"F.one_hot h 1 1 x y num_classes={FAR}", shape="(4)i64"), ""),
     "scatter": (
-        pnnx("torch.select_scatter s 2 1 x x y dim=0 index=0", shape=f"({FAR})f32"), "the part has the shape"),
+        pnnx("torch.select_scatter s 2 1 x x y dim=0 index=0", shape=f"({FAR})f32"), "must have the shape"),
     "triangle": (pnnx("torch.tril t 1 1 x y diagonal=0", shape=f"({10**8},{10**8})f32"), "tril of"),
     "upsample": (pnnx("nn.Upsample u 1 1 x y scale_factor=2147483647 mode=nearest", shape=IMAGE), ""),
     "convolution": (pnnx(f"{CONV} padding=({FAR},{FAR}) stride=(1,1) @weight=(1,1,1,1)f32", shape=IMAGE), ""),

@@ -280,7 +280,7 @@ OPERATOR = ("operators", 0)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_set(2, "schema"), r"schema 2\n.*reads schema 1"),
+        (_set(2, "schema"), r"schema 2\n.*the schema must be 1"),
         (_set(True, "schema"), r"schema True"),
         (_set(3, "name"), r"net field net\.name: expected a string, found 3"),
         (_set(1, "rewrites"), r"net\.rewrites: expected a boolean"),
@@ -399,7 +399,7 @@ def test_what_cannot_be_written_leaves_the_files_as_they_were(tmp_path: Path) ->
     broken = replace(net.definition, weights={})
     with pytest.raises(FileError, match=r"weight 'w\.values' has no value"):
         save(broken, path)
-    with pytest.raises(FileError, match=r"is float64 \(3,\)\n.*declares float32 \(3,\)"):
+    with pytest.raises(FileError, match=r"is float64 \(3,\)\n.*must be float32 \(3,\)"):
         save(replace(net.definition, weights={"w.values": np.zeros(3)}), path)
     deep: Any = ()
     for _ in range(20):

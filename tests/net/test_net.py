@@ -163,7 +163,7 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
     ("given", "said"),
     [
         (np.zeros((1, 1, 8, 9), np.float32), r"input '0'.*float32 \(1, 1, 8, 9\)\n.*float32 \(\?, 1, 8, 8\)"),
-        (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*expects"),
+        (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*must be as the file says"),
         (np.zeros((1, 1, 8, 8)), r"input '0'.*float64 \(1, 1, 8, 8\)\n.*float32.*\n.*astype\('float32'\)"),
         ("text", r"input '0' is no rectangular array"),
         ([[1], [2, 3]], r"input '0' is no rectangular array"),

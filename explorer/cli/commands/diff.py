@@ -89,6 +89,6 @@ def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
         raise FileError(
             str(error),
             path=str(path),
-            rule="a .json file is a recording",
+            rule="a .json file must be a recording",
             fix=f"write one with: explorer show FILE -o {path.name}",
         ) from error

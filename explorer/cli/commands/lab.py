@@ -35,7 +35,7 @@ def execute(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise ExplorerError(
             "JupyterLab is not installed",
-            rule="explorer lab needs JupyterLab",
+            rule="JupyterLab must be installed for explorer lab",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
     command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]

@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
             check_labels(labels, options.labels, name, blob.shape or ())
     if labels and not options.top:
         raise FileError(
-            "labels without --top", path=str(options.labels), rule="--labels needs --top",
+            "labels without --top", path=str(options.labels), rule="--labels must be given together with --top",
             fix="--top 5",
         )  # fmt: skip
     arrays = inputs(net, options)

@@ -79,7 +79,7 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
     raise FileError(
         f"{len(arrays)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
-        rule="each input needs an array, matched by name or in order",
+        rule="each input must have an array, matched by name or in order",
         fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
     )
 

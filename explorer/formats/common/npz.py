@@ -26,7 +26,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 """the earliest that a zip can say: equal nets make equal files"""
 _HEADER = 1 << 16
 """bytes that an array's header has at most"""
-_RULE = "x.npz beside x.json has an array of the declared shape and dtype for every weight"
+_RULE = "x.npz beside x.json must have an array of the declared shape and dtype for every weight"
 _AGAIN = "save the net again, and keep the .json and .npz files of one save together"
 
 
@@ -217,7 +217,7 @@ def write_weights(
                 raise FileError(
                     f"weight {key!r} has no value",
                     path=path,
-                    rule="every declared weight is written",
+                    rule="every declared weight must have a value",
                     fix="set it in the definition's weights first",
                 ) from None
             dtype = memory_dtype(reference.dtype)
@@ -225,12 +225,15 @@ def write_weights(
                 raise FileError(
                     f"weight {key!r} is {array.dtype.name} {array.shape}",
                     path=path,
-                    rule=f"the definition declares {dtype.name} {reference.shape}",
+                    rule=f"the array must be {dtype.name} {reference.shape}, as the definition declares",
                     fix="declare the weight as it is, or convert the array",
                 )
             if not key or not key.isprintable():
                 raise FileError(
-                    f"the weight key {key!r}", path=path, rule="a key is a text that can be printed", fix="rename it"
+                    f"the weight key {key!r}",
+                    path=path,
+                    rule="a key must be a text that can be printed",
+                    fix="rename it",
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
             with archive.open(entry, "w", force_zip64=True) as target:

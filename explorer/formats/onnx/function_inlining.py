@@ -120,7 +120,7 @@ class Expansion:
                 raise FileError(
                     f"function {following[1]!r} calls itself",
                     path=str(self._path),
-                    rule="a function's body uses other functions only",
+                    rule="a function must not call itself, directly or through others",
                     fix="export the model without local functions",
                 )
             if following is not None:

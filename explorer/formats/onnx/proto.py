@@ -51,5 +51,5 @@ def _check_texts(model: ModelProto, path: str) -> None:
             elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(text, bytes) for text in values):
                 wrong = next(text for text in values if isinstance(text, bytes))
                 raise FileError(
-                    f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts are UTF-8", fix=_EXPORT
+                    f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts must be UTF-8", fix=_EXPORT
                 )

@@ -116,7 +116,7 @@ class _Reader:
             raise FileError(
                 f"{twice!r} is an initializer and the output of a node",
                 path=str(self.path),
-                rule="a value has one producer",
+                rule="a value must have one producer",
                 fix="give one of the two another name",
             )
         values = dict.fromkeys([*inputs, *made])
@@ -159,7 +159,7 @@ class _Reader:
             raise FileError(
                 f"initializer {name!r} is there twice" if name else "an initializer has no name",
                 path=str(self.path),
-                rule="an initializer has a name of its own",
+                rule="an initializer must have a name of its own",
                 fix="export the model again",
             )
         self.tensors[name] = tensor

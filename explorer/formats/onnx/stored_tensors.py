@@ -130,7 +130,7 @@ class External:
         return FileError(
             f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {available} there",
             path=str(self.file),
-            rule="a file of weights is whole, and of the same export as its model",
+            rule="a file of weights must be whole, and of the same export as its model",
             fix=_AGAIN,
         )
 
@@ -166,7 +166,9 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
     """A tensor of a file, checked: dimensions, how many bytes or elements it has, and where those are."""
     shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
     if any(size < 0 for size in shape):
-        raise FileError(f"tensor {name!r} has shape {shape}", path=str(path), rule="sizes are not negative", fix=_AGAIN)
+        raise FileError(
+            f"tensor {name!r} has shape {shape}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
+        )
     if not is_supported(dtype):
         return StoredTensor(name, shape, dtype, None)
     count = math.prod(shape)
@@ -203,7 +205,7 @@ def _check_length(
         raise FileError(
             f"tensor {name!r} has {actual} {unit}, {shape} of {dtype} takes {expected}",
             path=str(path),
-            rule="a tensor holds as many elements as its shape says",
+            rule="a tensor must hold as many elements as its shape says",
             fix=_AGAIN,
         )
 
@@ -219,7 +221,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
         raise FileError(
             f"tensor {name!r} of {dtype} holds {min(wide)} to {max(wide)}",
             path=str(path),
-            rule=f"its elements lie in {low} … {high}",
+            rule=f"its elements must lie in {low} … {high}",
             fix=_AGAIN,
         )
 
@@ -233,7 +235,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
         raise FileError(
             f"tensor {name!r} is stored in {location!r}",
             path=str(path),
-            rule="weights outside the model's file are in files below its folder; others are not read",
+            rule="weights outside the model's file must be in files below its folder",
             fix="put the file of weights beside the model, and name it so in the model",
         )
     try:
@@ -249,7 +251,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
         raise FileError(
             f"tensor {name!r} is stored with {position}",
             path=str(path),
-            rule=f"an offset is not negative, and {tuple(tensor.dims)} of this dtype takes {expected} bytes",
+            rule=f"an offset must not be negative, and length must be {expected}, the bytes of {tuple(tensor.dims)}",
             fix=_AGAIN,
         )
     return External(name, file, offset, length, folder)

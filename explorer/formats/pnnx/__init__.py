@@ -49,7 +49,7 @@ def _pair(path: str | os.PathLike[str]) -> tuple[Path, Path]:
         raise FileError(
             "the name does not end with .param",
             path=str(param),
-            rule="a PNNX model is a pair of files, x.param and x.bin",
+            rule="a PNNX model must be a pair of files, x.param and x.bin",
             fix="give the path of the .param file",
         )
     return param, param.with_suffix(".bin")

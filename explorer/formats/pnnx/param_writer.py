@@ -70,7 +70,9 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     words += operands
     for name, value in operator.arguments.items():
         if name[0] in "@#$":
-            raise _refusal(operator, f"the argument name {shorten(name)}", "@, # and $ begin other things", "rename it")
+            raise _refusal(
+                operator, f"the argument name {shorten(name)}", "a name must not begin with @, # or $", "rename it"
+            )
         if operator.type == EXPRESSION and name == "expr":
             words.append(f"{name}={write_string(str(value), bare=True)}")
         else:
@@ -91,7 +93,7 @@ def _check_words(operator: OperatorDefinition, words: tuple[str, ...], besides: 
             raise _refusal(
                 operator,
                 f"the name {shorten(word)}",
-                f"a name in a .param file has letters and no blanks{f' and no {besides}' if besides else ''}",
+                "a name in a .param file must be printable, without blanks" + f" and without {besides}" * bool(besides),
                 "rename it before saving",
             )
 

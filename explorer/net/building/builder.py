@@ -142,7 +142,7 @@ class NetBuilder:
             near = ", ".join(self.table.near(operator.type))
             raise ExplorerError(
                 f"the operator type {operator.type!r} is unknown",
-                rule=f"near known types: {near}" if near else "no known type is near",
+                rule="the type must be registered" + f"; near known types: {near}" * bool(near),
                 fix=f"register it: {self.table.registration(operator.type)}",
             )
         self.table.check(self.definition.operator(operator.name))

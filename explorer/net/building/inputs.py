@@ -50,7 +50,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     except (TypeError, ValueError) as error:
         raise OperandError(
             f"input {blob.name!r} is no rectangular array of numbers: {error}",
-            rule=f"the file expects {dtype or 'numbers'} {shape_text(blob.shape)}",
+            rule=f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}",
         ) from None
     view = array.view()
     view.flags.writeable = False

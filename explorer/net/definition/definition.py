@@ -245,6 +245,6 @@ class NetDefinition:
             self.source,
             cycle[0][0],
             f"operators wait for one another: {', '.join(shown)}{more}",
-            rule="no operator may read, through others, what it produces itself",
+            rule="an operator must not read, through others, a value that it produces itself",
             fix="break the cycle: let one of these operators read another blob",
         )

@@ -102,7 +102,7 @@ def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
 def _encode(value: Plain, place: str, depth: int = 0) -> Any:
     if isinstance(value, tuple):
         if depth == NESTING:
-            raise OperandError(f"the argument {place}", rule=f"tuples are nested at most {NESTING} deep")
+            raise OperandError(f"the argument {place}", rule=f"tuples must be nested at most {NESTING} deep")
         return [_encode(item, place, depth + 1) for item in value]
     if isinstance(value, complex):
         return {"complex": [_encode(value.real, place), _encode(value.imag, place)]}
@@ -114,7 +114,7 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
         return value
     raise OperandError(
         f"the argument {place} is a {type(value).__name__}",
-        rule="arguments are numbers, texts, None, and tuples of them",
+        rule="arguments must be numbers, texts, None, or tuples of these",
         fix="give arrays as weights",
     )
 
@@ -161,7 +161,7 @@ def from_json(
     if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
         raise OperandError(
             f"this net has schema {spoken(plain.get('schema'))}",
-            rule=f"this version of explorer reads schema {SCHEMA}",
+            rule=f"the schema must be {SCHEMA}, which this version of explorer reads",
             fix="save the net again, or open it with the version that wrote it",
         )
     try:

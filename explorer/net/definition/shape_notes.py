@@ -102,13 +102,17 @@ def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> 
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
         given = f"input {name!r} of net {definition.name!r}: given {type_.dtype.name} {type_.shape}"
         if dtype is not None and dtype != type_.dtype:
-            raise OperandError(given, rule=f"the file expects {expected}", fix=f"convert it: x.astype({dtype.name!r})")
+            raise OperandError(
+                given,
+                rule=f"the array must be as the file says, {expected}",
+                fix=f"convert it: x.astype({dtype.name!r})",
+            )
         if blob.shape is None:
             continue
         if not fits(blob.shape, type_.shape):
             raise OperandError(
                 given,
-                rule=f"the file expects {expected}; ? is any length",
+                rule=f"the array must be as the file says, {expected}; ? is any length",
                 fix="reshape or resize the input to that shape",
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):

@@ -49,7 +49,7 @@ class OperatorContext:
         if isinstance(value, (bool, int, float, complex)):
             return full((), value, _DTYPES[type(value)])
         raise OperandError(
-            f"operand {name or position} is {value!r}", rule=f"{self.definition.type} takes a tensor there"
+            f"operand {name or position} is {value!r}", rule=f"{self.definition.type} must have a tensor there"
         )
 
     def tensors(self) -> tuple[Expr, ...]:
@@ -70,7 +70,7 @@ class OperatorContext:
         if position < len(self.operands):
             return self.operands[position]
         rule = f"an operand {name!r}" if name else f"{position + 1} operands or more"
-        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} takes {rule}")
+        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} must have {rule}")
 
     def has(self, name: str) -> bool:
         """Whether the file gives a parameter, be it None."""
@@ -85,7 +85,7 @@ class OperatorContext:
         if default is _REQUIRED:
             given = ", ".join([*self.definition.arguments, *self.definition.input_names]) or "none"
             raise OperandError(
-                f"the argument {name!r} is missing; given: {given}", rule=f"{self.definition.type} has it"
+                f"the argument {name!r} is missing; given: {given}", rule=f"{self.definition.type} must have it"
             )
         return default
 
@@ -132,7 +132,7 @@ class OperatorContext:
         if name not in self.definition.weights:
             declared = ", ".join(self.definition.weights) or "none"
             raise OperandError(
-                f"the weight {name!r} is missing; declared: {declared}", rule=f"{self.definition.type} has it"
+                f"the weight {name!r} is missing; declared: {declared}", rule=f"{self.definition.type} must have it"
             )
         return self._weights(name)
 
@@ -146,9 +146,9 @@ class OperatorContext:
         if value != expected:
             raise OperandError(
                 f"{name}={value!r}",
-                rule=f"{self.definition.type} is read with {name}={expected!r}",
+                rule=f"{self.definition.type}: {name} must be {expected!r}",
                 fix=f"export the model without it, or register {self.definition.type} yourself with file_operator",
             )
 
     def _mismatch(self, name: str, value: Any, wanted: str) -> OperandError:
-        return OperandError(f"{name}={value!r}", rule=f"{self.definition.type}: {name} is {wanted}")
+        return OperandError(f"{name}={value!r}", rule=f"{self.definition.type}: {name} must be {wanted}")

@@ -121,7 +121,7 @@ class OperatorSchema:
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
                 raise DeclarationError(
                     f"{type}: the parameter {name!r}",
-                    rule=f"arguments are named one by one, and not {', '.join(sorted(RESERVED))}",
+                    rule=f"arguments must be named one by one, and not {', '.join(sorted(RESERVED))}",
                     fix="declare each argument after * under a name of its own",
                 )
             elif Tensor in (annotation, *get_args(annotation)):
@@ -154,7 +154,7 @@ class OperatorSchema:
                 raise UnknownNameError(name, kind=f"weight of {self.type}", known=self.weights)
         missing = [name for name, required in self.weights.items() if required and name not in operator.weights]
         if missing:
-            raise self._refusal(f"the weight {missing[0]!r} is missing", f"it has {', '.join(self.weights)}")
+            raise self._refusal(f"the weight {missing[0]!r} is missing", f"it must have {', '.join(self.weights)}")
 
     def _check_blobs(self, operator: OperatorDefinition) -> None:
         for what, names, count in (
@@ -163,18 +163,21 @@ class OperatorSchema:
         ):
             if len(names) not in count:
                 raise self._refusal(
-                    f"it {what} {len(names)} blobs: {', '.join(names) or 'none'}", f"it {what} {count}: {self}"
+                    f"it {what} {len(names)} blobs: {', '.join(names) or 'none'}",
+                    f"it must {what.removesuffix('s')} {count}: {self}",
                 )
         if operator.input_names:
-            raise self._refusal(f"blobs are passed by name: {', '.join(operator.input_names)}", "blobs go in order")
+            raise self._refusal(
+                f"blobs are passed by name: {', '.join(operator.input_names)}", "blobs must be passed in order"
+            )
         allowed = {*self.in_place, *self.enforced}
         for output, blob in enumerate(operator.outputs):
             at = [position for position, read in enumerate(operator.inputs) if read == blob]
             if at and not any((position, output) in allowed for position in at):
-                pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed)) or "nothing"
+                pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed))
                 raise self._refusal(
                     f"it reads {blob!r} and writes over it",
-                    f"in place is allowed for {pairs}",
+                    "an output must not be an input" + f", but for {pairs}" * bool(pairs),
                     "give the output a name of its own",
                 )
         for position, output in self.enforced:
@@ -182,7 +185,7 @@ class OperatorSchema:
             if all(pair) and pair[0] != pair[1]:
                 raise self._refusal(
                     f"it reads {pair[0][0]!r} and writes {pair[1][0]!r}",
-                    f"output {output} is written over input {position}",
+                    f"output {output} must be written over input {position}",
                     f"name the output {pair[0][0]!r}",
                 )
 
@@ -192,10 +195,10 @@ class OperatorSchema:
             if argument is None:
                 raise UnknownNameError(name, kind=f"argument of {self.type}", known=self.arguments)
             if not accepts(argument.kind, value):
-                raise self._refusal(f"{name}={value!r}", f"{name} is of type {kind_text(argument.kind)}")
+                raise self._refusal(f"{name}={value!r}", f"{name} must be of type {kind_text(argument.kind)}")
         missing = [name for name, argument in self.arguments.items() if argument.required and name not in given]
         if missing:
-            raise self._refusal(f"the argument {missing[0]!r} is missing", f"it is declared as {self}")
+            raise self._refusal(f"the argument {missing[0]!r} is missing", f"the arguments must be those of {self}")
 
     def _refusal(self, given: str, rule: str, fix: str = "") -> ExplorerError:
         return OperandError(given, rule=f"{self.type}: {rule}", fix=fix)

@@ -56,7 +56,7 @@ class OperatorTable:
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
                 f"a builder for {', '.join(map(repr, types)) or 'no operator type'}",
-                rule="a builder is registered for operator types, as the file writes them",
+                rule="a builder must be registered for operator types, as the file writes them",
                 fix='write @file_operator("my.Layer") above the function',
             )
 
@@ -87,7 +87,7 @@ class OperatorTable:
                 if self._declared.get(name, owner) != owner:
                     raise DeclarationError(
                         f"a second declaration of the operator type {name!r}",
-                        rule=f"{'.'.join(self._declared[name])} declares it",
+                        rule=f"a type must be declared once, and {'.'.join(self._declared[name])} declares it",
                         fix="choose another name",
                     )
                 schema = OperatorSchema.of(name, function, **options)

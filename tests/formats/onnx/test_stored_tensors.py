@@ -38,14 +38,14 @@ def test_elements_that_are_stored_wider_lie_within_their_dtype(kind: int, low: i
     for number in outside:
         if field == "uint64_data" and number < 0:
             continue
-        with pytest.raises(ex.FileError, match=rf"'w' of .* holds .*\n.*its elements lie in {low} … {high}"):
+        with pytest.raises(ex.FileError, match=rf"'w' of .* holds .*\n.*its elements must lie in {low} … {high}"):
             array(kind, [2], **{field: [number, 1]})
 
 
 @pytest.mark.parametrize("kind", [HALF, SHORT, TensorProto.BOOL])
 @pytest.mark.parametrize("number", [-1, 2**16])
 def test_bits_of_halves_and_truth_values_are_those_of_their_width(kind: int, number: int) -> None:
-    with pytest.raises(ex.FileError, match="its elements lie in 0"):
+    with pytest.raises(ex.FileError, match="its elements must lie in 0"):
         array(kind, [1], int32_data=[number])
 
 

@@ -205,7 +205,7 @@ def test_padding_that_keeps_the_size() -> None:
             r"1×2×3×4 float32 with kernel_size=\(1, 1\)",
         ),
         ("nn.Conv2d", {"kernel_size": (3, 4), "bias": False}, {"weight": x[None]}, r"images' channels \(3\)"),
-        ("nn.Linear", {"bias": 1}, {"weight": x[0]}, "bias=1\n.*bias is True or False"),
+        ("nn.Linear", {"bias": 1}, {"weight": x[0]}, "bias=1\n.*bias must be True or False"),
         ("F.softmax", {}, {}, "the argument 'dim' is missing; given: none"),
         ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*a whole number"),
         ("F.softmax", {"dim": 9}, {}, "axis 9"),

@@ -45,7 +45,7 @@ def test_a_parameter_is_of_the_kind_that_its_reader_asks_for(kind: str, value: A
     else:
         with pytest.raises(ex.OperandError, match="key=") as error:
             getattr(op, kind)("key")
-        assert error.value.rule.startswith("my.Type: key is ")
+        assert error.value.rule.startswith("my.Type: key must be ")
 
 
 def test_a_parameter_is_found_on_the_line_else_among_named_operands_else_is_the_default() -> None:

@@ -18,7 +18,7 @@ def convolution(op: OperatorContext) -> Expr:
     """Cross-correlation with filters W plus a bias B; a signal is an image of one row."""
     x, filters = given(op, "X"), given(op, "W")
     if filters.ndim != x.ndim:
-        raise OperandError(f"given {x.type} and filters {filters.type}", rule="filters have as many axes as X")
+        raise OperandError(f"given {x.type} and filters {filters.type}", rule="the filters must have as many axes as X")
     image, window = as_image(op, x), as_image(op, filters)
     size = window.shape[2], window.shape[3]
     strides, dilation = pair(op, x, "strides"), pair(op, x, "dilations")
@@ -39,7 +39,7 @@ def transposed_convolution(op: OperatorContext) -> Expr:
     """The adjoint of a convolution with filters W, plus a bias B."""
     x, filters = given(op, "X"), given(op, "W")
     if filters.ndim != x.ndim:
-        raise OperandError(f"given {x.type} and filters {filters.type}", rule="filters have as many axes as X")
+        raise OperandError(f"given {x.type} and filters {filters.type}", rule="the filters must have as many axes as X")
     image, window = as_image(op, x), as_image(op, filters)
     strides, dilation = pair(op, x, "strides"), pair(op, x, "dilations")
     extra = pair(op, x, "output_padding", 0)

@@ -27,7 +27,7 @@ def batch_normalization(op: OperatorContext) -> Expr:
     """Normalization of channels with the stored statistics."""
     op.only("training_mode", 0)
     if len(op.definition.outputs) > 1:
-        raise OperandError("statistics are outputs", rule="BatchNormalization is read from nets not in training")
+        raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
     x, mean, variance, scale, shift = (given(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
     return batch_norm(x, mean, variance, scale, shift, op.number("epsilon", 1e-5))
 
@@ -73,7 +73,7 @@ def local_response_normalization(op: OperatorContext) -> Expr:
     """x over a power of the mean square of neighbouring channels."""
     size = op.integer("size")
     if size % 2 == 0:
-        raise OperandError(f"size={size}", rule="LRN: as many channels count on either side, so that size is odd")
+        raise OperandError(f"size={size}", rule="LRN: size must be odd, so that as many channels count on either side")
     alpha, beta, bias = op.number("alpha", 1e-4), op.number("beta", 0.75), op.number("bias", 1.0)
     return local_response_norm(first(op), size, alpha, beta, bias)
 
@@ -83,6 +83,6 @@ def norm_normalization(op: OperatorContext) -> Expr:
     """x over the sum of its absolute values, or over its length, along an axis; 0 where that is 0."""
     x, order = first(op), op.integer("p", 2)
     if order not in (1, 2):
-        raise OperandError(f"p={order}", rule="LpNormalization: p is 1 or 2")
+        raise OperandError(f"p={order}", rule="LpNormalization: p must be 1 or 2")
     length = vector_norm(x, order, axis_of(op, x, -1), keepdims=True)
     return where(length == 0, 0, x / where(length == 0, 1, length))

@@ -39,7 +39,7 @@ def given(op: OperatorContext, name: str) -> Expr:
         return value
     array = _as_array(value)
     if array is None:
-        raise OperandError(f"{name} is {value!r}", rule=f"{op.definition.type}: {name} is a tensor of numbers")
+        raise OperandError(f"{name} is {value!r}", rule=f"{op.definition.type}: {name} must be a tensor of numbers")
     return full((), array.item(), array.dtype) if array.ndim == 0 else tensor(array)
 
 
@@ -59,7 +59,7 @@ def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
     while is_given(op, f"{name}.{len(values)}"):
         values.append(given(op, f"{name}.{len(values)}"))
     if not values:
-        raise OperandError("no operands are given", rule=f"{op.definition.type} takes one or more")
+        raise OperandError("no operands are given", rule=f"{op.definition.type} must have one operand or more")
     return tuple(values)
 
 
@@ -76,12 +76,15 @@ def known(op: OperatorContext, name: str) -> Array:
             return value_of(value)
         raise OperandError(
             f"{name} depends on the net's inputs",
-            rule=f"{op.definition.type}: {name} is known when the net is built, from constants and shapes",
+            rule=f"{op.definition.type}: {name} must follow from constants and shapes, "
+            "so that it is known when the net is built",
             fix="export the model with fixed sizes, or cut the net behind this operator",
         )
     array = _as_array(value)
     if array is None:
-        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} is a number or a list of them")
+        raise OperandError(
+            f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a number or a list of numbers"
+        )
     return array
 
 
@@ -91,7 +94,7 @@ def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise OperandError(
             f"{name} is {array.dtype.name} of shape {array.shape}",
-            rule=f"{op.definition.type}: {name} is a list of whole numbers",
+            rule=f"{op.definition.type}: {name} must be a list of whole numbers",
         )
     return tuple(array.reshape(-1).tolist())
 
@@ -105,7 +108,7 @@ def number(op: OperatorContext, name: str) -> Any:
     """A known input or attribute that is one number."""
     array = known(op, name)
     if array.size != 1:
-        raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} is one number")
+        raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} must be one number")
     return array.reshape(()).item()
 
 
@@ -113,7 +116,7 @@ def whole(op: OperatorContext, name: str) -> int:
     """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
     value = number(op, name)
     if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
-        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} is a whole number")
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a whole number")
     return int(value)
 
 
@@ -121,7 +124,7 @@ def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -
     """An attribute that is one of some words."""
     value = op.argument(name, default)
     if value not in among:
-        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type} is read with {name} {' or '.join(among)}")
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be {' or '.join(among)}")
     return str(value)
 
 
@@ -191,7 +194,7 @@ def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.d
     if code not in _DTYPES:
         raise OperandError(
             f"{name}={code}",
-            rule=f"{op.definition.type}: elements are booleans, or real, complex or whole numbers of 8 bits or more; "
-            "bfloat16, texts and narrower numbers are not computed with",
+            rule=f"{op.definition.type}: elements must be booleans, or real, complex or whole numbers of 8 bits "
+            "or more; bfloat16, texts and narrower numbers are not computed with",
         )
     return np.dtype(_DTYPES[code])

@@ -22,7 +22,7 @@ from explorer.ops.reduction.reduce import mean
 def max_pool(op: OperatorContext) -> Expr:
     """The largest element of each window."""
     if len(op.definition.outputs) > 1:
-        raise OperandError("the output Indices is used", rule="MaxPool gives values, and not where they were found")
+        raise OperandError("the output Indices is used", rule="MaxPool must not be asked for indices, only for values")
     op.only("storage_order", 0)
     x = given(op, "X")
     size, strides, dilation = pair(op, x, "kernel_shape"), pair(op, x, "strides"), pair(op, x, "dilations")

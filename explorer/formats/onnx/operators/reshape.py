@@ -51,7 +51,7 @@ def constant_of_shape(op: OperatorContext) -> Expr:
     """One value everywhere."""
     value = op.weight("value").array if "value" in op.definition.weights else np.zeros(1, np.float32)
     if value.size != 1:
-        raise OperandError(f"value has shape {value.shape}", rule="ConstantOfShape: value is one number")
+        raise OperandError(f"value has shape {value.shape}", rule="ConstantOfShape: value must be one number")
     return full(integers(op, "input"), value.reshape(()).item(), value.dtype)
 
 
@@ -77,7 +77,10 @@ def reshape_(op: OperatorContext) -> Expr:
     x, sizes = first(op), integers(op, "shape")
     if not op.integer("allowzero", 0):
         if any(size == 0 and axis >= x.ndim for axis, size in enumerate(sizes)):
-            raise OperandError(f"shape={sizes} for {x.type}", rule="Reshape: 0 keeps the size of an axis that X has")
+            raise OperandError(
+                f"shape={sizes} for {x.type}",
+                rule="Reshape: a 0 must stand for an axis that X has, whose size it keeps",
+            )
         sizes = tuple([x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)])
     return reshape(x, sizes)
 
@@ -88,7 +91,7 @@ def flatten(op: OperatorContext) -> Expr:
     x = first(op)
     axis = op.integer("axis", 1)
     if not -x.ndim <= axis <= x.ndim:
-        raise OperandError(f"axis={axis} for {x.type}", rule=f"Flatten: axis lies in {-x.ndim} … {x.ndim}")
+        raise OperandError(f"axis={axis} for {x.type}", rule=f"Flatten: axis must lie in {-x.ndim} … {x.ndim}")
     axis = axis + x.ndim if axis < 0 else axis
     return reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
@@ -102,7 +105,7 @@ def squeeze(op: OperatorContext) -> Expr:
     dropped = {normalize_axis(axis, x.ndim, "Squeeze") for axis in axes}
     wrong = [axis for axis in sorted(dropped) if x.shape[axis] != 1]
     if wrong:
-        raise OperandError(f"axes={axes} of {x.type}", rule="Squeeze: an axis of size 1 is dropped")
+        raise OperandError(f"axes={axes} of {x.type}", rule="Squeeze: each axis that is dropped must have size 1")
     return reshape(x, tuple([size for axis, size in enumerate(x.shape) if axis not in dropped]))
 
 
@@ -113,7 +116,7 @@ def unsqueeze(op: OperatorContext) -> Expr:
     rank = x.ndim + len(axes)
     places = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(places) < len(axes):
-        raise OperandError(f"axes={axes}", rule="Unsqueeze: each axis is named once")
+        raise OperandError(f"axes={axes}", rule="Unsqueeze: each axis must be named once")
     old = iter(x.shape)
     return reshape(x, tuple([1 if axis in places else next(old) for axis in range(rank)]))
 
@@ -124,7 +127,9 @@ def expand(op: OperatorContext) -> Expr:
     x, sizes = first(op), integers(op, "shape")
     target = broadcast_shapes(x.shape, sizes)
     if target is None:
-        raise OperandError(f"shape={sizes} for {x.type}", rule="Expand: sizes are equal, or one of them is 1")
+        raise OperandError(
+            f"shape={sizes} for {x.type}", rule="Expand: the sizes of each axis must be equal, or one of them must be 1"
+        )
     return broadcast_to(x, target)
 
 
@@ -133,7 +138,7 @@ def tile_(op: OperatorContext) -> Expr:
     """The whole tensor repeated along each axis."""
     x, repeats = first(op), integers(op, "repeats")
     if len(repeats) != x.ndim:
-        raise OperandError(f"repeats={repeats} for {x.type}", rule="Tile: repeats has one number for each axis")
+        raise OperandError(f"repeats={repeats} for {x.type}", rule="Tile: repeats must have one number for each axis")
     return tile(x, repeats)
 
 
@@ -149,7 +154,7 @@ def identity(op: OperatorContext) -> Expr | tuple[Expr, ...]:
     """The operand itself; the mask of a dropout that is not trained with keeps all."""
     x = first(op)
     if is_given(op, "training_mode") and number(op, "training_mode") and number(op, "ratio"):
-        raise OperandError("training_mode=True", rule="Dropout is read from nets that are not in training")
+        raise OperandError("training_mode=True", rule="Dropout must not be in training mode")
     return x if len(op.definition.outputs) == 1 else (x, full(x.shape, True, np.bool_))
 
 
@@ -161,7 +166,10 @@ def depth_to_space(op: OperatorContext) -> Expr:
         return pixel_shuffle(x, block)
     n, c, h, w = _image(op, x)
     if block < 1 or c % block**2:
-        raise OperandError(f"blocksize={block} for {x.type}", rule="DepthToSpace: channels fill blocks of pixels")
+        raise OperandError(
+            f"blocksize={block} for {x.type}",
+            rule="DepthToSpace: the number of channels must be a multiple of blocksize²",
+        )
     spread = transpose(reshape(x, (n, block, block, c // block**2, h, w)), (0, 3, 4, 1, 5, 2))
     return reshape(spread, (n, c // block**2, h * block, w * block))
 
@@ -174,14 +182,16 @@ def space_to_depth(op: OperatorContext) -> Expr:
         return pixel_unshuffle(x, block)
     n, c, h, w = _image(op, x)
     if block < 1 or h % block or w % block:
-        raise OperandError(f"blocksize={block} for {x.type}", rule="SpaceToDepth: pixels fill blocks")
+        raise OperandError(
+            f"blocksize={block} for {x.type}", rule="SpaceToDepth: height and width must be multiples of blocksize"
+        )
     blocks = reshape(x, (n, c, h // block, block, w // block, block))
     return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * block**2, h // block, w // block))
 
 
 def _image(op: OperatorContext, x: Expr) -> Shape:
     if x.ndim != 4:
-        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} is computed on images (N, C, H, W)")
+        raise OperandError(f"given {x.type}", rule=f"{op.definition.type}: the operand must be images (N, C, H, W)")
     return x.shape
 
 
@@ -197,7 +207,7 @@ def eye_like(op: OperatorContext) -> Expr:
     """Ones on a diagonal, of the shape of a matrix."""
     x = first(op)
     if x.ndim != 2:
-        raise OperandError(f"given {x.type}", rule="EyeLike: the operand is a matrix")
+        raise OperandError(f"given {x.type}", rule="EyeLike: the operand must be a matrix")
     dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
     claim_constant("EyeLike", x.size, dtype.itemsize)
     return tensor(np.eye(x.shape[0], x.shape[1], k=op.integer("k", 0), dtype=dtype))

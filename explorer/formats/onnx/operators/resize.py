@@ -61,7 +61,10 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
 def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int], old: list[int]) -> None:
     if len(values) != len(axes) or not all(0 < value < 2**31 for value in values):
         raise OperandError(
-            f"{values} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
+            f"{values} for {len(axes)} axes",
+            rule=f"{op.definition.type}: there must be a positive scale or size for each axis",
         )
     if 0 in old:
-        raise OperandError(f"axes of lengths {old}", rule=f"{op.definition.type}: a resized axis has an element")
+        raise OperandError(
+            f"axes of lengths {old}", rule=f"{op.definition.type}: an axis that is resized must not be empty"
+        )

@@ -63,19 +63,21 @@ def rnn(op: OperatorContext) -> Any:
     """A plain recurrent network with tanh or relu; outputs are the sequence, and the last state."""
     names = op.argument("activations", ("Tanh",))
     if names not in (("Tanh",) * len(names), ("Relu",) * len(names)):
-        raise OperandError(f"activations={names}", rule="RNN is read with Tanh or with Relu")
+        raise OperandError(f"activations={names}", rule="RNN: the activation must be Tanh or Relu")
     return _run(op, relu_cell if names[0] == "Relu" else rnn_cell, "rnn", (0,), ("initial_h",))
 
 
 def _only_activations(op: OperatorContext, usual: tuple[str, ...]) -> None:
     names = op.argument("activations", usual)
     if names not in (usual, usual * 2):
-        raise OperandError(f"activations={names}", rule=f"{op.definition.type} is read with {', '.join(usual)}")
+        raise OperandError(
+            f"activations={names}", rule=f"{op.definition.type}: the activations must be {', '.join(usual)}"
+        )
 
 
 def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
     if op.has("clip"):
-        raise OperandError(f"clip={op.argument('clip')!r}", rule=f"{op.definition.type} is read without clip")
+        raise OperandError(f"clip={op.argument('clip')!r}", rule=f"{op.definition.type} must not have clip")
     x, batch_first = given(op, "X"), bool(op.integer("layout", 0))
     with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
@@ -149,5 +151,5 @@ def _weights(
 def _check_lengths(op: OperatorContext, steps: int) -> None:
     if is_given(op, "sequence_lens") and (known(op, "sequence_lens") != steps).any():
         raise OperandError(
-            "sequences of different lengths", rule=f"{op.definition.type}: every sequence has all {steps} steps"
+            "sequences of different lengths", rule=f"{op.definition.type}: every sequence must have all {steps} steps"
         )

@@ -50,12 +50,12 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     if sizes is None:
         count = op.integer("num_outputs", len(op.definition.outputs))
         if count < 1:
-            raise OperandError(f"num_outputs={count}", rule="Split makes one part at least")
+            raise OperandError(f"num_outputs={count}", rule="Split must make at least one part")
         claim_steps("Split", count)
         length = -(-x.shape[axis] // count)
         sizes = tuple([min(length, x.shape[axis] - start * length) for start in range(count)])
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
-        raise OperandError(f"split={sizes} of {x.type}", rule=f"Split: the sizes add up to {x.shape[axis]}")
+        raise OperandError(f"split={sizes} of {x.type}", rule=f"Split: the sizes must add up to {x.shape[axis]}")
     ends = np.cumsum(sizes).tolist()
     return tuple([x[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True)])
 
@@ -68,12 +68,13 @@ def slice_(op: OperatorContext) -> Expr:
     steps = optional_integers(op, "steps") or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes or ()) == len(steps):
         raise OperandError(
-            f"starts={starts}, ends={ends}, axes={axes}, steps={steps}", rule="Slice: there is one of each for an axis"
+            f"starts={starts}, ends={ends}, axes={axes}, steps={steps}",
+            rule="Slice: there must be one start, end and step for each axis",
         )
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes or (), steps, strict=True):
         if step == 0:
-            raise OperandError(f"steps={steps}", rule="Slice: a step is not 0")
+            raise OperandError(f"steps={steps}", rule="Slice: a step must not be 0")
         place = normalize_axis(axis, x.ndim, "Slice")
         index[place] = slice(start, end, step)
     return x[tuple(index)]
@@ -119,7 +120,10 @@ def gather_parts(op: OperatorContext) -> Expr:
     x, indices = given(op, "data"), given(op, "indices")
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= x.ndim:
-        raise OperandError(f"indices {indices.type} into {x.type}", rule="GatherND: rows of indices name first axes")
+        raise OperandError(
+            f"indices {indices.type} into {x.type}",
+            rule="GatherND: a row of indices must have at most as many numbers as the data has axes",
+        )
     parts = [indices[..., axis] for axis in range(depth)]
     if is_known(indices):
         parts = [settled(part) for part in parts]
@@ -137,7 +141,7 @@ def pad_(op: OperatorContext) -> Expr:
     axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(x.ndim))
     places = [normalize_axis(axis, x.ndim, "Pad") for axis in axes or ()]
     if len(widths) != 2 * len(places):
-        raise OperandError(f"pads={widths} for {len(places)} axes", rule="Pad: there are two widths for each axis")
+        raise OperandError(f"pads={widths} for {len(places)} axes", rule="Pad: there must be two widths for each axis")
     sides = [(0, 0)] * x.ndim
     for index, place in enumerate(places):
         sides[place] = widths[index], widths[index + len(places)]
@@ -152,7 +156,7 @@ def one_hot(op: OperatorContext) -> Expr:
     indices, depth, values = given(op, "indices"), whole(op, "depth"), given(op, "values")
     axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
     if depth < 1:
-        raise OperandError(f"depth={depth}", rule="OneHot: depth is 1 or more")
+        raise OperandError(f"depth={depth}", rule="OneHot: depth must be 1 or more")
     claim_constant("OneHot", depth)
     steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
     places = expand_dims(indices, axis)

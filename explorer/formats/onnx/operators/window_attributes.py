@@ -22,7 +22,7 @@ def _check(op: OperatorContext, x: Expr) -> None:
     if x.ndim not in (3, 4):
         raise OperandError(
             f"given {x.type}",
-            rule=f"{op.definition.type} is computed on signals (N, C, L) and images (N, C, H, W)",
+            rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W)",
         )
 
 
@@ -36,7 +36,7 @@ def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
     _check(op, x)
     values = op.integers(name, (default,) * (x.ndim - 2))
     if len(values) != x.ndim - 2:
-        raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} has one number for each spatial axis")
+        raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} must have one number for each spatial axis")
     return (default, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
@@ -50,7 +50,7 @@ def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: P
         count = x.ndim - 2
         pads = op.integers("pads", (0,) * (2 * count))
         if len(pads) != 2 * count:
-            raise OperandError(f"pads={pads} for {x.type}", rule="pads has two numbers for each spatial axis")
+            raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
         sides = [(pads[axis], pads[axis + count]) for axis in range(count)]
         return ((0, 0), sides[0]) if count == 1 else (sides[0], sides[1])
     lengths = (1, *x.shape[2:])[-2:]

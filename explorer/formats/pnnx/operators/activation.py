@@ -101,7 +101,7 @@ def gelu_(op: OperatorContext) -> Expr:
     """x · Φ(x), exactly or by the approximation with tanh."""
     form = op.argument("approximate", "none")
     if form not in ("none", "tanh"):
-        raise OperandError(f"approximate={form!r}", rule="approximate is none or tanh")
+        raise OperandError(f"approximate={form!r}", rule="approximate must be none or tanh")
     return gelu(op.x, approximate=form == "tanh")
 
 

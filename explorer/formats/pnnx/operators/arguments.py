@@ -25,14 +25,14 @@ def tensor_or_none(op: OperatorContext, position: int, name: str) -> Expr | None
     argument = value(op, position, name, None)
     if argument is None or isinstance(argument, Expr):
         return argument
-    raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a tensor, or None")
+    raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a tensor, or None")
 
 
 def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> int:
     """A whole number by name or position."""
     argument = value(op, position, name, default)
     if isinstance(argument, bool) or not isinstance(argument, int):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a whole number")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a whole number")
     return argument
 
 
@@ -41,7 +41,7 @@ def integers(op: OperatorContext, position: int, name: str, default: Any = _REQU
     argument = value(op, position, name, default)
     items = argument if isinstance(argument, (tuple, list)) else (argument,)
     if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a list of whole numbers")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a list of whole numbers")
     return tuple(items)
 
 
@@ -49,7 +49,7 @@ def flag(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED
     """True or False by name or position."""
     argument = value(op, position, name, default)
     if not isinstance(argument, bool):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is True or False")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be True or False")
     return argument
 
 
@@ -59,5 +59,7 @@ def sizes(op: OperatorContext, name: str, axes: int, default: Any = _REQUIRED) -
     if len(lengths) == 1:
         return lengths * axes
     if len(lengths) != axes:
-        raise OperandError(f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} is one whole number, or {axes}")
+        raise OperandError(
+            f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} must be one whole number, or {axes}"
+        )
     return lengths

@@ -36,7 +36,7 @@ def unpack(op: OperatorContext) -> tuple[Any, ...]:
     """The members of a list."""
     (members,) = op.operands
     if not isinstance(members, tuple):
-        raise OperandError(f"the operand is {members!r}", rule="only a list is unpacked")
+        raise OperandError(f"the operand is {members!r}", rule="the operand must be a list")
     return members
 
 
@@ -74,5 +74,5 @@ def number(op: OperatorContext) -> Any:
     """A plain number as it is."""
     (value,) = op.operands
     if isinstance(value, Expr):
-        raise OperandError(f"the operand is {value!r}", rule="a size is known before anything is computed")
+        raise OperandError(f"the operand is {value!r}", rule="a size must be known before anything is computed")
     return value

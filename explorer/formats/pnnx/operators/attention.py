@@ -24,7 +24,8 @@ def scaled_dot_product_attention(op: OperatorContext) -> Expr:
     query, key, value = op.tensor(0, "query"), op.tensor(1, "key"), op.tensor(2, "value")
     if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not op.argument("enable_gqa", False):
         raise OperandError(
-            f"queries {query.type} and keys {key.type}", rule="heads of keys are shared only with enable_gqa=True"
+            f"queries {query.type} and keys {key.type}",
+            rule="query and key must have as many heads, unless enable_gqa=True",
         )
     mask = tensor_or_none(op, 3, "attn_mask")
     return attention(query, key, value, mask, causal=op.flag("is_causal", False), scale=scale)
@@ -37,7 +38,10 @@ def multi_head_attention(op: OperatorContext) -> Any:
         op.only(name, False)
     heads, width = op.integer("num_heads"), op.integer("embed_dim")
     if heads < 1 or width % heads:
-        raise OperandError(f"num_heads={heads}, embed_dim={width}", rule="the features divide among the heads")
+        raise OperandError(
+            f"num_heads={heads}, embed_dim={width}",
+            rule="the number of features must be a multiple of the number of heads",
+        )
     count = len(op.operands) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
     sequences = [op.tensor(min(position, count - 1)) for position in range(3)]
     batch_first = op.flag("batch_first", False)
@@ -88,7 +92,7 @@ def _mask(op: OperatorContext, heads: int) -> Expr | None:
     """Both masks as numbers to add: the module's truths say which keys are hidden, the function's which are seen."""
     if "key_padding_mask" in op.definition.input_names:
         raise OperandError(
-            "a key_padding_mask", rule="nn.MultiheadAttention is read without one", fix="put it into attn_mask"
+            "a key_padding_mask", rule="nn.MultiheadAttention must not have one", fix="put it into attn_mask"
         )
     if "attn_mask" not in op.definition.input_names:
         return None

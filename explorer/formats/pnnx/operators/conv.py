@@ -27,7 +27,7 @@ def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:
     if filters.ndim != axes + 2 or (size is not None and filters.shape[2:] != size):
         raise OperandError(
             f"filters {filters.type}" + (f" with kernel_size={size}" if size else ""),
-            rule=f"{op.definition.type} has filters with {axes + 2} axes, the last ones of its kernel_size",
+            rule=f"{op.definition.type}: the filters must have {axes + 2} axes, the last ones of its kernel_size",
         )
     return filters, bias
 
@@ -48,7 +48,7 @@ def _convolve(op: OperatorContext, axes: int) -> Expr:
     mode = op.argument("padding_mode", "zeros")
     if mode not in MODES:
         raise OperandError(
-            f"padding_mode={mode!r}", rule=f"{op.definition.type}: padding_mode is one of {', '.join(MODES)}"
+            f"padding_mode={mode!r}", rule=f"{op.definition.type}: padding_mode must be one of {', '.join(MODES)}"
         )
     filters, bias = _filters(op, axes)
     sides, x = _sides(op, filters, dilation), op.x

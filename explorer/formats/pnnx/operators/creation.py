@@ -32,7 +32,7 @@ def dtype_of(op: OperatorContext, default: Any) -> np.dtype[Any]:
     """The dtype that the file names, else the default."""
     code = op.argument("dtype", None)
     if code is not None and code not in _DTYPES:
-        raise OperandError(f"dtype={code!r}", rule=f"the dtype is one of {', '.join(_DTYPES)}")
+        raise OperandError(f"dtype={code!r}", rule=f"the dtype must be one of {', '.join(_DTYPES)}")
     dtype: np.dtype[Any] = np.dtype(default if code is None else _DTYPES[code])
     return dtype
 
@@ -40,13 +40,13 @@ def dtype_of(op: OperatorContext, default: Any) -> np.dtype[Any]:
 def _number(value: Any) -> Any:
     if isinstance(value, (bool, int, float, complex)):
         return value
-    raise OperandError(f"fill_value={value!r}", rule="a tensor is filled with a number")
+    raise OperandError(f"fill_value={value!r}", rule="a tensor must be filled with a number")
 
 
 def _real(name: str, value: Any) -> int | float:
     if isinstance(value, (bool, int, float)):
         return value
-    raise OperandError(f"{name}={value!r}", rule=f"{name} is a real number")
+    raise OperandError(f"{name}={value!r}", rule=f"{name} must be a real number")
 
 
 def _default(number: Any) -> str:

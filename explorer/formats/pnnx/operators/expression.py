@@ -57,7 +57,7 @@ def apply(name: str, values: list[Any]) -> Any:
         return _plain(name, values)
     for value in values:
         if not isinstance(value, (Expr, bool, int, float, complex)):
-            raise OperandError(f"{name} of {value!r}", rule="a function is applied to tensors and numbers")
+            raise OperandError(f"{name} of {value!r}", rule="a function must be applied to tensors and numbers")
     if name in _CASTS:
         return cast(values[0], np.dtype(_CASTS[name]))
     recorded: Expr = function(_WORDS.get(name, name))(*_promoted(name, values))
@@ -78,18 +78,18 @@ def _promoted(name: str, values: list[Any]) -> list[Any]:
 
 def _size(x: Any, axis: Any = None) -> Any:
     if not isinstance(x, Expr):
-        raise OperandError(f"size of {x!r}", rule="a tensor has sizes")
+        raise OperandError(f"size of {x!r}", rule="size must be asked of a tensor")
     if axis is None:
         return x.shape
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise OperandError(f"size along {axis!r}", rule="an axis is a whole number")
+        raise OperandError(f"size along {axis!r}", rule="an axis must be a whole number")
     return x.shape[normalize_axis(axis, x.ndim, "size")]
 
 
 def _plain(name: str, values: list[Any]) -> Any:
     if not all(isinstance(value, (bool, int, float, complex)) for value in values):
         raise OperandError(
-            f"{name} of {', '.join(map(repr, values))}", rule="a function is applied to tensors and numbers"
+            f"{name} of {', '.join(map(repr, values))}", rule="a function must be applied to tensors and numbers"
         )
     _check_growth(name, values)
     try:
@@ -99,7 +99,7 @@ def _plain(name: str, values: list[Any]) -> Any:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
         raise OperandError(
-            f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers lie in the function's domain"
+            f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers must lie in the function's domain"
         ) from None
 
 
@@ -122,7 +122,7 @@ def expression(op: OperatorContext) -> Any:
     """
     text = op.argument("expr")
     if not isinstance(text, str):
-        raise OperandError(f"expr={text!r}", rule="an expression is a text")
+        raise OperandError(f"expr={text!r}", rule="an expression must be a text")
     parsed = parse(text, len(op.operands))
     if parsed.form == "nested":
         return _evaluate(parsed.tree, op.operands)

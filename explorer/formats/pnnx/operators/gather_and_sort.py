@@ -79,7 +79,7 @@ def gather(op: OperatorContext) -> Expr:
     x, axis = op.x, integer(op, 1, "dim")
     numbers = op.tensor(1 if op.has("dim") else 2, "index")
     if numbers.ndim != x.ndim:
-        raise OperandError(f"index {numbers.type} into {x.type}", rule="both have as many axes")
+        raise OperandError(f"index {numbers.type} into {x.type}", rule="both must have as many axes")
     place = normalize_axis(axis, x.ndim, "gather")
     kept = [slice(None) if i == place else slice(size) for i, size in enumerate(numbers.shape)]
     return TakeAlong(place)(part_of(x, tuple(kept)), numbers)
@@ -103,7 +103,7 @@ def index(op: OperatorContext) -> Expr:
     if not isinstance(numbers, Expr) or numbers.dtype.kind not in "iu":
         raise OperandError(
             f"the index {expression!r}",
-            rule="Tensor.index is read with whole numbers for one axis",
+            rule="Tensor.index must have whole numbers for one axis",
             fix="register Tensor.index yourself with file_operator",
         )
     return take(op.x, numbers, chosen[0])
@@ -134,7 +134,7 @@ def one_hot_(op: OperatorContext) -> Expr:
     classes = integer(op, 1, "num_classes", -1)
     if classes < 1:
         raise OperandError(
-            f"num_classes={classes}", rule="the number of classes is given, so that the shape is known before a run"
+            f"num_classes={classes}", rule="num_classes must be given, so that the shape is known before a run"
         )
     return one_hot(op.x, classes, np.int64)
 

@@ -86,7 +86,8 @@ def attribute(op: OperatorContext) -> Expr:
     """A constant of the file."""
     if len(op.definition.weights) != 1:
         raise OperandError(
-            f"{len(op.definition.weights)} weights are declared", rule="pnnx.Attribute is one weight: @name=(…)dtype"
+            f"{len(op.definition.weights)} weights are declared",
+            rule="pnnx.Attribute must have one weight: @name=(…)dtype",
         )
     (name,) = op.definition.weights
     return op.weight(name)

@@ -103,7 +103,8 @@ def instance_normalization_(op: OperatorContext) -> Expr:
 def _channels(op: OperatorContext) -> Expr:
     if op.x.ndim < 3:
         raise OperandError(
-            f"given {op.x.type}", rule=f"{op.definition.type} takes (N, C, …) with one axis more at least"
+            f"given {op.x.type}",
+            rule=f"{op.definition.type}: the operand must be (N, C, …) with at least one more axis",
         )
     return op.x
 

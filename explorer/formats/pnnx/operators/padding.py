@@ -18,10 +18,10 @@ def padded(op: OperatorContext, mode: str, sides: tuple[int, ...], value: Any = 
     """The first operand padded; sides are torch's: before and after for the last axis, then for the one before it."""
     x = op.x
     if mode not in MODES:
-        raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode is one of {', '.join(MODES)}")
+        raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode must be one of {', '.join(MODES)}")
     if len(sides) % 2 or len(sides) > 2 * x.ndim:
         raise OperandError(
-            f"padding {sides} of {x.type}", rule="there are two widths for each axis, the last axis first"
+            f"padding {sides} of {x.type}", rule="there must be two widths for each axis, the last axis first"
         )
     pairs = [(sides[i], sides[i + 1]) for i in range(0, len(sides), 2)]
     widths = (*[(0, 0)] * (x.ndim - len(pairs)), *reversed(pairs))
@@ -33,7 +33,7 @@ def pad_(op: OperatorContext) -> Expr:
     """Elements before and after those of the last axes."""
     value = op.argument("value", None)
     if not isinstance(value, (bool, int, float, complex, type(None))):
-        raise OperandError(f"value={value!r}", rule="F.pad fills with a number")
+        raise OperandError(f"value={value!r}", rule="F.pad: value must be a number")
     return padded(op, op.argument("mode", "constant"), op.integers("pad"), 0 if value is None else value)
 
 

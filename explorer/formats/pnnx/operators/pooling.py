@@ -26,7 +26,9 @@ def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1
 def _image(op: OperatorContext) -> Expr:
     x, axes = op.x, _axes(op)
     if x.ndim != axes + 2:
-        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} takes (N, C, {'H, W' if axes == 2 else 'L'})")
+        raise OperandError(
+            f"given {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, {'H, W' if axes == 2 else 'L'})"
+        )
     return x if axes == 2 else expand_dims(x, 2)
 
 
@@ -73,7 +75,9 @@ def _output(op: OperatorContext, x: Expr) -> tuple[int, int]:
     lengths = op.argument("output_size")
     counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * _axes(op)
     if len(counts) != _axes(op) or not all(count is None or type(count) is int for count in counts):
-        raise OperandError(f"output_size={lengths!r} for {x.type}", rule="sizes are whole numbers or None, one an axis")
+        raise OperandError(
+            f"output_size={lengths!r} for {x.type}", rule="sizes must be whole numbers or None, one for each axis"
+        )
     rows, columns = counts if len(counts) == 2 else (1, counts[0])
     return x.shape[2] if rows is None else rows, x.shape[3] if columns is None else columns
 

@@ -74,7 +74,7 @@ def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
     else:
         count = integer(op, 1, "sections")
         if count < 1:
-            raise OperandError(f"sections={count}", rule="there is one part at least")
+            raise OperandError(f"sections={count}", rule="there must be at least one part")
         claim_steps("tensor_split", count)
         size, longer = divmod(length, count)
         ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
@@ -99,7 +99,7 @@ def slice_scatter(op: OperatorContext) -> Expr:
     )
     step = integer(op, 5, "step", 1)
     if step < 1:
-        raise OperandError(f"step={step}", rule="a range goes on by a step of 1 or more")
+        raise OperandError(f"step={step}", rule="the step of a range must be 1 or more")
     first, last, step = slice(start, end, step).indices(x.shape[axis])
     return _replaced(x, source, axis, range(first, last, step))
 
@@ -118,7 +118,7 @@ def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:
     if source.shape != (*x.shape[:axis], len(places), *x.shape[axis + 1 :]):
         raise OperandError(
             f"{source.type} into {x.type}, {len(places)} places of axis {axis}",
-            rule="the part has the shape it replaces",
+            rule="the new part must have the shape of the part that it replaces",
         )
     length = x.shape[axis]
     claim_constant("the order of the places", length)

@@ -65,5 +65,5 @@ def norm(op: OperatorContext) -> Expr:
     if order in ("inf", "-inf"):
         order = math.inf if order == "inf" else -math.inf
     if isinstance(order, bool) or not isinstance(order, (int, float)):
-        raise OperandError(f"p={order!r}", rule=f"{op.definition.type}: p is a number, fro, inf or -inf")
+        raise OperandError(f"p={order!r}", rule=f"{op.definition.type}: p must be a number, fro, inf or -inf")
     return vector_norm(op.x, order, axes_of(op, 2), op.flag("keepdim", False))

@@ -119,13 +119,13 @@ def chunk(op: OperatorContext) -> tuple[Expr, ...]:
     axis = normalize_axis(op.integer("dim", 0), x.ndim, "chunk")
     count = op.integer("chunks")
     if count < 1:
-        raise OperandError(f"chunks={count}", rule="torch.chunk makes one part at least")
+        raise OperandError(f"chunks={count}", rule="torch.chunk must make at least one part")
     return _parts(x, axis, _steps(x.shape[axis], max(1, -(-x.shape[axis] // count))))
 
 
 def _steps(length: int, step: int) -> list[int]:
     if step < 1:
-        raise OperandError(f"parts of size {step}", rule="a part has a size of 1 or more")
+        raise OperandError(f"parts of size {step}", rule="a part must have a size of 1 or more")
     claim_steps("split", -(-length // step))
     return [length - start if start + step > length else step for start in range(0, length, step)]
 
@@ -133,12 +133,12 @@ def _steps(length: int, step: int) -> list[int]:
 def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     parts, start = [], 0
     if min(sizes, default=0) < 0:
-        raise OperandError(f"parts of sizes {sizes[:8]}", rule="a part has a size of 0 or more")
+        raise OperandError(f"parts of sizes {sizes[:8]}", rule="a part must have a size of 0 or more")
     for size in sizes:
         parts.append(x[(*[slice(None)] * axis, slice(start, start + size))])
         start += size
     if start != x.shape[axis]:
-        raise OperandError(f"parts of sizes {sizes} of {x.type}", rule=f"the sizes add up to {x.shape[axis]}")
+        raise OperandError(f"parts of sizes {sizes} of {x.type}", rule=f"the sizes must add up to {x.shape[axis]}")
     return tuple(parts)
 
 

@@ -31,13 +31,15 @@ def upsample(op: OperatorContext) -> Expr:
     op.only("antialias", False)
     x = op.x
     if x.ndim < 3:
-        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} takes (N, C, …) with one axis more at least")
+        raise OperandError(
+            f"given {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, …) with at least one more axis"
+        )
     mode, corners = _FIXED.get(op.definition.type) or (
         op.argument("mode", "nearest"),
         op.argument("align_corners", None),
     )
     if mode not in _MODES:
-        raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode is one of {', '.join(_MODES)}")
+        raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode must be one of {', '.join(_MODES)}")
     lengths, steps = _target(op, x)
     if mode in _METHODS:
         coordinates = "asymmetric" if mode == "nearest" else "half_pixel"
@@ -58,7 +60,7 @@ def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float,
     if not all(isinstance(factor, (int, float)) and 0 < factor < 2**31 for factor in factors):
         raise OperandError(
             f"size={size!r}, scale_factor={scale!r}",
-            rule=f"{op.definition.type} has a size, or a positive scale_factor",
+            rule=f"{op.definition.type} must have a size, or a positive scale_factor",
         )
     wide = _each(op, "scale_factor", factors, len(old))
     lengths = tuple([int(length * factor) for length, factor in zip(old, wide, strict=True)])
@@ -75,7 +77,7 @@ def _each(op: OperatorContext, name: str, values: tuple[Any, ...], axes: int) ->
     numbers = values * axes if len(values) == 1 else values
     if len(numbers) != axes:
         raise OperandError(
-            f"{name}={values!r} for {op.x.type}", rule=f"there is one number, or one for each of {axes} axes"
+            f"{name}={values!r} for {op.x.type}", rule=f"there must be one number, or one for each of {axes} axes"
         )
     return numbers
 

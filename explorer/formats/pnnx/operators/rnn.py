@@ -32,7 +32,7 @@ def rnn(op: OperatorContext) -> Any:
     """A plain recurrent network with tanh or relu."""
     nonlinearity = op.argument("nonlinearity", "tanh")
     if nonlinearity not in ("tanh", "relu"):
-        raise OperandError(f"nonlinearity={nonlinearity!r}", rule="nn.RNN: nonlinearity is tanh or relu")
+        raise OperandError(f"nonlinearity={nonlinearity!r}", rule="nn.RNN: nonlinearity must be tanh or relu")
     return _run(op, rnn_cell if nonlinearity == "tanh" else relu_cell, "rnn", gates=1, states=1)
 
 

@@ -35,7 +35,7 @@ def detect(op: OperatorContext) -> Expr:
     strides = [constant for constant in numbered if constant.shape == (len(maps),)]
     if len(strides) != 1:
         raise OperandError(
-            f"{len(strides)} constants of shape ({len(maps)},)", rule=f"{op.definition.type} has one: strides"
+            f"{len(strides)} constants of shape ({len(maps)},)", rule=f"{op.definition.type} must have one: strides"
         )
     found = []
     for index, x in enumerate(maps):
@@ -57,7 +57,9 @@ def detect(op: OperatorContext) -> Expr:
 def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
     """The constants of a feature map."""
     if x.ndim != 4:
-        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} takes feature maps (N, C, H, W)")
+        raise OperandError(
+            f"given {x.type}", rule=f"{op.definition.type}: the operands must be feature maps (N, C, H, W)"
+        )
     own = [constant for constant in numbered if constant.ndim == 5 and constant.shape[2:] == (*x.shape[2:], 2)]
     grids = [constant for constant in own if (constant.array[0, 0, 0, 0] <= 0).all()]
     anchors = [constant for constant in own if (constant.array > 0).all()]
@@ -65,7 +67,7 @@ def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
         sizes = ", ".join(repr(constant.type) for constant in numbered) or "none"
         raise OperandError(
             f"a feature map {x.type} with the constants {sizes}",
-            rule=f"{op.definition.type} has a grid and anchors of each map's size",
+            rule=f"{op.definition.type} must have a grid and anchors of each map's size",
             fix="run it on images of the size that it was exported with",
         )
     return _Level(grids[0], anchors[0])

@@ -24,7 +24,7 @@ def ConstantFill(
     if size is None or (like is not None and shape is not None):
         raise OperandError(
             f"shape={shape} with {'no' if like is None else 'a'} blob to be like",
-            rule="ConstantFill: the shape is given once",
+            rule="ConstantFill: the shape must be given once",
             fix="give shape=(…), or read a blob of that shape",
         )
     return full(size, value, dtype)

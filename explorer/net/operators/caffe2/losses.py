@@ -44,6 +44,7 @@ def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
 def _chosen(rows: Expr, label: Expr) -> Expr:
     if rows.ndim != 2 or label.shape not in ((rows.shape[0],), (rows.shape[0], 1)):
         raise OperandError(
-            f"rows {rows.type} with labels {label.type}", rule="rows are (N, D), labels class numbers (N,) or (N, 1)"
+            f"rows {rows.type} with labels {label.type}",
+            rule="rows must be (N, D), and labels must be class numbers (N,) or (N, 1)",
         )
     return one_hot(reshape(label, (label.size,)), rows.shape[1], rows.dtype)

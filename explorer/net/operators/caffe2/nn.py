@@ -81,7 +81,9 @@ def AveragePool(
 def _kernel(type: str, kernel: Size | None) -> Size:
     if kernel is None:
         raise OperandError(
-            "the argument 'kernel' is missing", rule=f"{type} has it unless global_pooling=True", fix="give kernel=2"
+            "the argument 'kernel' is missing",
+            rule=f"{type} must have it unless global_pooling=True",
+            fix="give kernel=2",
         )
     return kernel
 
@@ -90,7 +92,7 @@ def _refuse_kernel(type: str, kernel: Size | None) -> None:
     if kernel is not None:
         raise OperandError(
             f"kernel={kernel} with global_pooling=True",
-            rule=f"{type}: the window of global pooling is the whole image",
+            rule=f"{type}: with global_pooling=True no window must be given, for it is the whole image",
             fix="leave one of the two out",
         )
 

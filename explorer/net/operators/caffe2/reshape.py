@@ -50,7 +50,7 @@ def Split(
     if len(sizes) != outputs or sum(sizes) != length or min(sizes) < 0:
         raise OperandError(
             f"{outputs} parts of {x.type} with split={split}",
-            rule=f"the {length} places of axis {at} are shared out among the outputs",
+            rule=f"the sizes of the outputs must add up to {length}, the length of axis {at}",
             fix="give split=(…), a length for each output",
         )
     ends = accumulate(sizes)
@@ -68,7 +68,7 @@ def Slice(
     """A range of each of the first axes."""
     if not len(starts) == len(ends) <= x.ndim:
         raise OperandError(
-            f"starts={starts}, ends={ends} for {x.type}", rule="starts and ends have a number for each of the axes"
+            f"starts={starts}, ends={ends} for {x.type}", rule="starts and ends must have a number for each of the axes"
         )
     spans = zip(starts, ends, x.shape, strict=False)
     return x[tuple(slice(*(at if at >= 0 else size + 1 + at for at in (start, end))) for start, end, size in spans)]

@@ -152,9 +152,9 @@ def test_every_sequence_has_all_steps(kind: str, tmp_path: Path) -> None:
     [
         ("LSTM", {"clip": 1.0}, r"clip=1\.0"),
         ("LSTM", {"input_forget": 1}, "input_forget=1"),
-        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, r"read with Sigmoid, Tanh, Tanh"),
-        ("GRU", {"activations": ["Tanh", "Tanh"]}, "read with Sigmoid, Tanh"),
-        ("RNN", {"activations": ["Affine"]}, "read with Tanh or with Relu"),
+        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, r"must be Sigmoid, Tanh, Tanh"),
+        ("GRU", {"activations": ["Tanh", "Tanh"]}, "must be Sigmoid, Tanh"),
+        ("RNN", {"activations": ["Affine"]}, "must be Tanh or Relu"),
         ("RNN", {"direction": "backward"}, "forward"),
     ],
 )

@@ -69,7 +69,7 @@ def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
     sized = node("Split", ["x", "s"], ["a", "b"], axis=0)
     assert [len(part) for part in result(tmp_path, sized, x, np.array([7, 0])).values()] == [7, 0]
     for sizes in ([1, 1], [2, 2], [4, -1]):
-        assert "the sizes add up to 3" in findings(tmp_path, sized, s=np.array(sizes))
+        assert "the sizes must add up to 3" in findings(tmp_path, sized, s=np.array(sizes))
 
 
 def test_widths_of_padding_are_all_first_ones_then_all_last_ones(tmp_path: Path) -> None:
