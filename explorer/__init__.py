@@ -24,9 +24,9 @@ from explorer.core.errors import (
     StateError,
     UnknownNameError,
 )
-from explorer.core.hooks import hooks as _hooks
 from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.hooks import hooks as _hooks
 from explorer.core.ir.kernel_registry import kernel, kernels
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.operation_checks import OperationRedefined
@@ -35,7 +35,8 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.memory_budget import budget
 from explorer.core.policy import Minor, Policy, PolicyClass
 from explorer.core.progress import Cancelled, Progress, progress
-from explorer.core.progress import delayed as _late
+from explorer.core.progress import delayed as _delayed
+from explorer.core.progress import set_default_display as _set_default_display
 from explorer.core.registry import operation
 from explorer.core.tracing.decorator import Function, function
 from explorer.core.types.custom_dtypes import ElementType
@@ -50,13 +51,11 @@ from explorer.data.image import load_image
 from explorer.data.rank_categories import category, is_matrix, is_scalar, is_three_d_array, is_vector
 from explorer.data.scalable_tensor import ScalableTensor
 from explorer.data.user_data import Data
-from explorer.grad import call_gradient as _call_gradient
 from explorer.grad import grad
 from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
 from explorer.ops.nn.conv import ConvolutionPolicy
 from explorer.plan import Again, Applied, Declined, Pass, Reason, Rule, default_passes, reason
-from explorer.plan.batching.vectorize import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 from explorer.run.calibrate import calibrate
@@ -105,8 +104,8 @@ def _compare(before: Any, after: Any) -> Any:
     return api.compare(before, after)
 
 
-def _follower() -> "AbstractContextManager[ProgressCallback] | None":
-    """In a notebook, a bar for work that takes longer than a second; elsewhere nobody."""
+def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
+    """In a notebook, a bar for work that takes longer than a second; elsewhere none."""
     ipython = sys.modules.get("IPython")
     if ipython is None or threading.current_thread() is not threading.main_thread():
         return None
@@ -118,7 +117,7 @@ def _follower() -> "AbstractContextManager[ProgressCallback] | None":
 
         return api.bar()
 
-    return _late(make)
+    return _delayed(make)
 
 
 def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> "Net":
@@ -141,8 +140,8 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 _hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view = _check_view
-_hooks.compare, _hooks.to_graphviz, _hooks.progress_callback = _compare, _to_graphviz, _follower
-_hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
+_hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
+_set_default_display(_notebook_bar)
 
 
 _LATER = {

@@ -1,1 +1,1 @@
-"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget, progress, hooks."""
+"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget, progress."""

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeAlias
 
-from explorer.core.hooks import hooks
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -32,6 +30,37 @@ class Cancelled(KeyboardInterrupt):
 
 
 _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", default=None)
+
+
+Display: TypeAlias = Callable[[], AbstractContextManager[ProgressCallback] | None]
+"""→ the context of a progress bar, which provides its callback; None where there is nothing to draw it on"""
+
+
+def _no_display() -> None:
+    return None
+
+
+_display: ContextVar[Display | None] = ContextVar("explorer_progress_display", default=None)
+_default_display: Display = _no_display
+
+
+def set_default_display(display: Display) -> None:
+    """Set the display of work for which there is neither a callback nor a display of its context: the notebook's bar.
+
+    A context variable would not do for the default: a new thread starts without the values set in others.
+    """
+    global _default_display
+    _default_display = display
+
+
+@contextmanager
+def displayed_by(display: Display) -> Iterator[None]:
+    """Show long work inside the block by ``display`` unless it has a callback."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
 
 
 def current_callback() -> ProgressCallback | None:
@@ -57,7 +86,7 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 @contextmanager
 def long_running() -> Iterator[None]:
     """Mark work that may take long: it reports to the current callback, or else to a notebook's progress bar."""
-    context = None if _current.get() is not None else hooks.progress_callback()
+    context = None if _current.get() is not None else (_display.get() or _default_display)()
     if context is None:
         yield
         return

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_floating, numbers_of
 

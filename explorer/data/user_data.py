@@ -31,8 +31,8 @@ import numpy as np
 from explorer.core.array_api.numpy_protocol import NumpyProtocol
 from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.hooks import RegisteredValue, hooks
 from explorer.core.ir.operation import Operation
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
@@ -49,7 +49,7 @@ class ExprLike(NumpyProtocol, Operators):
 
     __hash__ = object.__hash__
 
-    def eval_register(self) -> Any:
+    def eval_register(self) -> RegisteredValue:
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 

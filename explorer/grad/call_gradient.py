@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record, record_typed, recording_at, scope, state
-from explorer.core.ir.function import Body, Call, Item, Parameter, item, make_body
+from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.traversal import reachable, rebuild, rescope
 from explorer.core.pytree import flatten
@@ -166,3 +166,6 @@ def _output(value: Expr, index: int) -> Expr:
     """Return one output of a call."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value
+
+
+call_rules.gradient = call_gradient

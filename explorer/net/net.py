@@ -13,8 +13,8 @@ from typing import Any
 
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import ExplorerError, OperandError
-from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running

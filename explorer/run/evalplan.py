@@ -8,12 +8,12 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
-from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
@@ -34,6 +34,10 @@ from explorer.run.recording import recorder, stage_rows
 from explorer.run.result_cache import recall, remember
 from explorer.run.runtime.sealed_arrays import sealed
 from explorer.run.runtime.timing import Timing
+
+if TYPE_CHECKING:
+    from explorer.core.ir.hooks import View
+    from explorer.record.compare.comparison import Comparison
 
 COSTS = ("reference", "measured")
 RECORDS = ("times", "values", "off")
@@ -99,7 +103,7 @@ class EvalPlan:
         self._timing: Timing | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
-        self._views: list[Any] = []
+        self._views: list[View] = []
 
     def __repr__(self) -> str:
         state = "evaluated" if self._timing is not None else "prepared" if self._planned is not None else "not planned"
@@ -290,8 +294,7 @@ class EvalPlan:
 
     def explain(self, what: Expr | None = None) -> str:
         """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
-        text: str = hooks.explain(self, what)
-        return text
+        return hooks.explain(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> Any:
         """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
@@ -301,7 +304,7 @@ class EvalPlan:
         """
         return hooks.to_graphviz(self, stage)
 
-    def compare(self, other: EvalPlan | Recording) -> Any:
+    def compare(self, other: EvalPlan | Recording) -> Comparison:
         """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
         return hooks.compare(self, other)
 

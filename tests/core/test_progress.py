@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.progress import ProgressCallback, current_callback, delayed
+from explorer.core.progress import Display, ProgressCallback, current_callback, delayed, displayed_by
 from explorer.net import Net
 
 MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
@@ -115,3 +115,29 @@ def test_who_follows_late_is_told_of_long_work_only(monkeypatch: pytest.MonkeyPa
             clock[0] += 0.06
             report(ex.Progress("running", str(number)))
     assert happened == ["shown", "16", "18", "20", "22", "gone"]
+
+
+def test_a_display_shows_work_without_a_callback_and_ends_with_its_block() -> None:
+    """The display of a context is asked once for each piece of work; a callback takes its place, as does an inner
+    display, and after the block nothing is displayed."""
+    shown: list[tuple[str, str]] = []
+
+    def display(name: str) -> Display:
+        @contextmanager
+        def bar() -> Iterator[ProgressCallback]:
+            yield lambda step: shown.append((name, step.phase))
+
+        return bar
+
+    net = ex.open(MODEL)
+    with displayed_by(display("outer")):
+        with displayed_by(display("inner")):
+            net.run(images)
+        assert {name for name, _ in shown} == {"inner"}
+        ex.open(MODEL)
+        assert {name for name, _ in shown} == {"inner", "outer"}
+        before = len(shown)
+        assert told()
+        assert len(shown) == before
+    ex.open(MODEL)
+    assert len(shown) == before

@@ -6,12 +6,15 @@ import importlib
 import inspect
 import pkgutil
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 import explorer
-from explorer.core.hooks import hooks
+from explorer.core.ir.function import CallRules, call_rules
+from explorer.core.ir.hooks import Hooks, hooks
+from explorer.grad.call_gradient import call_gradient
+from explorer.plan.batching.vectorize import batch_call
 
 PACKAGES = ("core", "ops", "grad", "data")
 LONGEST = 350
@@ -63,3 +66,12 @@ def test_a_room_has_one_concept(module: ModuleType) -> None:
 def test_every_hook_is_filled() -> None:
     assert explorer
     assert hooks.missing() == []
+    assert call_rules == CallRules(call_gradient, batch_call)
+
+
+def test_every_hook_has_a_signature() -> None:
+    """A type checker checks calls through hooks, and the functions that fill them: none is a bare Callable."""
+    for table in (Hooks, CallRules):
+        for name, signature in get_type_hints(table, vars(importlib.import_module(table.__module__))).items():
+            assert signature.__doc__, name
+            assert getattr(signature, "_is_protocol", False), name  # typing.is_protocol is of Python 3.13

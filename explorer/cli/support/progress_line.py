@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from explorer.cli.support.terminal import Outlet
-from explorer.core.hooks import hooks
-from explorer.core.progress import Progress, ProgressCallback, delayed
+from explorer.core.progress import Progress, ProgressCallback, delayed, displayed_by
 from explorer.record.escape import visible
 
 _WIDTH = 24
@@ -17,12 +16,8 @@ _WIDTH = 24
 @contextmanager
 def followed(stream: Outlet) -> Iterator[None]:
     """Show the progress of work that takes longer than a second on ``stream``, if that is a terminal."""
-    before = hooks.progress_callback
-    hooks.progress_callback = lambda: delayed(lambda: line(stream)) if stream.isatty() else None
-    try:
+    with displayed_by(lambda: delayed(lambda: line(stream)) if stream.isatty() else None):
         yield
-    finally:
-        hooks.progress_callback = before
 
 
 @contextmanager

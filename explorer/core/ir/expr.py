@@ -22,7 +22,7 @@ from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.errors import OperandError, StateError
-from explorer.core.hooks import hooks
+from explorer.core.ir.hooks import RegisteredValue, hooks
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.source_location import INTERNAL, Place, place_of
 from explorer.core.registry import functions
@@ -153,7 +153,7 @@ class Expr(NumpyProtocol, Operators):
         """Name of the node in pictures: its operation or function, or a tensor's name."""
         return self.operation.label
 
-    def eval_register(self) -> Any:
+    def eval_register(self) -> RegisteredValue:
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
@@ -179,7 +179,7 @@ class Expr(NumpyProtocol, Operators):
                 rule="copy must be True or None, because evaluating makes a new array",
                 fix="np.asarray(x)",
             )
-        value = cast("Array", hooks.evaluate(self))
+        value = hooks.evaluate(self)
         return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -317,9 +317,9 @@ def single_source_line() -> Iterator[None]:
 def make_replacement(
     operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
-    """Make a node that replaces ``like``, in ``scope``, attributed to the line of the original.
+    """Make a node that replaces ``original``, in ``scope``, attributed to the original's line of the user's program.
 
-    ``kind`` is its type, if that is known already.
+    ``type_`` is its type if that is known already; otherwise the operation infers it.
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope

@@ -8,12 +8,11 @@ thousand calls share one recording.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from explorer.core.errors import StateError
-from explorer.core.hooks import hooks
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, Scope, state
 from explorer.core.ir.operation import Operation
@@ -147,6 +146,45 @@ def make_body(
     )
 
 
+class CallGradient(Protocol):
+    """Gradients of a call's operands, hidden ones included; None for those that are not ``wanted`` (None: all are)."""
+
+    def __call__(
+        self,
+        call: Call,
+        upstream: Expr | Sequence[Expr | None],
+        result: Expr,
+        operands: tuple[Expr, ...],
+        wanted: tuple[bool, ...] | None = None,
+        /,
+    ) -> list[Expr | None]: ...
+
+
+class CallBatch(Protocol):
+    """Call of a body's batched form, for operands of which some have a leading axis of ``size`` members."""
+
+    def __call__(self, call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...], /) -> Expr: ...
+
+
+def _not_registered(*_: Any) -> Any:
+    raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
+
+
+@dataclass(slots=True)
+class CallRules:
+    """Facets of calls, registered by the packages that transform bodies: ``grad`` and ``plan``.
+
+    Other operations have these facets in their class bodies. Those of a call transform its body, for which they need
+    the operations, and these are built on the core.
+    """
+
+    gradient: CallGradient = _not_registered
+    batch: CallBatch = _not_registered
+
+
+call_rules = CallRules()
+
+
 class Call(Operation):
     """A call of a function: one node that stands for the function's whole body."""
 
@@ -169,11 +207,10 @@ class Call(Operation):
         )
 
     def gradient(self, upstream: Any, result: Expr, *operands: Expr) -> tuple[Expr | None, ...]:
-        return tuple(hooks.call_gradient(self, upstream, result, operands))
+        return tuple(call_rules.gradient(self, upstream, result, operands))
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-        batched_call: Expr = hooks.batch_call(self, size, batched, operands)
-        return batched_call
+        return call_rules.batch(self, size, batched, operands)
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
         return self.body.flops

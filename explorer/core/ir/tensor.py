@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.errors import ExplorerError, OperandError, StateError
-from explorer.core.hooks import hooks
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.source_location import Place, assigned_name
 from explorer.core.registry import public

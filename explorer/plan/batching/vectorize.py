@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, Scope, make_replacement, record, recording_at
-from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
+from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, make_body
 from explorer.core.ir.traversal import rescope
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TensorType, TupleType
@@ -81,3 +81,6 @@ def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple
     result = record(Call(body), operands)
     assert isinstance(result.type, (TensorType, TupleType))
     return result
+
+
+call_rules.batch = batch_call

@@ -1,0 +1,115 @@
+"""Hooks: the users' verbs that lower packages call in higher ones, each with a checked signature.
+
+``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
+which are built on expressions, plans and nets and therefore cannot be imported there. ``explorer/__init__`` fills the
+table in, and a test checks that none is missing. Imports inside the methods would do the same, but would hide which
+package needs which; the floors of the packages could then no longer be checked.
+
+Signatures are precise in the types of the core and of recordings; plans, nets and views, which the core cannot name,
+are ``Any`` there and checked by the function behind the hook.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from explorer.core.types.tensor_type import Array
+    from explorer.record import Recording
+    from explorer.record.compare.comparison import Comparison
+
+
+class RegisteredValue(Protocol):
+    """Handle of a registered expression (``ex.Handle``)."""
+
+    def data(self) -> Array:
+        """Return the value as a read-only array; raise StateError before the plan has run."""
+
+
+class View(Protocol):
+    """Widget that steps through a recording; a plan updates it when the run has been measured."""
+
+    def update(self, recording: Recording) -> None:
+        """Show a later recording of the same plan, at the same step and with the same selection."""
+
+
+class Evaluate(Protocol):
+    """``ex.evaluate`` of one expression: its value, a read-only array."""
+
+    def __call__(self, value: Any, /) -> Array: ...
+
+
+class Register(Protocol):
+    """``ex.eval_register``: the handle of an expression, or of data, in the thread's default plan of its device."""
+
+    def __call__(self, value: Any, /) -> RegisteredValue: ...
+
+
+class Explore(Protocol):
+    """``ex.explore``: a view of an expression, a layer, a net, a plan or a recording."""
+
+    def __call__(self, what: Any, **options: Any) -> View: ...
+
+
+class CheckView(Protocol):
+    """Check of a view's options: raises UnknownNameError or OperandError before anything is computed."""
+
+    def __call__(self, **options: Any) -> None: ...
+
+
+class Explain(Protocol):
+    """Text of a plan's decisions: of all, or of those about one expression."""
+
+    def __call__(self, plan: Any, what: Any = None, /) -> str: ...
+
+
+class ToGraphviz(Protocol):
+    """A plan's graph after a stage (None: after the last) as a ``graphviz.Digraph``."""
+
+    def __call__(self, plan: Any, stage: str | None = None, /) -> Any: ...
+
+
+class Compare(Protocol):
+    """Comparison of a plan with another plan, or with a recording."""
+
+    def __call__(self, before: Any, after: Any, /) -> Comparison: ...
+
+
+class Open(Protocol):
+    """``ex.open``: the net in a model's file."""
+
+    def __call__(self, path: str | os.PathLike[str], /, *, weights: str | os.PathLike[str] | None = None) -> Any: ...
+
+
+class Save(Protocol):
+    """Writing of a net to a model's file, in the format that the file's ending names."""
+
+    def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
+
+
+def _empty(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Table of the users' verbs that higher packages implement."""
+
+    evaluate: Evaluate = _empty
+    register: Register = _empty
+    explore: Explore = _empty
+    check_view: CheckView = _empty
+    explain: Explain = _empty
+    to_graphviz: ToGraphviz = _empty
+    compare: Compare = _empty
+    open: Open = _empty
+    save: Save = _empty
+
+    def missing(self) -> list[str]:
+        """Return the names of the hooks that are not filled in."""
+        return [field.name for field in fields(self) if getattr(self, field.name) is _empty]
+
+
+hooks = Hooks()
