@@ -405,6 +405,23 @@ def test_a_policy_class_that_is_declared_again_is_the_same() -> None:
         Reads("r").select(kinds[1].factor)
 
 
+def test_a_shared_function_keeps_no_records_of_the_layer_that_made_it() -> None:
+    """The first layer of a blueprint lends its function a skeleton, which holds none of the values it was fed."""
+
+    class Doubles(layers.Layer):
+        def forward(self, input: ex.Expr) -> ex.Expr:
+            return input * 2
+
+    first, second = Doubles("first", train=True), Doubles("second", train=True)
+    for layer in (first, second):
+        layer(ONE)
+    assert first.function is second.function
+    output = weakref.ref(first.forward_records[0].outputs["output"])
+    del first, layer
+    gc.collect()
+    assert output() is None
+
+
 def test_a_layer_may_be_dropped_while_others_share_what_it_recorded() -> None:
     """What layers share keeps no layer's parameters nor what it was fed."""
     first, second = (layers.Linear(name, 2, 3, train=True) for name in ("dropped", "kept"))

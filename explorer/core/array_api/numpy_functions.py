@@ -1,6 +1,6 @@
 """NumPy's functions and the operations that they record; functions that record nothing, with the reason.
 
- A name alone decides nothig: an operation may have a name of NumPy's and compute something else. A ufunc records the
+A name alone decides nothing: an operation may have a name of NumPy's and compute something else. A ufunc records the
 operation that declares this very ufunc as its own; any other function records the operation in these tables.
 """
 

@@ -23,7 +23,7 @@ _LONGEST = 60
 def nested(root: Expr) -> str:
     """Return an expression as text, operands indented below the node that reads them: "log: matrix 2×3 float64".
 
-     A value that several nodesread is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
+    A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
     nodes nearest to the root's first operands are written, and the others counted. The walk keeps its own stack, since
     an expression may be deeper than Python's recursion limit.
     """

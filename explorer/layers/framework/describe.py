@@ -8,7 +8,7 @@ from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from explorer.core.hooks import hooks
+from explorer.core.ir.hooks import hooks
 from explorer.core.policy import MISSING, Minor, Policies, PolicyClass, ResolvedPolicy, policy_text
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines

@@ -334,7 +334,7 @@ class Layer(Describable):
         """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
         copy = object.__new__(type(self))
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
-        vars(copy).update(stack=[], waiting=[])
+        vars(copy).update(forward_records=[], pending_gradients=[])
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
