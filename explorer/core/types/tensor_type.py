@@ -27,12 +27,14 @@ Number: TypeAlias = bool | int | float | complex
 class TensorType:
     """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object."""
 
-    __slots__ = ("device", "dtype", "plain", "shape", "size", "sizes")
+    __slots__ = ("device", "dtype", "nbytes", "plain", "shape", "size", "sizes")
     shape: Shape
     dtype: np.dtype[Any]
     device: Device
     size: int
     """number of elements"""
+    nbytes: int
+    """bytes of the elements, stored densely"""
     sizes: Sizes
     """shape with names for its sizes: rows, columns …"""
     plain: bool
@@ -60,6 +62,7 @@ class TensorType:
         new = object.__new__(cls)
         new.shape, new.dtype, new.device = canonical
         new.size, new.sizes = math.prod(new.shape), Sizes(new.shape)
+        new.nbytes = new.size * exact.itemsize
         new.plain = device is cpu and exact.kind in "biufc"
         return _interned.setdefault(canonical, new)  # another thread may have been first
 
@@ -72,11 +75,6 @@ class TensorType:
     def category(self) -> str:
         """Category of the rank, in MetaNN's words: scalar, vector, matrix, three-d array, then "n-d array"."""
         return category_of(self.rank)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the elements, stored densely."""
-        return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> TensorType:
         """Return the type with another shape."""
@@ -101,8 +99,10 @@ _interned: dict[Any, TensorType] = {}
 class TupleType:
     """Type of a node with several outputs; interned like TensorType."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("nbytes", "parts")
     parts: tuple[TensorType, ...]
+    nbytes: int
+    """bytes of all parts"""
 
     def __new__(cls, parts: tuple[TensorType, ...]) -> TupleType:
         """Return the one type of these outputs."""
@@ -110,6 +110,7 @@ class TupleType:
         if interned is None:
             new = object.__new__(cls)
             new.parts = parts
+            new.nbytes = sum([part.nbytes for part in parts])
             interned = _interned_tuples.setdefault(parts, new)
         return interned
 
@@ -122,11 +123,6 @@ class TupleType:
     def plain(self) -> bool:
         """Whether all parts are NumPy's own numbers in cpu memory."""
         return all(part.plain for part in self.parts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all parts."""
-        return sum(part.nbytes for part in self.parts)
 
     def __repr__(self) -> str:
         return "(" + ", ".join(map(repr, self.parts)) + ")"

@@ -106,11 +106,15 @@ def _cost_of_fused(
 ) -> tuple[KernelCost, Blocks]:
     """Price a group: every operation is called, but memory is moved for reads and result alone."""
     inputs, size = graph.inputs, members[-1].type.nbytes
-    flops = sum([flops_of(member, inputs[member.uid]) for member in members])
+    flops = temporaries = 0
+    for member in members:
+        types = [operand.type for operand in inputs[member.uid]]
+        flops += member.operation.flops(member.type, *types)
+        temporaries = max(temporaries, member.operation.workspace(*types))
     moved = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
-    workspace = blocks.workspace + max([_workspace(member, inputs[member.uid]) for member in members])
+    workspace = blocks.workspace + temporaries
     estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
     return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 

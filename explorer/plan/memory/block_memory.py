@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from explorer.plan.graph.cost_model import result_bytes
+from explorer.core.ir.expr import Expr
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 from explorer.plan.memory.reasons import BuffersReasons
-from explorer.plan.schedule.schedule import Schedule
+from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
 
 _WORTH = 0.9
 """of what is alive at the worst moment, the part below which running operations apart is worth a decision: less than a
@@ -25,19 +26,35 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_o
     kernels = [schedule.kernels[number] for number in worst]
     if not worst or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
         return
-    apart = max([_one_by_one(number, graph, schedule, number_of) for number in worst])
-    if apart <= _WORTH * bound:
-        graph.decide(
-            rule,
-            BuffersReasons.block_memory,
-            {
-                "alive_bytes": bound,
-                "result": kernels[0].result,
-                "working_bytes": kernels[0].cost.workspace,
-                "apart_bytes": apart,
-            },
-            [node for kernel in kernels for node in kernel.nodes],
-        )
+    known: dict[tuple[Any, ...], int] = {}
+    for number in worst:
+        case = _case(schedule.kernels[number], schedule.placements[number])
+        if case not in known:
+            known[case] = _one_by_one(number, graph, schedule, number_of)
+            if known[case] > _WORTH * bound:
+                return
+    graph.decide(
+        rule,
+        BuffersReasons.block_memory,
+        {
+            "alive_bytes": bound,
+            "result": kernels[0].result,
+            "working_bytes": kernels[0].cost.workspace,
+            "apart_bytes": max(known.values()),
+        },
+        [node for kernel in kernels for node in kernel.nodes],
+    )
+
+
+def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
+    """Return everything that ``_one_by_one`` depends on, of fused kernels at which equally much is alive.
+
+    Kernels of one pattern share one record of their cost.
+    """
+    freed = {node.uid for node in placement.frees}
+    dying = tuple([read.uid in freed for read in kernel.reads])
+    tiling = kernel.blocks.tiling if kernel.blocks is not None else None
+    return id(kernel.cost), tiling, placement.buffer < 0, placement.reuses is None, dying
 
 
 def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> int:
@@ -48,28 +65,29 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
     """
     kernel, placement = schedule.kernels[number], schedule.placements[number]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost
-    sizes = {node.uid: result_bytes(node) for node in kernel.nodes}
-    sizes |= {node.uid: schedule.kernels[number_of[node.uid]].cost.bytes for node in placement.frees}
     has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
-    unmet = {**sizes}
+    unmet = {node.uid: node.type.nbytes for node in kernel.nodes}
+    for node in placement.frees:
+        unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
     alive = most = 0
     for node in reversed(kernel.nodes):
         type_, operands = node.type, inputs[node.uid]
-        dying, in_place = 0, False
+        needed = size = type_.nbytes
+        alive -= size
         for operand in operands:
-            if operand.uid in unmet:
-                dying += unmet.pop(operand.uid)
-                if operand.type is type_:
-                    in_place = True
-        size = sizes[node.uid]
-        alive += dying - size
-        if in_place and node.operation.elementwise and node.operation.reuses_operand:
-            needed = size if node is result and placement.buffer < 0 else 0
-        else:
-            needed = size
+            dying = unmet.pop(operand.uid, 0)
+            if dying:
+                alive += dying
+                if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
+                    needed = 0
         if has_temporaries:
             needed += node.operation.workspace(*[operand.type for operand in operands])
         if alive + needed > most:
             most = alive + needed
     own = cost.bytes if placement.reuses is None and result.uid in number_of else 0
     return most + placement.live - cost.workspace - own - alive
+
+
+def _writes_over(node: Expr) -> bool:
+    """Whether a node's result can be written over an operand of its type."""
+    return node.operation.elementwise and node.operation.reuses_operand

@@ -51,9 +51,11 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
     members = group.members
     unwritten = members[:-1]
     reason = FuseReasons.fused
-    if group.product is not None:
-        members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
-        is_made_whole = not made_in_result(members[0], members[1:], lambda member: graph.inputs[member.uid])
+    product = group.product
+    if product is not None:
+        if members[0] is not product:
+            members = [product, *[node for node in members if node is not product]]
+        is_made_whole = not made_in_result(product, members[-1], graph.inputs[members[-1].uid])
         unwritten = members[is_made_whole:-1]
         reason = FuseReasons.fused_with_product if unwritten else FuseReasons.finished_in_cache
     label = _label(members)

@@ -92,20 +92,19 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
         return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
     anchor = None if nodes[0].operation.elementwise else nodes[0]
     steps = tuple(nodes if anchor is None else nodes[1:])
-    shares = anchor is not None and made_in_result(anchor, steps, operands)
+    shares = anchor is not None and made_in_result(anchor, steps[-1], operands(steps[-1]))
     registers, targets = _assign(steps, operands)
     return Blocks(anchor, steps, registers, targets, shares)
 
 
-def made_in_result(product: Expr, steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> bool:
-    """Whether a product needs no memory beside the result of the elementwise steps on it.
+def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:
+    """Whether a product needs no memory beside the result of elementwise steps on it, of which ``last`` is the last.
 
-    It is made in the result's memory, unless the last step would destroy what it still reads.
+    It is made in the result's memory, unless the last step would destroy an operand that it still reads.
     """
-    last = steps[-1]
     if product.type is not last.type and product.dtype != last.dtype:
         return False
-    return last.operation.reuses_operand or all(operand is not product for operand in operands(last))
+    return last.operation.reuses_operand or all(operand is not product for operand in operands)
 
 
 def _assign(
