@@ -12,10 +12,20 @@ def flatten(value: Any) -> tuple[list[Any], Any]:
     return leaves, _take(value, leaves)
 
 
+_CONTAINERS = (tuple, list, dict)
+
+
 def _take(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, (tuple, list)):
         container = type(value) if type(value) in (tuple, list) or hasattr(value, "_fields") else tuple
-        return container, tuple(_take(item, leaves) for item in value)
+        parts: list[Any] = []
+        for item in value:  # thousands of leaves take no call each
+            if isinstance(item, _CONTAINERS):
+                parts.append(_take(item, leaves))
+            else:
+                parts.append(None)
+                leaves.append(item)
+        return container, tuple(parts)
     if isinstance(value, dict):
         return dict, tuple((key, _take(item, leaves)) for key, item in value.items())
     leaves.append(value)
@@ -33,7 +43,7 @@ def _put(structure: Any, leaves: Iterator[Any]) -> Any:
     container, parts = structure
     if container is dict:
         return {key: _put(part, leaves) for key, part in parts}
-    items = [_put(part, leaves) for part in parts]
+    items = [next(leaves) if part is None else _put(part, leaves) for part in parts]
     return container(*items) if hasattr(container, "_fields") else container(items)
 
 

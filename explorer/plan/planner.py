@@ -105,6 +105,12 @@ class Options:
         """The hash, made once: options are looked up at each evaluation."""
         return hash(tuple([getattr(self, item.name) for item in fields(self)]))
 
+    @cached_property
+    def steps(self) -> tuple[tuple[Step, Pass], ...]:
+        """The steps of the pipeline that are not left out, each with its pass as the options set it up."""
+        configured = [(step, _configured(pass_of(step), self)) for step in self.passes]
+        return tuple([(step, each) for step, each in configured if each.name not in self.without])
+
     def with_changes(self, *further: str, **changes: Any) -> Options:
         """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
         known = [item.name for item in fields(self)]
@@ -134,11 +140,12 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
     changed: set[str] = set()
-    for step in options.passes:
+    for step, each in options.steps:
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
-        each = _configured(pass_of(step), options, recall)
-        if each.name in options.without or not each.has_work(graph):
+        if recall is not None and isinstance(each, Recall):
+            each = replace(recall, simplified=each.simplified)
+        if not each.has_work(graph):
             continue
         name = f"{each.name} again" if each.name in names else each.name
         names.add(each.name)
@@ -149,8 +156,8 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
-def _configured(step: Pass, options: Options, recall: Recall | None) -> Pass:
-    """A pass with what the options, and values that are held, say of it."""
+def _configured(step: Pass, options: Options) -> Pass:
+    """A pass with what the options say of it."""
     match step:
         case Batch():
             return replace(options.batch or step, cost_model=options.cost_model)
@@ -158,8 +165,6 @@ def _configured(step: Pass, options: Options, recall: Recall | None) -> Pass:
             return options.inline or step
         case Order():
             return Order(options.cost_model, options.lanes, options.order)
-        case Recall() if recall is not None:
-            return replace(recall, simplified=step.simplified)
         case _:
             return step
 

@@ -31,7 +31,7 @@ from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.handle import Handle
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.recording import recorder, stage_rows
-from explorer.run.result_cache import recall, remember
+from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.sealed_arrays import sealed
 from explorer.run.runtime.timing import Timing
 
@@ -111,7 +111,7 @@ class EvalPlan:
 
     def register(self, value: Any) -> Handle:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it."""
-        expr = value.__expr__() if hasattr(type(value), "__expr__") else value
+        expr = value if isinstance(value, Expr) or not hasattr(type(value), "__expr__") else value.__expr__()
         if not isinstance(expr, Expr):
             raise OperandError(
                 f"register of a {type(expr).__name__}",
@@ -144,20 +144,24 @@ class EvalPlan:
                 fix="plan.register(expression)",
             )
         if planned is None:
-            planned = self._plan([handle.expr for handle in self._handles])
+            roots = [handle.expr for handle in self._handles]
+            with gc_paused():
+                recalled = recall(structure(roots, self.options)) if self.recall else None
+            planned = self._plan(roots, recalled)
+        self._set_planned(planned)
+        return self
+
+    def _set_planned(self, planned: Plan) -> None:
         self._planned = planned
         self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
         self._views = []  # open views keep showing the program that they were made for
         self._fresh = True
-        return self
 
-    def _plan(self, roots: list[Expr]) -> Plan:
+    def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
         """Plan expressions; use the values that are still held for those that have one."""
         was_running, self.running = self.running, True
         try:
             with gc_paused():
-                known = structure(roots, self.options) if self.recall else None
-                recalled = recall(known)
                 return plan(roots, self.options, recalled.as_pass() if recalled is not None else None)
         finally:
             self.running = was_running
@@ -215,10 +219,9 @@ class EvalPlan:
                 self._planned, self._roots, self._views, self._values = None, roots, [], {}
                 self._taken = recalled.as_pass()
                 return [*values], Timing([], [], [])
-        results, timing = self._run_program(known if cached else None, inputs)
-        results = [
-            value if root.type.device is cpu else _read(root, value) for root, value in zip(roots, results, strict=True)
-        ]
+        results, timing = self._run_program(roots, known if cached else None, recalled, inputs)
+        if self.device is not cpu:
+            results = [_read(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
             there = recalled.values
             remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
@@ -227,22 +230,24 @@ class EvalPlan:
             remember(known, results)
         return results, timing
 
-    def _run_program(self, known: Structure | None, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
+    def _run_program(
+        self, roots: list[Expr], known: Structure | None, recalled: Recalled | None, inputs: Mapping[Expr, Array]
+    ) -> tuple[list[Any], Timing]:
         """Return results and times of a cached program of the same structure, or of a new one."""
         cached = cache.take(known) if known is not None else None
         if known is not None and cached is not None:
             try:
                 timing = EXECUTORS[self.executor].run(cached.program, None)
             except RunError:  # the second failure names the lines of this graph, not of the one first planned
-                self.prepare()
+                pass
             else:
                 results = cached.program.take()
                 cache.put(known.key, cached)
                 self._planned, self._views, self._values, self._taken = None, [], {}, None
-                self._roots = [handle.expr for handle in self._handles]
+                self._roots = roots
                 return results, timing
         if not self._fresh:
-            self.prepare()
+            self._set_planned(self._plan(roots, recalled))
         program = Program(self.planned, reusable=known is not None)
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
@@ -340,5 +345,6 @@ def _names(without: Any) -> Any:
 
 
 def _read(expr: Expr, value: Any) -> Any:
-    """Return the value of another device as a read-only NumPy array."""
-    return value if isinstance(value, tuple) else sealed(expr.type.device.read(value))
+    """Return a result as a read-only NumPy array, wherever it is."""
+    device = expr.type.device
+    return value if device is cpu or isinstance(value, tuple) else sealed(device.read(value))

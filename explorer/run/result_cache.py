@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -31,6 +32,8 @@ _WAITING, _NODES = 8, 1 << 14
 """limits of work put off: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
 _SWEPT = 1024
 """number of values by uid from which on the table is swept"""
+
+_uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
 
 _lock = threading.RLock()
 _by_uid: dict[int, _Values] = {}
@@ -60,7 +63,7 @@ class _Values(dict[int, ReferenceType[Array]]):
 class _Evaluation:
     """Roots evaluated together, until their values are numbered or gone."""
 
-    def __init__(self, known: Structure, ends: list[int], values: list[ReferenceType[Array]]) -> None:
+    def __init__(self, known: Structure, ends: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
         self.context, self.leaves = known.context, known.leaves
         self.told, self.count = known.told, len(known.nodes)
         self.operations = known.operations
@@ -166,22 +169,29 @@ def remember(known: Structure | None, values: Sequence[Any]) -> None:
     """Keep weak references to the results of the roots of ``known``; None marks a value that was recalled."""
     if known is None or not _is_pure(known):
         return
-    nodes = known.nodes
-    ends: list[int] = []
-    references: list[ReferenceType[Array]] = []
-    uids: list[int] = []
-    for end, value in zip(known.ends, values, strict=True):
-        root = nodes[end]
-        if isinstance(value, np.ndarray) and root.operands and root.type.device is cpu:
-            ends.append(end)
-            uids.append(root.uid)
-            references.append(ref(value))
-    if ends:
-        with _lock:
-            table = _by_uid.setdefault(known.context, _Values())
-            table.update(zip(uids, references, strict=True))
-            table.sweep()
-            _waiting.add(_Evaluation(known, ends, references))
+    ends: Sequence[int] = known.ends
+    arrays = values
+    roots = [*map(known.nodes.__getitem__, ends)]
+    if not _are_results(roots, values):
+        kept = [pair for pair in zip(roots, values, ends, strict=True) if _are_results(pair[:1], pair[1:2])]
+        if not kept:
+            return
+        roots, arrays, ends = [[*column] for column in zip(*kept, strict=True)]
+    references = [*map(ref, arrays)]
+    with _lock:
+        table = _by_uid.setdefault(known.context, _Values())
+        table.update(zip(map(_uid, roots), references, strict=True))
+        table.sweep()
+        _waiting.add(_Evaluation(known, ends, references))
+
+
+def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
+    """Whether all values are arrays in NumPy's memory that were computed."""
+    return (
+        {*map(type, values)} == {np.ndarray}
+        and all(map(_operands, roots))
+        and all(type_.device is cpu for type_ in {*map(_type, roots)})
+    )
 
 
 def recall(known: Structure | None) -> Recalled | None:

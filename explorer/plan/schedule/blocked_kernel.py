@@ -120,21 +120,26 @@ def _assign(
     registers: list[np.dtype[Any]] = []
     targets: list[int] = []
     for index, step in enumerate(steps[:-1]):
-        dying = {o.uid: o for o in operands(step) if o.uid in held and last[o.uid] == index}
-        for operand in dying.values():
-            if step.operation.reuses_operand and operand.dtype == step.dtype:
-                target = held[operand.uid]
-                break
-        else:
-            spare = free.get(step.dtype)
+        dtype, reuses = step.dtype, step.operation.reuses_operand
+        target = -1
+        released: list[tuple[np.dtype[Any], int]] = []
+        for operand in operands(step):
+            uid = operand.uid
+            if uid in held and last[uid] == index:
+                register = held.pop(uid)
+                if target < 0 and reuses and registers[register] == dtype:
+                    target = register
+                else:
+                    released.append((registers[register], register))
+        if target < 0:
+            spare = free.get(dtype)
             if spare:
                 target = spare.pop()
             else:
                 target = len(registers)
-                registers.append(step.dtype)
-        for operand in dying.values():
-            if held[operand.uid] != target:
-                free.setdefault(operand.dtype, []).append(held[operand.uid])
+                registers.append(dtype)
+        for released_dtype, register in released:
+            free.setdefault(released_dtype, []).append(register)
         held[step.uid] = target
         targets.append(target)
     return tuple(registers), (*targets, RESULT)
