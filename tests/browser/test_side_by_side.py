@@ -12,6 +12,9 @@ from playwright.sync_api import Locator, expect
 import explorer as ex
 from explorer.view.compare.comparison_html import page_html
 from explorer.view.compare.comparison_view import Compared
+from explorer.view.compare.pair_payload import paired
+from explorer.view.payload.payload import payload
+from explorer.view.picture.difference_marks import differences
 from tests.browser.player import box, decided, node, press
 from tests.golden.programs import recorded
 from tests.view import sample
@@ -327,3 +330,34 @@ def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
     assert camera(first)[2] == camera(second)[2]
     drawn = first.locator(".ex-node, .ex-box").count() + second.locator(".ex-node, .ex-box").count()
     assert drawn < 1_500
+
+
+@pytest.mark.spec("V-3", "P-14")
+@pytest.mark.parametrize("change", ["operation", "more", "plan"])
+def test_both_views_mark_what_the_picture_without_a_script_marks(module, change):
+    """At the beginnings, at the ends, and at one of each, a node has the same difference in both languages."""
+    other = {
+        "operation": lambda: net(ex.relu, depth=2),
+        "more": lambda: net(more=True, depth=2),
+        "plan": lambda: net(depth=2, without=["fuse"]),
+    }[change]()
+    comparison = Compared.of(net(depth=2).recording, other.recording)
+    ends = comparison.before.end, comparison.after.end
+    places = [(0, 0), ends, (0, ends[1]), (ends[0], 0)]
+    data = {"comparison": paired(comparison), "payloads": [payload(comparison.before), payload(comparison.after)]}
+    shown = module(
+        """(explorer, [data, places]) => {
+            const pair = explorer.mountPair(document.body.appendChild(document.createElement("div")), data);
+            pair.tieBy("off");
+            return places.map((positions) => {
+                pair.views.forEach((view, side) => view.go(positions[side] ? view.timeline.end : 0));
+                pair.views.forEach((view) => view.show());
+                return pair.views.map((view, side) => [...pair.differences.marks(side, view.scene)]
+                    .map(([slot, { kind }]) => [view.scene.slots.get(slot).node, kind]));
+            });
+        }""",
+        [data, places],
+    )
+    marked = [[dict(map(tuple, side)) for side in sides] for sides in shown]
+    assert marked == [list(differences(comparison, positions)) for positions in places]
+    assert any(any(sides) for sides in marked)

@@ -8,7 +8,9 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
      "partners": [node after, …],                                        for every node before, −1 for none
      "changed": [node before, …], "words": [[text, …], …],               what each of those does otherwise after
      "bodies": [[graph before, graph after], …],                         whose nodes were compared
-     "kernels": [[kernel, …], [kernel, …]],                              those that the other side computes in others
+     "differences": [{"kind", "sign", "word", "many", "meaning"}, …],   the kinds, with their words for one and for many
+     "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    of both sides' nodes: where
+                     the counterpart does not stand; where it does; where it does and kernels are chosen
      "steps": {"nodes": [[step, …], [step, …]], "steps": …}}             step_mapping.py: where the other view stands
 """
 
@@ -22,6 +24,7 @@ from explorer.view.compare.counts import counted
 from explorer.view.compare.step_mapping import partners
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import shown
+from explorer.view.picture.difference_marks import SIGNS, marks_json
 from explorer.view.replay.steps import stage_ends
 
 
@@ -45,8 +48,7 @@ def option_text(value: Any) -> str:
 
 def paired(comparison: Comparison) -> dict[str, Any]:
     """Return the JSON data with which two views show a comparison."""
-    found = comparison.counterparts
-    kernels = [found for found in comparison.kernels if not found.same]
+    found, changed = comparison.counterparts, comparison.nodes.changed
     steps = partners(comparison)
     data = {
         "titles": [title(comparison.before), title(comparison.after)],
@@ -56,13 +58,10 @@ def paired(comparison: Comparison) -> dict[str, Any]:
         **pack(
             {
                 "partners": [found.get(node, -1) for node in range(len(comparison.before.nodes))],
-                "changed": list(comparison.nodes.changed),
-                "words": [list(words) for words in comparison.nodes.changed.values()],
+                "changed": list(changed),
+                "words": [[f"{SIGNS['changed']} {text}" for text in words] for words in changed.values()],
                 "bodies": [list(pair) for pair in comparison.nodes.bodies.items()],
-                "kernels": [
-                    sorted([number for each in kernels for number in each.before]),
-                    sorted([number for each in kernels for number in each.after]),
-                ],
+                **marks_json(comparison),
                 "steps": {way: [list(side) for side in sides] for way, sides in steps.items()},
             }
         ),

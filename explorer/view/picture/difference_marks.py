@@ -1,10 +1,10 @@
-"""Difference marks of nodes of two graphs: added, removed, changed or regrouped; as in compare/differences.js."""
+"""Difference marks of nodes of two graphs: added, removed, changed or regrouped; the front end is sent their table."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
@@ -21,11 +21,63 @@ WORDS: Mapping[Difference, str] = {
     "changed": "changed",
     "regrouped": "other kernel",
 }
+"""words of one node"""
+_MANY: Mapping[Difference, str] = {**WORDS, "regrouped": "in other kernels"}
+"""words of several nodes, after their number"""
+_MEANINGS: Mapping[Difference, str] = {
+    "removed": "only in the graph before",
+    "added": "only in the graph after",
+    "changed": "has another operation, type or operand after",
+    "regrouped": "is computed in another kernel",
+}
+
+
+class SideMarks(NamedTuple):
+    """Differences of the nodes of one side."""
+
+    absent: Difference
+    """of a node whose counterpart does not stand"""
+    standing: dict[int, Difference]
+    """of a node whose counterpart stands, where there is any"""
+    planned: dict[int, Difference]
+    """of the same once kernels are chosen"""
+
+    def of(self, node: int, counterpart_stands: bool, is_planned: bool) -> Difference | None:
+        """Return the difference of a node."""
+        if not counterpart_stands:
+            return self.absent
+        return (self.planned if is_planned else self.standing).get(node)
+
+
+def side_marks(comparison: Comparison) -> tuple[SideMarks, SideMarks]:
+    """Return the differences of both sides, before and after, at any pair of positions."""
+    kernels = [match for match in comparison.kernels if not match.same]
+    back = comparison.counterparts
+    sides = []
+    for side, recording in enumerate((comparison.before, comparison.after)):
+        numbers = {number for match in kernels for number in (match.after if side else match.before)}
+        schedule = recording.schedule
+        regrouped = [node for number in sorted(numbers) for node in schedule.kernels[number].nodes] if schedule else ()
+        changed = [back[node] if side else node for node in comparison.nodes.changed]
+        standing: dict[int, Difference] = dict.fromkeys(changed, "changed")
+        planned: dict[int, Difference] = {**dict.fromkeys(regrouped, "regrouped"), **standing}
+        sides.append(SideMarks("added" if side else "removed", standing, planned))
+    return sides[0], sides[1]
+
+
+def marks_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the signs and words of the differences, and the marks of both sides, as the front end reads them."""
+    return {
+        "differences": [
+            {"kind": kind, "sign": sign, "word": WORDS[kind], "many": _MANY[kind], "meaning": _MEANINGS[kind]}
+            for kind, sign in SIGNS.items()
+        ],
+        "marks": [marks._asdict() for marks in side_marks(comparison)],
+    }
 
 
 def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dict[int, Difference], ...]:
     """Return for both sides the nodes at a position that differ from the other side, with their difference."""
-    ends = positions == (comparison.before.end, comparison.after.end)
     back = {other: node for node, other in comparison.counterparts.items()}
     partners = comparison.counterparts, back
     recordings = comparison.before, comparison.after
@@ -33,23 +85,12 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
     standing = [
         {node for body in bodies[side] for node in recordings[side].visible(positions[side], body)} for side in (0, 1)
     ]
-    drawn = [{node for node in standing[side] if _is_drawn(recordings[side], node)} for side in (0, 1)]
-    kernels = [found for found in comparison.kernels if not found.same]
     found: list[dict[int, Difference]] = []
-    for side, recording in enumerate(recordings):
-        schedule = recording.schedule
-        apart = {n for each in kernels for n in (each.after if side else each.before)}
-        regrouped = {node for number in apart for node in schedule.kernels[number].nodes} if schedule and ends else ()
-        marks: dict[int, Difference] = {}
-        for node in sorted(drawn[side]):
-            partner = partners[side].get(node, -1)
-            if partner not in standing[1 - side]:
-                marks[node] = "added" if side else "removed"
-            elif (partner if side else node) in comparison.nodes.changed:
-                marks[node] = "changed"
-            elif node in regrouped:
-                marks[node] = "regrouped"
-        found.append(marks)
+    for side, side_mark in enumerate(side_marks(comparison)):
+        drawn = (node for node in sorted(standing[side]) if _is_drawn(recordings[side], node))
+        planned, other = positions[side] == recordings[side].end, standing[1 - side]
+        kinds = {node: side_mark.of(node, partners[side].get(node, -1) in other, planned) for node in drawn}
+        found.append({node: kind for node, kind in kinds.items() if kind})
     return tuple(found)
 
 
@@ -67,8 +108,7 @@ def tally(kinds: Iterable[Difference]) -> str:
 def legend(kinds: Collection[Difference]) -> list[str]:
     """Return the number of differences of each kind: ``− 2 removed``."""
     counts = Counter(kinds)
-    words = {**WORDS, "regrouped": "in other kernels"}
-    return [f"{sign} {counts[kind]:,} {words[kind]}" for kind, sign in SIGNS.items() if counts[kind]]
+    return [f"{sign} {counts[kind]:,} {_MANY[kind]}" for kind, sign in SIGNS.items() if counts[kind]]
 
 
 def pill(text: str, x: float, y: float) -> list[Markup]:

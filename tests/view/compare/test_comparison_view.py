@@ -185,7 +185,7 @@ def test_the_front_end_gets_what_both_views_need() -> None:
     data = json.loads(json.dumps(paired(found)))
     assert data["partners"][: len(found.nodes.pairs)] == [found.nodes.pairs[node] for node in range(10)]
     assert data["changed"] == list(found.nodes.changed)
-    assert data["words"] == [["reads multiply 2 → relu"]]
+    assert data["words"] == [["Δ reads multiply 2 → relu"]]
     assert data["start"] == [0, 0]
     for sides in data["steps"].values():
         before, after = found.explore().before, found.explore().after

@@ -1,6 +1,6 @@
 // The graph as SVG: elements are kept from moment to moment, and only what changed is touched.
 
-import { tally, tallyText } from "../compare/differences.js";
+import { tallyText } from "../compare/differences.js";
 import { calm, put, svg } from "../dom.js";
 import { FrameView } from "./kernel_outlines.js";
 import { BoxView, SlotView } from "./node.js";
@@ -70,14 +70,14 @@ export class Canvas {
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
    * @param {import("../scene/scene.js").Scene} scene
-   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, string>}} marks lit: see gradient_links.js, differs: see differences.js
+   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} marks lit: see gradient_links.js, differs: see differences.js
    */
   show(scene, marks, motion = 0) {
     this.#showSlots(scene, marks);
     const found = this.#foundInside(marks.matches);
     const lit = this.#litInside(scene, marks.lit);
     const differ = this.#differInside(marks.differs);
-    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box), tallyText(tally(differ.get(box) ?? [])));
+    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
     this.#showEdges(scene);
     this.ports.show(scene, this.placement);
     this.#showFrames(scene, marks.differs);
@@ -107,11 +107,11 @@ export class Canvas {
   /** What differs inside each closed box. */
   #differInside(differs) {
     const found = new Map();
-    for (const [slot, kind] of differs) {
+    for (const [slot, difference] of differs) {
       const box = this.placement.hiddenIn[slot] ?? -1;
       if (box < 0) continue;
-      if (found.has(box)) found.get(box).push(kind);
-      else found.set(box, [kind]);
+      if (found.has(box)) found.get(box).push(difference);
+      else found.set(box, [difference]);
     }
     return found;
   }
@@ -176,7 +176,8 @@ export class Canvas {
         this.layers.frames.append(view.root);
         this.layers.titles.append(view.label);
       }
-      view.show(frame, scene, this.placement, frame.group.kind === "kernel" && frame.slots.some((slot) => differs.get(slot) === "regrouped"));
+      const differences = frame.group.kind === "kernel" ? frame.slots.map((slot) => differs.get(slot)) : [];
+      view.show(frame, scene, this.placement, differences.find((difference) => difference?.kind === "regrouped"));
     }
   }
 

@@ -1,6 +1,5 @@
 // Fused kernels and batches: a frame around their members' places.
 
-import { SIGNS } from "../compare/differences.js";
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 import { Outline } from "../scene/outlines.js";
@@ -15,17 +14,17 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number);
   }
 
-  /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {boolean} [differs] the other of two graphs computes it in another kernel */
-  show(frame, scene, placement, differs = false) {
+  /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
+  show(frame, scene, placement, differs) {
     const members = `${frame.slots}|${frame.boxes}`;
     if (this.placement !== placement || this.members !== members) this.outline = new Outline(frame, placement);
     this.placement = placement;
     this.members = members;
     this.shapes = this.outline.shapes(scene);
     put(this.shape, "d", this.shapes.map((shape) => roundedRect(shape)).join(""));
-    put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? " ex-differs-regrouped" : ""}`);
+    put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? ` ex-differs-${differs.kind}` : ""}`);
     const [x, y, , bottom] = this.shapes[0];
-    say(this.title, (differs ? `${SIGNS.regrouped} ` : "") + frame.group.label);
+    say(this.title, (differs ? `${differs.sign} ` : "") + frame.group.label);
     put(this.title, "x", x + 2);
     put(this.title, "y", y - 5);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);

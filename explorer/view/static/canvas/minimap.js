@@ -31,7 +31,7 @@ export class Minimap {
     for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
   }
 
-  /** @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, string>} [differs] slot → what it is to the other of two graphs */
+  /** @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → what it is to the other of two graphs */
   draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
@@ -40,10 +40,10 @@ export class Minimap {
     const pen = this.#pen(this.picture);
     const attention = new Set(scene.attention);
     const drawn = [];
-    const hidden = new Map([...differs].map(([slot, kind]) => [placement.hiddenIn[slot], kind]));
+    const hidden = new Map([...differs].map(([slot, difference]) => [placement.hiddenIn[slot], difference.kind]));
     const colour = (strong, kind) => (strong ? this.strong : (this.apart?.[kind] ?? this.soft));
     for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, colour(scene.boxes.get(box)?.changed, hidden.get(box))]);
-    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, colour(attention.has(slot), differs.get(slot))]);
+    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, colour(attention.has(slot), differs.get(slot)?.kind)]);
     for (const [[x, y, w, h], fill] of drawn) {
       pen.fillStyle = fill;
       pen.fillRect(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor));

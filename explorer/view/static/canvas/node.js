@@ -1,6 +1,5 @@
 // Drawing of one slot: its current node, with its state as shape, label and colour.
 
-import { MEANINGS, SIGNS, WORDS } from "../compare/differences.js";
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
@@ -34,9 +33,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
+  /** @param {import("../scene/scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
   show(mark, selected, matches, share, lit, differs) {
-    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
+    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -55,7 +54,7 @@ export class SlotView {
     if (matches) classes.push("ex-match");
     if (share !== undefined) classes.push("ex-hot");
     if (lit) classes.push(`ex-lit-${lit}`);
-    if (differs) classes.push(`ex-differs-${differs}`);
+    if (differs) classes.push(`ex-differs-${differs.kind}`);
     put(this.root, "class", classes.join(" "));
     put(this.root, "aria-label", this.#spoken(mark, type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
@@ -64,7 +63,7 @@ export class SlotView {
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
-    this.#difference(differs !== "regrouped" || !mark.member ? differs : "", x, y + high);
+    this.#difference(differs?.kind === "regrouped" && mark.member ? undefined : differs, x, y + high);
     this.#output(mark.flags.includes("output"), x + wide, y + high);
   }
 
@@ -79,7 +78,7 @@ export class SlotView {
 
   #spoken(mark, type, lit, differs) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], MEANINGS[differs]];
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`represents ${mark.copies} equal nodes`);
@@ -133,9 +132,9 @@ export class SlotView {
   }
 
   /** Its difference from the other graph, at the lower left corner; a fused kernel shows it for its members. */
-  #difference(kind, x, y) {
-    const pillar = this.#extra("difference", Boolean(kind), () => pill("ex-differs", 14));
-    if (pillar) fillPill(pillar, `${SIGNS[kind]} ${WORDS[kind]}`, x - 6, y + 5);
+  #difference(difference, x, y) {
+    const pillar = this.#extra("difference", difference !== undefined, () => pill("ex-differs", 14));
+    if (pillar) fillPill(pillar, `${difference.sign} ${difference.word}`, x - 6, y + 5);
   }
 
   /** The mark of an output, at the lower right corner. */

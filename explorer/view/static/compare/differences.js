@@ -1,24 +1,15 @@
 // Differences between two graphs shown side by side, for each node at the current moments of both.
 
+import { grouped } from "../data/number_format.js";
 import { unpack } from "../data/unpack.js";
 
-/** @typedef {"added" | "removed" | "changed" | "regrouped"} Difference */
-
-/** Sign, name and meaning of each difference; colours only repeat them. */
-export const SIGNS = { removed: "−", added: "+", changed: "Δ", regrouped: "≠" };
-export const WORDS = { removed: "removed", added: "added", changed: "changed", regrouped: "other kernel" };
-export const MEANINGS = {
-  removed: "only in the graph before",
-  added: "only in the graph after",
-  changed: "has another operation, type or operand after",
-  regrouped: "is computed in another kernel",
-};
+/** @typedef {{kind: string, sign: string, word: string, many: string, meaning: string, rank: number}} Difference colours only repeat the sign */
 
 /** Classifies the nodes of both sides; side 0 is before, side 1 after. */
 export class Differences {
   /** @param {any} data explorer/view/compare/pair_payload.py @param {import("../view.js").View[]} views */
   constructor(data, views) {
-    const { partners, changed, words, bodies, kernels } = unpack(data);
+    const { partners, changed, words, bodies, differences, marks: sides } = unpack(data);
     this.views = views;
     this.partners = [partners, new Array(views[1].trace.count).fill(-1)];
     partners.forEach((other, node) => {
@@ -26,7 +17,8 @@ export class Differences {
     });
     this.words = new Map(changed.map((node, index) => [node, words[index]]));
     this.bodies = [new Map(bodies), new Map(bodies.map(([one, other]) => [other, one]))];
-    this.regrouped = kernels.map((numbers) => new Set(numbers));
+    /** @type {Map<string, Difference>} by their kinds, in the order of legends */ this.kinds = new Map(differences.map((row, rank) => [row.kind, { ...row, rank }]));
+    /** @type {{absent: string, standing: Record<number, string>, planned: Record<number, string>}[]} */ this.sides = sides;
   }
 
   /** The counterpart of a node on the other side, or −1. @param {number} side @param {number} node */
@@ -47,23 +39,23 @@ export class Differences {
     return this.bodies[side].get(shared) ?? -1;
   }
 
-  /** The difference of a node from the other side now; "" if there is none. @returns {Difference | ""} */
+  /** The difference of a node from the other side now. @returns {Difference | undefined} */
   of(side, node) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     const { trace, now } = own;
-    if (!this.bodies[side].has(trace.nodes.body[node])) return "";
+    if (!this.bodies[side].has(trace.nodes.body[node])) return undefined;
+    const { absent, standing, planned } = this.sides[side];
     const partner = this.partner(side, node);
-    if (partner < 0 || !other.trace.exists(partner, other.now.position)) return side ? "added" : "removed";
-    if (this.changes(side, node).length) return "changed";
-    return SCHEDULED.has(now.phase) && this.regrouped[side].has(trace.kernelOf[node]) ? "regrouped" : "";
+    const stands = partner >= 0 && other.trace.exists(partner, other.now.position);
+    return this.kinds.get(stands ? (UNPLANNED.has(now.phase) ? standing : planned)[node] : absent);
   }
 
   /** Slot → the difference of its node from the other side. @param {number} side @param {import("../scene/scene.js").Scene} scene @returns {Map<number, Difference>} */
   marks(side, scene) {
     const found = new Map();
     for (const [slot, mark] of scene.slots) {
-      const kind = mark.state === "gone" || mark.state === "was" ? "" : this.of(side, mark.node);
-      if (kind) found.set(slot, kind);
+      const difference = mark.state === "gone" || mark.state === "was" ? undefined : this.of(side, mark.node);
+      if (difference) found.set(slot, difference);
     }
     return found;
   }
@@ -78,15 +70,15 @@ export class Differences {
       for (const node of nodes) {
         const partner = this.partner(side, node);
         if (partner >= 0) last = side ? partner : node;
-        const kind = differs.get(trace.slotOf[node]);
-        if (!kind || this.of(side, node) !== kind) continue;
-        if (side && kind === "changed") continue;
-        const kernel = kind === "regrouped" ? trace.kernelOf[node] : -1;
+        const difference = differs.get(trace.slotOf[node]);
+        if (!difference || this.of(side, node) !== difference) continue;
+        if (side && difference.kind === "changed") continue;
+        const kernel = difference.kind === "regrouped" ? trace.kernelOf[node] : -1;
         if (kernel >= 0) {
           if (seen.has(`${side}:${kernel}`) || (side && this.#toldBefore(kernel))) continue;
           seen.add(`${side}:${kernel}`);
         }
-        rows.push({ side, node, kind, order: side ? last + 0.5 : node });
+        rows.push({ side, node, difference, order: side ? last + 0.5 : node });
       }
     });
     return rows.sort((one, other) => one.order - other.order);
@@ -97,21 +89,22 @@ export class Differences {
     const [before, after] = this.views;
     return after.trace.kernels[kernel].nodes.some((node) => {
       const partner = this.partner(1, node);
-      return partner >= 0 && before.differs.get(before.trace.slotOf[partner]) === "regrouped";
+      return partner >= 0 && before.differs.get(before.trace.slotOf[partner])?.kind === "regrouped";
     });
   }
 }
 
-const SCHEDULED = new Set(["order", "format", "memory", "run"]);
+/** Phases in which kernels are not chosen yet. */
+const UNPLANNED = new Set(["record", "rewrite"]);
 
-/** How many there are of each kind. @param {Iterable<Difference>} kinds @returns {Record<Difference, number>} */
-export function tally(kinds) {
-  const counts = { removed: 0, added: 0, changed: 0, regrouped: 0 };
-  for (const kind of kinds) counts[kind]++;
-  return counts;
+/** How many there are of each kind, in the order of legends. @param {Difference[]} differences @returns {[Difference, number][]} */
+export function tally(differences) {
+  const counts = new Map();
+  for (const difference of differences) counts.set(difference, (counts.get(difference) ?? 0) + 1);
+  return [...counts].sort(([one], [other]) => one.rank - other.rank);
 }
 
-/** "−2 +1 Δ3", "" where there are none. */
-export function tallyText(counts) {
-  return Object.entries(SIGNS).flatMap(([kind, sign]) => (counts[kind] ? [sign + counts[kind]] : [])).join(" ");
+/** "−2 +1 Δ3", "" where there are none. @param {Difference[]} differences */
+export function tallyText(differences) {
+  return tally(differences).map(([{ sign }, count]) => sign + grouped(count)).join(" ");
 }

@@ -1,7 +1,7 @@
 // Header of two explorers: synchronisation, differences, and the counts of both.
 
 import { iconButton } from "../controls/toolbar.js";
-import { MEANINGS, SIGNS, tally, WORDS } from "./differences.js";
+import { tally } from "./differences.js";
 import { html, put, say } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 
@@ -45,14 +45,13 @@ export class PairHead {
 
   #tell() {
     const found = this.pair.differences?.list() ?? [];
-    const counts = tally(found.map(({ kind }) => kind));
-    const parts = Object.keys(SIGNS).filter((kind) => counts[kind]);
-    const text = JSON.stringify(counts);
+    const counts = tally(found.map(({ difference }) => difference));
+    const text = counts.map(([{ kind }, count]) => `${kind} ${count}`).join();
     if (text === this.text) return;
     this.text = text;
     this.pair.place = -1;
     say(this.place, found.length ? `${grouped(found.length)} differ` : "");
-    const told = parts.map((kind) => html("span", { class: `ex-difference ex-differs-${kind}`, title: MEANINGS[kind] }, `${SIGNS[kind]} ${grouped(counts[kind])} ${kind === "regrouped" ? `in ${WORDS[kind]}s` : WORDS[kind]}`));
+    const told = counts.map(([{ kind, sign, many, meaning }, count]) => html("span", { class: `ex-difference ex-differs-${kind}`, title: meaning }, `${sign} ${grouped(count)} ${many}`));
     this.legend.replaceChildren(...(told.length ? told : [html("span", { class: "ex-soft" }, "no difference at this step")]));
   }
 

@@ -2,7 +2,6 @@
 
 import { costTable, insideTable } from "./cost_table.js";
 import { Decisions } from "./decision_list.js";
-import { SIGNS } from "../compare/differences.js";
 import { html } from "../dom.js";
 import { BufferTimeline } from "./buffer_timeline.js";
 import { layerOf, layerParts } from "./layer.js";
@@ -56,7 +55,7 @@ export class Panel {
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const told = this.actions.changes(node);
-    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${words}`))));
+    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, words))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(this.decisionCard.card(main), this.decisionCard.facts(main), this.decisionCard.note(main), ...this.decisionCard.alsoTried(main));
