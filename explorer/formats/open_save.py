@@ -1,4 +1,9 @@
-"""``open`` and ``save``: from a model's file to its net, and back."""
+"""``open`` and ``save``: from a model's file to its net, and back.
+
+Both go by the table of formats (registry.py), so that a format that a user adds is opened, saved, and named in error
+messages like those that are there. Opening reads the graph only; saving takes the weights that the net has now, which
+may have been replaced, one by one, since it was opened.
+"""
 
 from __future__ import annotations
 
@@ -139,6 +144,7 @@ def _with_weights(net: Net) -> NetDefinition:
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
             tensor = net.weights.tensor(operator.name, attribute)
+            # Two operators may share a stored weight; one that was replaced in one of them alone is no longer shared.
             if reference.key in shared and not isinstance(tensor.storage, FileStorage):
                 reference = replace(reference, key=_own_key(operator, attribute, references))
             values[reference.key] = tensor.array

@@ -1,4 +1,9 @@
-"""The table of file formats: how each is recognized, read and written, and what its operator types mean."""
+"""The table of file formats: how each is recognized, read and written, and what its operator types mean.
+
+A format is one row: endings, reader, writer, and the table of its operator types, which is imported when the first file
+of the format is opened (importing the ``onnx`` package takes 0.3 s). ``register_format`` adds rows, and
+``file_operator`` adds operator types to a row's table.
+"""
 
 from __future__ import annotations
 

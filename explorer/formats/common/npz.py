@@ -1,4 +1,9 @@
-"""Weights in a ``.npz`` file: a zip of NumPy's own arrays, one a key; never pickled, checked before it is read."""
+"""Weights in a ``.npz`` file: a zip of NumPy's own arrays, one a key; never pickled, checked before it is read.
+
+Explorer's own format stores weights so, and commands read inputs from such files. ``numpy.load`` alone would allocate
+whatever a header claims before it looks at the data; here every header is compared with the bytes that are there first,
+sums of all entries with the memory budget, and checksums are read to the end.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +78,7 @@ class NpzWeights(FileWeights):
                 entry.read()  # to its end, where its checksum is compared
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
+        # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
         array = np.ascontiguousarray(array, memory_dtype(reference.dtype))
         array.setflags(write=False)
         return array
@@ -236,5 +242,6 @@ def write_weights(
                     fix="rename it",
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
+            # ZIP64 always: whether a zip needs it depends on sizes, and equal nets make equal files.
             with archive.open(entry, "w", force_zip64=True) as target:
                 npy.write_array(target, array.astype(dtype.newbyteorder("<"), copy=False), allow_pickle=False)

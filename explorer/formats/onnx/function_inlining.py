@@ -1,4 +1,9 @@
-"""Functions: calls of a model's own, and of the standard's, are expanded, each in a box of its own."""
+"""Functions: calls of a model's own, and of the standard's, are expanded, each in a box of its own.
+
+The reader uses it, so that everything behind it sees plain operators. Expansion is exponential in the depth of calls: a
+file of a kilobyte can ask for 2³⁰ operators. So sizes are counted by multiplication, function by function, before the
+first body is copied.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +62,7 @@ def expanded(
             continue
         function = functions.get(_called(node))
         function = function or standard(node, known)
-        names += 1
+        names += 1  # every node counts, so that a nameless call has the same name in every run
         inlined += bool(calls)
         if inlined > budget.operators:  # the standard's own functions are not among those that were counted
             raise _too_many(path, inlined)
@@ -181,6 +186,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
     """The function's nodes over the call's operands; inner names are those of the function after ``prefix``."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
+    # An output that the call leaves out keeps the function's own name, prefixed: others in the body may read it.
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
     names[""] = ""
     attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
@@ -264,6 +270,7 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
     if not proto.node:
         return None
     named = {attribute.name for attribute in proto.attribute_proto}
+    # The body refers to attributes of the call by name; one that the call omits has the default of the schema.
     defaults = [attribute.default_value for attribute in schema.attributes.values()]
     proto.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
     return proto

@@ -1,4 +1,9 @@
-"""From a parsed model to a definition: operators over named values, constants as arguments and weights."""
+"""From a parsed model to a definition: operators over named values, constants as arguments and weights.
+
+Nothing is run here and no weight is read: a model of gigabytes opens at once. Initializers and Constant nodes become
+weights of the operators that read them, or arguments where they are a number or a short list, as in PNNX files; so both
+formats are drawn and edited alike. Operators that are not known stay, with their names, for the graph to be seen whole.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Stored tensors: initializers and constants of a file, checked when it is opened, read when they are asked for."""
+"""Stored tensors: initializers and constants of a file, checked when it is opened, read when they are asked for.
+
+The reader keeps what the file states (name, shape, dtype, place); arrays are made from it at the first look. Lengths
+are compared with the bytes that are there before anything is allocated by a claimed shape, and files beside the model
+are opened below its folder only.
+"""
 
 from __future__ import annotations
 
@@ -182,6 +187,7 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         )
     if tensor.data_location == TensorProto.EXTERNAL:
         return StoredTensor(name, shape, dtype, _external(tensor, name, count * itemsize, path))
+    # No exporter is known to write segments, and the onnx package does not read them either.
     if tensor.HasField("segment"):
         raise FileError(
             f"tensor {name!r} is stored in segments", path=str(path), rule="a tensor must be stored whole", fix=_AGAIN
@@ -215,6 +221,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
     wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
     if not wide or dtype in ("int32", "uint64", "float32"):
         return
+    # Halves are stored as their bits, in the low half of an int32.
     bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
     low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)
     if min(wide) < low or max(wide) > high:
@@ -230,6 +237,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     folder = Path(os.path.realpath(path)).parent
+    # realpath resolves links first, so that a link in the folder cannot lead out of it.
     file = Path(os.path.realpath(folder / location)) if "\0" not in location else folder
     if not location or file == folder or not file.is_relative_to(folder):
         raise FileError(

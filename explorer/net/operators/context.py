@@ -1,4 +1,9 @@
-"""Contexts of builders: the values of an operator's operands, its arguments by name, and its weights."""
+"""Contexts of builders: the values of an operator's operands, its arguments by name, and its weights.
+
+Every builder of every format gets one: what differs between dialects (positions, names, plain numbers among operands)
+is settled here, so that a builder reads as the operator's formula. Reading raises OperandError with the operator's
+type; the net that builds adds the operator's name and line.
+"""
 
 from __future__ import annotations
 

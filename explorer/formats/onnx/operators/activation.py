@@ -1,4 +1,8 @@
-"""Activations, and normalization of an axis to probabilities."""
+"""Activations, and normalization of an axis to probabilities.
+
+ONNX defines many of them by formulas with attributes (alpha, beta, gamma) whose defaults differ from torch's; each
+builder names its attributes and defaults as the standard does.
+"""
 
 from __future__ import annotations
 

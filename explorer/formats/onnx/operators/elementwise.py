@@ -1,4 +1,9 @@
-"""Functions of single elements, and arithmetic of broadcast operands."""
+"""Functions of single elements, and arithmetic of broadcast operands.
+
+Two tables hold the types whose function is an operation of explorer under another name; builders below them are types
+that differ: whole-number division towards zero, two remainders, masks of one-sided infinities. Broadcasting is NumPy's
+in both, since opset 7.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ def _enter_unary(type: str, records: str) -> None:
     def unary(op: OperatorContext) -> Expr:
         x = first(op)
         result: Expr = function(records)(x)
-        return base.cast(result, x.dtype)
+        return base.cast(result, x.dtype)  # ONNX keeps the dtype of halves and whole numbers, NumPy widens some
 
     unary.__doc__ = f"{records}, element by element."
 
@@ -71,6 +76,7 @@ def not_(op: OperatorContext) -> Expr:
 def divide(op: OperatorContext) -> Expr:
     """a / b; of whole numbers the quotient towards zero."""
     a, b = given(op, "A"), given(op, "B")
+    # C truncates and NumPy floors; without the C remainder a is a multiple of b, where both agree.
     return floor_divide(a - fmod(a, b), b) if a.dtype.kind in "iu" else a / b
 
 

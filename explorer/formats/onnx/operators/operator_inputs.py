@@ -1,4 +1,9 @@
-"""Inputs of an ONNX operator by their names, whether they come from operators or from the file."""
+"""Inputs of an ONNX operator by their names, whether they come from operators or from the file.
+
+Builders of ONNX operators ask here and nowhere else. An attribute of one opset is an input in the next (axes of
+Squeeze, pads of Pad, sizes of Split), and an input may be a weight of the file, a constant, or computed. Where a shape
+depends on it, its value must be known while the net is built: ``known`` computes it from constants and from shapes.
+"""
 
 from __future__ import annotations
 
@@ -152,6 +157,7 @@ def settled(value: Any) -> Any:
     """A value that follows from known ones alone, as a constant: shapes always, real numbers where they are few."""
     if not isinstance(value, Expr) or is_known(value):
         return value
+    # Real numbers stay in the graph unless they are few: folding a table of them would hide how it is computed.
     few = value.size <= (_KNOWN if value.dtype.kind in "iub" else _KNOWN_REALS)
     return tensor(evaluate(value)) if few and _is_small(value) else value
 
@@ -173,6 +179,7 @@ def _as_array(value: Any) -> Array | None:
         array = np.asarray(value)
     except ValueError:
         return None
+    # NumPy makes an empty list float64; among attributes it is an empty list of sizes or axes.
     if array.size == 0 and array.dtype.kind == "f":
         return array.astype(np.int64)
     return array.astype(np.float32) if array.dtype.kind == "f" else array if array.dtype.kind in "ib" else None

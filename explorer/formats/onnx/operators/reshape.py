@@ -1,4 +1,9 @@
-"""Shapes: what is computed of them when the net is built, and what they make of tensors."""
+"""Shapes: what is computed of them when the net is built, and what they make of tensors.
+
+Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built, so
+Shape gives a constant, what follows from it is computed at once (``operator_inputs.settled``), and the sizes that reach
+Reshape are numbers.
+"""
 
 from __future__ import annotations
 
@@ -170,6 +175,7 @@ def depth_to_space(op: OperatorContext) -> Expr:
             f"blocksize={block} for {x.type}",
             rule="DepthToSpace: the number of channels must be a multiple of blocksize²",
         )
+    # DCR: depth, column, row. The block's position is the slow part of the channel, where pixel_shuffle has it fast.
     spread = transpose(reshape(x, (n, block, block, c // block**2, h, w)), (0, 3, 4, 1, 5, 2))
     return reshape(spread, (n, c // block**2, h * block, w * block))
 

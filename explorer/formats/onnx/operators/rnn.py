@@ -1,4 +1,9 @@
-"""Recurrent layers: one call of a cell for each step, in a box for each direction."""
+"""Recurrent layers: one call of a cell for each step, in a box for each direction.
+
+A layer is unrolled: each step is a call of one traced function, so that the cell is shown once, and steps of equal
+layers batch. ONNX orders gates otherwise than torch, whose cells (formats/common/recurrence.py) are used; weights are
+put into their order when the net is built.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +52,7 @@ def lstm(op: OperatorContext) -> Any:
     """Long short-term memory; outputs are the sequence, and the last states."""
     _only_activations(op, ("Sigmoid", "Tanh", "Tanh"))
     op.only("input_forget", 0)
+    # ONNX stores input, output, forget, cell; the cell function has torch's order: input, forget, cell, output.
     return _run(op, lstm_cell, "lstm", (0, 2, 3, 1), ("initial_h", "initial_c"))
 
 
@@ -55,6 +61,7 @@ def gru(op: OperatorContext) -> Any:
     """Gated recurrent units; outputs are the sequence, and the last state."""
     _only_activations(op, ("Sigmoid", "Tanh"))
     cell = gru_cell if op.integer("linear_before_reset", 0) else _early_gru_cell
+    # ONNX stores update, reset, hidden; torch's order is reset, update, hidden.
     return _run(op, cell, "gru", (1, 0, 2), ("initial_h",))
 
 

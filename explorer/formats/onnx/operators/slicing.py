@@ -1,4 +1,8 @@
-"""Parts of tensors: slices, rows, pieces; and tensors joined or surrounded."""
+"""Parts of tensors: slices, rows, pieces; and tensors joined or surrounded.
+
+Starts, ends, sizes and widths are inputs since opset 10 to 13 and attributes before; both are read by name. Indices
+that are computed by the net gather at run time; those that are known are checked against the axis while it is built.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Elements chosen by numbers, by order and by truth: look-up, sorting, masks."""
+"""Elements chosen by numbers, by order and by truth: look-up, sorting, masks.
+
+A type has up to three spellings (``torch.topk``, ``Tensor.topk``, ``aten::topk``), whose arguments go by name at level
+2 and by position at level 0; ``arguments.py`` reads either.
+"""
 
 from __future__ import annotations
 

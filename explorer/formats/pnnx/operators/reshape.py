@@ -1,4 +1,8 @@
-"""Functions and methods of tensors: shapes, axes, parts, comparisons."""
+"""Functions and methods of tensors: shapes, axes, parts, comparisons.
+
+Sizes are torch's: −1 stands for the size that is left, and negative axes count from the end. What pnnx writes as an
+expression (``size(@0,1)``) is evaluated before a builder sees it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Operator types of neural networks: linear maps, convolution, pooling, normalization, activations."""
+"""Operator types of neural networks: linear maps, convolution, pooling, normalization, activations.
+
+Names, arguments and defaults are Caffe2's: images are NCHW; ``kernel``, ``stride`` and ``pad`` are one number for
+both axes, or a pair. What an operator computes is an operation of ``explorer.ops.nn``.
+"""
 
 from __future__ import annotations
 
