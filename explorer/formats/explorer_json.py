@@ -9,8 +9,10 @@ from typing import IO
 
 from explorer.core.errors import ExplorerError, FileError
 from explorer.core.files.open_untrusted import content
-from explorer.formats.common.npz import AbsentNpz, NpzWeights, write_weights
+from explorer.formats.common.declared_weights import AbsentWeights
+from explorer.formats.common.npz import AGAIN, RULE, NpzWeights, write_weights
 from explorer.formats.common.paired_files import Pair, read_pair, save_pair
+from explorer.formats.common.safetensors_weights import ENDING, SafetensorsWeights
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.serialization import dumps, loads
 
@@ -30,9 +32,11 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         declared = [weight for operator in definition.operators for weight in operator.weights.values()]
         if not declared:
             return definition
+        if stored.suffix == ENDING:
+            return replace(definition, weights=SafetensorsWeights(stored, declared))
         archive = pair.weights()
     if archive is None and not os.path.exists(stored):
-        return replace(definition, weights=AbsentNpz(stored, declared))
+        return replace(definition, weights=AbsentWeights(stored, declared, rule=RULE, fix=AGAIN))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
 
 

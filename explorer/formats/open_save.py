@@ -15,6 +15,7 @@ from pathlib import Path
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
+from explorer.formats.common.safetensors_weights import ENDING as SAFETENSORS
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
@@ -27,8 +28,9 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
     """The net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
     The graph is read, weights when they are asked for: from the file ``weights``, for None from the one beside the
-    graph's. Raises FileError that names file, line, rule and fix for a file that is absent, malformed, or of another
-    ending, and where ``weights`` is named for an ONNX file, which says itself where its weights lie.
+    graph's. ``weights`` ends as that one does, or with ``.safetensors``. Raises FileError that names file, line, rule
+    and fix for a file that is absent, malformed, or of another ending, and where ``weights`` is named for an ONNX file,
+    which says itself where its weights lie.
     """
     for value in (path, weights):
         if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
@@ -86,10 +88,16 @@ def _unknown_ending(given: Path) -> FileError:
         f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
         path=printable(given),
         rule=f"a model's file must end with one of {', '.join(endings())}",
-        fix=f"open {graph}, which says what the weights in {given.name} are for"
-        if graph is not None
-        else "give such a file; torch models are exported by pnnx or torch.onnx",
+        fix=_fix_of_ending(given, graph),
     )
+
+
+def _fix_of_ending(given: Path, graph: Path | None) -> str:
+    if graph is not None:
+        return f"open {graph}, which says what the weights in {given.name} are for"
+    if given.suffix == SAFETENSORS:
+        return f"open the graph that its tensors are the weights of: ex.open('x.pnnx.param', weights={str(given)!r})"
+    return "give such a file; torch models are exported by pnnx or torch.onnx"
 
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:

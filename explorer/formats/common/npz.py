@@ -10,32 +10,32 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from textwrap import shorten
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.core.errors import FileError, UnknownNameError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES, claim_memory
 from explorer.core.types.tensor_type import is_addressable
+from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
 from explorer.net.definition.definition import WeightReference, Weights
-from explorer.net.definition.operator_definition import FileWeights, memory_dtype
+from explorer.net.definition.operator_definition import memory_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """the earliest that a zip can say: equal nets make equal files"""
 _HEADER = 1 << 16
 """bytes that an array's header has at most"""
-_RULE = "x.npz beside x.json must have an array of the declared shape and dtype for every weight"
-_AGAIN = "save the net again, and keep the .json and .npz files of one save together"
+RULE = "x.npz beside x.json must have an array of the declared shape and dtype for every weight"
+AGAIN = "save the net again, and keep the .json and .npz files of one save together"
 
 
-class NpzWeights(FileWeights):
+class NpzWeights(DeclaredWeights):
     """The weights of one ``.npz`` file by key; every look-up reads a fresh, read-only array.
 
     bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64.
@@ -46,10 +46,9 @@ class NpzWeights(FileWeights):
 
         ``archive`` is the file where it is open already.
         """
-        self._path = path
-        self._declared = {reference.key: reference for reference in declared}
+        super().__init__(path, declared)
         try:
-            self._archive = Archive(path, _AGAIN) if archive is None else archive
+            self._archive = Archive(path, AGAIN) if archive is None else archive
         except FileError:
             raise
         except UNREADABLE as error:
@@ -63,15 +62,8 @@ class NpzWeights(FileWeights):
             self._archive.close()
             raise self._error("\n    ".join(problems))
 
-    @property
-    def path(self) -> Path:
-        """The file that holds the weights."""
-        return self._path
-
     def __getitem__(self, key: str) -> NDArray[Any]:
-        if key not in self._declared:
-            raise UnknownNameError(key, kind="weight", known=self._declared)
-        reference = self._declared[key]
+        reference = self._reference(key)
         try:
             with self._archive.open(_entry(key)) as entry:
                 array: NDArray[Any] = npy.read_array(entry, allow_pickle=False, max_header_size=_HEADER)
@@ -86,7 +78,7 @@ class NpzWeights(FileWeights):
     def verify(self, key: str) -> None:
         """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
         try:
-            for _ in blocks(self._archive, _entry(self._declared[key].key)):
+            for _ in blocks(self._archive, _entry(self._reference(key).key)):
                 pass
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
@@ -111,39 +103,7 @@ class NpzWeights(FileWeights):
         return "" if info.file_size == size else f"has {info.file_size} bytes, its header asks for {size}"
 
     def _error(self, given: str) -> FileError:
-        return FileError(given, path=str(self._path), rule=_RULE, fix=_AGAIN)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
-
-    def __len__(self) -> int:
-        return len(self._declared)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._declared
-
-
-class AbsentNpz(NpzWeights):
-    """The weights of a net whose ``.npz`` file is not there: named, but every look-up says what is missing."""
-
-    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
-        self._path = path
-        self._declared = {reference.key: reference for reference in declared}
-
-    def __getitem__(self, key: str) -> NDArray[Any]:
-        if key not in self._declared:
-            raise UnknownNameError(key, kind="weight", known=self._declared)
-        raise self.error()
-
-    def verify(self, key: str) -> None:
-        """Raise the error that names the absent file."""
-        self[key]
-
-    def error(self) -> ExplorerError:
-        """The error that names the absent file and all weights that it should hold."""
-        return self._error(
-            f"the file is absent, and with it {len(self)} weights: {shorten(', '.join(self), 100, placeholder=' …')}"
-        )
+        return FileError(given, path=str(self._path), rule=RULE, fix=AGAIN)
 
 
 def _entry(key: str) -> str:

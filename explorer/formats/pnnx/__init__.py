@@ -8,13 +8,18 @@ from pathlib import Path
 
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import content
+from explorer.formats.common.declared_weights import AbsentWeights
 from explorer.formats.common.paired_files import Pair, read_pair
-from explorer.formats.pnnx.bin_weights import AbsentWeights, StoredWeights
+from explorer.formats.common.safetensors_weights import ENDING, SafetensorsWeights
+from explorer.formats.pnnx.bin_weights import StoredWeights
 from explorer.formats.pnnx.param_reader import parse
 from explorer.formats.pnnx.param_writer import write
 from explorer.net.definition.definition import NetDefinition
 
-__all__ = ["AbsentWeights", "StoredWeights", "read", "save"]
+__all__ = ["StoredWeights", "read", "save"]
+
+_RULE = "the weights of x.param must be in x.bin beside it"
+_FIX = "put the .bin file of the same export beside the .param file and open it again"
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
@@ -32,9 +37,11 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         declared = [weight for operator in definition.operators for weight in operator.weights.values()]
         if not declared:
             return definition
+        if bin.suffix == ENDING:
+            return replace(definition, weights=SafetensorsWeights(bin, declared))
         archive = pair.weights()
     if archive is None and not os.path.exists(bin):
-        return replace(definition, weights=AbsentWeights(bin, declared))
+        return replace(definition, weights=AbsentWeights(bin, declared, rule=_RULE, fix=_FIX))
     return replace(definition, weights=StoredWeights(bin, declared, archive))
 
 

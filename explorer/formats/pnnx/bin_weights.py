@@ -11,23 +11,22 @@ import math
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.core.errors import FileError
+from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.stored_dtypes import decode
 from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
 from explorer.formats.pnnx.param_values import ITEMSIZE
 from explorer.net.definition.definition import WeightReference
-from explorer.net.definition.operator_definition import FileWeights
 
 _AGAIN = "export the model again with pnnx and keep the .param and .bin files of one export together"
 
 
-class StoredWeights(FileWeights):
+class StoredWeights(DeclaredWeights):
     """The weights of one ``.bin`` file by key; every look-up reads a fresh, read-only array."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
@@ -35,8 +34,7 @@ class StoredWeights(FileWeights):
 
         ``archive`` is the file where it is open already.
         """
-        self._path = path
-        self._declared = {reference.key: reference for reference in declared}
+        super().__init__(path, declared)
         try:
             self._archive = Archive(path, _AGAIN) if archive is None else archive
         except FileError:
@@ -71,11 +69,6 @@ class StoredWeights(FileWeights):
                 rule="every weight declared in the .param file must be an entry operator.attribute of its size",
                 fix=_AGAIN,
             )
-
-    @property
-    def path(self) -> Path:
-        """The file that holds the weights."""
-        return self._path
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         reference = self._reference(key)
@@ -122,68 +115,12 @@ class StoredWeights(FileWeights):
                 fix=_AGAIN,
             )
 
-    def _reference(self, key: str) -> WeightReference:
-        try:
-            return self._declared[key]
-        except KeyError:
-            raise UnknownNameError(key, kind="weight", known=self._declared) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
-
-    def __len__(self) -> int:
-        return len(self._declared)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._declared
-
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredWeights, (self._path, tuple(self._declared.values()))
 
     def close(self) -> None:
         """Close the file; no weight can be read afterwards."""
         self._archive.close()
-
-
-class AbsentWeights(FileWeights):
-    """The weights of a model whose ``.bin`` file is not there: named, but every look-up says what is missing."""
-
-    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
-        self._path = path
-        self._declared = {reference.key: reference for reference in declared}
-
-    @property
-    def path(self) -> Path:
-        """The file that should hold the weights."""
-        return self._path
-
-    def __getitem__(self, key: str) -> NDArray[Any]:
-        if key not in self._declared:
-            raise UnknownNameError(key, kind="weight", known=self._declared)
-        raise self.error()
-
-    def verify(self, key: str) -> None:
-        """Raise the error that names the absent file."""
-        self[key]
-
-    def error(self) -> ExplorerError:
-        """The error that names the absent file and all weights that it should hold."""
-        few = shorten(", ".join(self._declared), 100, placeholder=" …")
-        return FileError(
-            f"the file is absent, and with it {len(self._declared)} weights: {few}",
-            path=str(self._path),
-            rule="the weights of x.param must be in x.bin beside it",
-            fix="put the .bin file of the same export beside the .param file and open it again",
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
-
-    def __len__(self) -> int:
-        return len(self._declared)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._declared
 
 
 def _size(reference: WeightReference) -> int:

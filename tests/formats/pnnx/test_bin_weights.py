@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.core.errors import ExplorerError, FileError, UnknownNameError
-from explorer.formats.pnnx.bin_weights import AbsentWeights, StoredWeights
+from explorer.formats.pnnx.bin_weights import StoredWeights
 from explorer.formats.pnnx.param_values import ITEMSIZE
 from explorer.net.definition.definition import WeightReference
 
@@ -177,14 +177,3 @@ def test_unknown_keys_list_the_known_ones(two: Path) -> None:
 def test_weights_travel_to_another_process_as_their_path(two: Path) -> None:
     copy = pickle.loads(pickle.dumps(StoredWeights(two, DECLARED)))
     np.testing.assert_array_equal(copy["fc.bias"], BIAS)
-
-
-def test_absent_weights_are_named_when_they_are_asked_for(tmp_path: Path) -> None:
-    weights = AbsentWeights(tmp_path / "m.bin", DECLARED)
-    assert list(weights) == ["conv.weight", "fc.bias"]
-    assert len(weights) == 2
-    with pytest.raises(FileError, match=r"conv\.weight, fc\.bias") as error:
-        weights["fc.bias"]
-    assert "beside the .param file" in error.value.fix
-    with pytest.raises(UnknownNameError):
-        weights["other"]
