@@ -1,4 +1,16 @@
-"""The pipeline: which passes run, in which order. It is data, so that plans can differ in it and show it."""
+"""The pipeline: which passes run, in which order. It is data, so that plans can differ in it and show it.
+
+Why this order:
+
+- values of earlier plans first (recall): nothing has to be planned below them;
+- rules before batching: what a rule removes is not stacked, and equal shapes of simplified operations batch better;
+- dedup before batching: equal calls are one call, not members of a batch;
+- batching before inlining, since calls are batched as a whole: their body is vectorized once for all members;
+- then the rewriting passes once more, where batching or inlining changed the graph: bodies show their inside now;
+- constants, then algorithms: whether filters can be transformed once depends on what is computed once;
+- fusion last of the rewriting passes: a fused kernel is not taken apart any more;
+- order, memory format, buffers: each needs the result of the one before.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +58,11 @@ PIPELINE: tuple[Step, ...] = (
 
 
 def default_passes() -> list[Step]:
-    """Return the passes of a plan in their order, as a new list: add to it, leave out, reorder, and hand it on.
+    """Return the passes of a plan in their order, as a new list to add to, leave out of, or reorder.
 
-    ``ex.EvalPlan(passes=[*ex.default_passes()[:4], Mine(), *ex.default_passes()[4:]])``. ``ex.Again`` runs a pass a
-    second time where earlier stages changed the graph.
+    ``ex.Again`` runs a pass a second time where earlier stages changed the graph.
+
+    Example: ``ex.EvalPlan(passes=[*ex.default_passes()[:4], Mine(), *ex.default_passes()[4:]])``.
     """
     return list(PIPELINE)
 
@@ -65,7 +78,10 @@ def pass_names(pipeline: Sequence[Step]) -> tuple[str, ...]:
 
 
 def check_pipeline(pipeline: object) -> None:
-    """Raise OperandError where a sequence is not a pipeline that makes a schedule."""
+    """Raise OperandError where ``pipeline`` is not a sequence of passes that makes a schedule.
+
+    Every required pass must be in it once, kinds of passes must stand in their order, and passes must have a hash.
+    """
     fix = "passes=[Mine(), *ex.default_passes()]"
     if not isinstance(pipeline, tuple):
         raise OperandError(f"passes={pipeline!r}", rule="a pipeline must be a list of passes", fix=fix)

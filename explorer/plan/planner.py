@@ -1,4 +1,12 @@
-"""The planner: roots in, schedule out, with every decision on the way. Pure: it computes no values."""
+"""The planner: expressions in, a schedule out, with every decision on the way. It computes no values.
+
+`EvalPlan` (run/evalplan.py) calls `plan` with the registered expressions, the diagnosis tools (run/diagnosis) with
+changed ones. The result depends on expressions and options alone, never on the machine, on time or on the values of
+tensors: equal programs have equal plans everywhere, so that plans can be cached, compared and kept under test.
+
+The passes are those of the pipeline (plan/pipeline.py), in its order. Each works on one PlanGraph, in which nodes are
+replaced and never rebuilt (assets/decisions/0002-planning-replaces-it-does-not-rebuild.md).
+"""
 
 from __future__ import annotations
 
@@ -29,9 +37,10 @@ from explorer.plan.schedule.schedule import Schedule
 
 
 def close_over_parameters(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The inputs, in the order of a call's operands, and outputs of a body that reads nothing else.
+    """Return the inputs, in the order of a call's operands, and the outputs of a body that reads nothing else.
 
-    Hidden operands are replaced by parameters, since what computes them stands outside.
+    A body may capture values of the program around it. They become parameters here, since the nodes that compute them
+    belong to the plan around the call.
     """
     if not body.captured:
         return body.parameters, body.outputs
@@ -39,10 +48,10 @@ def close_over_parameters(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...
     for node in body.captured:
         with recording_at(body.scope, node.code, node.instruction):
             stand_ins[node.uid] = Parameter(node.type, node.operation.label)()
-    given = {**stand_ins, **{node.uid: node for node in body.parameters}}
-    made = rebuild([node for node in body.nodes if node.uid not in given], given, lambda node: node.scope)
+    images = {**stand_ins, **{node.uid: node for node in body.parameters}}
+    copies = rebuild([node for node in body.nodes if node.uid not in images], images, lambda node: node.scope)
     inputs = (*body.parameters, *[stand_ins[node.uid] for node in body.captured])
-    return inputs, tuple([made[node.uid] for node in body.outputs])
+    return inputs, tuple([copies[node.uid] for node in body.outputs])
 
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
@@ -52,20 +61,23 @@ _REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required
 
 @dataclass(frozen=True)
 class Options:
-    """What a plan may do: passes left out, and the options of each pass."""
+    """Options of a plan: passes left out, and the settings of single passes. Hashable: cached plans are found by it.
+
+    Raises OperandError or UnknownNameError for a setting that no pass understands.
+    """
 
     without: tuple[str, ...] = ()
     lanes: int = 1
     """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
     order: str = "earliest"
-    """which of the ready kernels is picked: "earliest", the one recorded first, or "depth_first", InferFramework's
-    order, in which of two branches the one that comes last by name runs to its end before the other"""
+    """which of the ready kernels begins: "earliest", the one recorded first, or "depth_first", InferFramework's order,
+    in which of two branches the one that comes last by name runs to its end before the other"""
     cost_model: CostModel = REFERENCE_COST_MODEL
-    """what groups and the order are priced with"""
+    """prices of kernels, by which operations are batched and kernels ordered"""
     batch: Batch | None = None
-    """instead of the one among the passes"""
+    """a pass with other settings, in the place of the one in the pipeline"""
     inline: Inline | None = None
-    """instead of the one among the passes"""
+    """likewise"""
     passes: tuple[Step, ...] = PIPELINE
 
     def __post_init__(self) -> None:
@@ -77,19 +89,19 @@ class Options:
         )
         if self.passes is not PIPELINE:
             check_pipeline(self.passes)
-        known = PASSES if self.passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(self.passes)]))
+        pass_choices = PASSES if self.passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(self.passes)]))
         if self.batch is not None:
             check_type(self.batch, "batch", Batch, "the pass that batches", "batch=Batch(), of explorer.plan.passes")
         if self.inline is not None:
             check_type(
                 self.inline, "inline", Inline, "the pass that inlines calls", "inline=Inline(), of explorer.plan.passes"
             )
-        names = f"the names of passes to leave out ({', '.join(known)})"
+        names = f"the names of passes to leave out ({', '.join(pass_choices)})"
         check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:
             check_type(name, "without", str, names, 'without=["fuse", "simplify"]')
-            if name not in known:
-                raise UnknownNameError(name, kind="pass", known=known)
+            if name not in pass_choices:
+                raise UnknownNameError(name, kind="pass", known=pass_choices)
             if name in _REQUIRED:
                 raise OperandError(
                     f"a plan without {name}",
@@ -109,14 +121,18 @@ class Options:
     def steps(self) -> tuple[tuple[Step, Pass], ...]:
         """The steps of the pipeline that are not left out, each with its pass as the options set it up."""
         configured = [(step, _configured(pass_of(step), self)) for step in self.passes]
-        return tuple([(step, each) for step, each in configured if each.name not in self.without])
+        return tuple([(step, step_pass) for step, step_pass in configured if step_pass.name not in self.without])
 
     def with_changes(self, *further: str, **changes: Any) -> Options:
-        """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
-        known = [item.name for item in fields(self)]
+        """Return the options with some of them changed.
+
+        Raises UnknownNameError for an option that does not exist; ``further`` are options of the caller, which the
+        error lists with ours.
+        """
+        option_names = [item.name for item in fields(self)]
         for name in changes:
-            if name not in known:
-                raise UnknownNameError(name, kind="plan option", known=[*known, *further])
+            if name not in option_names:
+                raise UnknownNameError(name, kind="plan option", known=[*option_names, *further])
         return replace(self, **changes)
 
 
@@ -132,7 +148,13 @@ class Plan:
 
 @under({})
 def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall | None = None) -> Plan:
-    """Plan the evaluation of expressions; ``recall`` takes values that are known already."""
+    """Plan the evaluation of expressions.
+
+    ``recall`` is the pass that takes values which earlier plans have computed, with these values. Raises StateError
+    where a pass reads what a later one makes, and DeclarationError where a rule or pass of a user breaks its contract.
+
+    Example: ``plan([x @ w + b], Options(without=("fuse",))).schedule.kernels``.
+    """
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots)
@@ -140,24 +162,24 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
     changed: set[str] = set()
-    for step, each in options.steps:
+    for step, planning_pass in options.steps:
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
-        if recall is not None and isinstance(each, Recall):
-            each = replace(recall, simplified=each.simplified)
-        if not each.has_work(graph):
+        if recall is not None and isinstance(planning_pass, Recall):
+            planning_pass = replace(recall, simplified=planning_pass.simplified)
+        if not planning_pass.has_work(graph):
             continue
-        name = f"{each.name} again" if each.name in names else each.name
-        names.add(each.name)
-        if each.kind == "order":
+        name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name
+        names.add(planning_pass.name)
+        if planning_pass.kind == "order":
             graph.body_schedules = _schedules_of_bodies(graph, options)
-        if _run(each, name, graph):
+        if _run(planning_pass, name, graph):
             changed.add(name)
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
 def _configured(step: Pass, options: Options) -> Pass:
-    """A pass with what the options say of it."""
+    """Return a pass with the settings that the options have for it."""
     match step:
         case Batch():
             return replace(options.batch or step, cost_model=options.cost_model)
@@ -170,18 +192,19 @@ def _configured(step: Pass, options: Options) -> Pass:
 
 
 def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
-    """The plan of a body, and the parameters that stand for a call's operands, in their order; made once.
+    """Return the plan of a body, and the parameters for a call's operands, in their order.
 
-    A call is one kernel: those of its body run one at a time.
+    The plan is made once and kept with the body, for the options and the rules of that time. Its kernels run one at a
+    time, whatever ``lanes`` says: the call is one kernel of the plan around it.
     """
     options = replace(options, lanes=1) if options.lanes > 1 else options
     key = ("closed", options, tuple(Rule.rules))
-    held: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
-    if held is None:
+    cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
+    if cached is None:
         inputs, outputs = close_over_parameters(body)
         with one_deeper(f"a plan of {body.name}"):
-            held = body.derived.setdefault(key, (plan(outputs, options), inputs))
-    return held
+            cached = body.derived.setdefault(key, (plan(outputs, options), inputs))
+    return cached
 
 
 def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedule]:
@@ -194,18 +217,21 @@ def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedu
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:
-    follow = current_callback()
-    if follow is not None:
-        follow(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
+    """Call the user's progress callback, if there is one."""
+    callback = current_callback()
+    if callback is not None:
+        callback(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
 
 
-def _run(each: Pass, name: str, graph: PlanGraph) -> bool:
-    """Run a pass, close its stage, and say whether nodes were put in the place of others."""
-    _report_progress(each.name, graph)
+def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
+    """Run a pass and close its stage; return whether it replaced nodes, after which others may have work again."""
+    _report_progress(planning_pass.name, graph)
     began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
-    each.run(graph)
+    planning_pass.run(graph)
     graph.refresh()
-    _close_stage(graph, name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
+    _close_stage(
+        graph, name, planning_pass.kind, planning_pass.purpose, first, began, dict(planning_pass.counts(graph))
+    )
     return len(graph.substitutions) > substituted
 
 

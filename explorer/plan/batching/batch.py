@@ -1,4 +1,12 @@
-"""Batch: calls of one function, and single operations, that cannot depend on each other become one over rows."""
+"""Batch: calls of one function, and single operations, that cannot depend on each other become one over rows.
+
+A loop over samples records the same operations once a sample. The pass finds them (buckets.py), writes the body of the
+function over a leading axis of members (vectorize.py), stacks the operands, and gives every reader its row
+(members.py). `ex.function` marks what is worth batching as a whole; single operations are batched only where there are
+several, since a stack of operands costs as much as a few small kernels.
+
+The rules behind it, and how they were found, are in assets/decisions/0003-what-a-thousand-calls-taught.md.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +42,11 @@ class Batch(BatchReasons, Pass):
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
-    """operations that are looked at: of fewer, stacking costs as much as it saves"""
+    """operations of one kind and type that are looked at: of fewer, stacking costs as much as it saves"""
     name = "batch"
 
     def run(self, graph: PlanGraph) -> None:
-        """Consider the buckets in the order in which they can depend on each other, and explain what stays alone."""
+        """Consider the buckets in the order in which they can depend on each other, and explain what stays separate."""
         first = len(graph.decisions)
         buckets, items = buckets_of(graph, self.fewest)
         grouping = _Batching(self, graph, items)
@@ -52,7 +60,7 @@ class Batch(BatchReasons, Pass):
 
 
 class _Batching:
-    """The pass at work on one graph."""
+    """The pass at work on one graph: what is batched so far, and what is kept separate."""
 
     def __init__(self, rule: Batch, graph: PlanGraph, items: dict[int, list[Expr]]) -> None:
         self.rule, self.prices, self.graph, self.items = rule, rule.cost_model, graph, items
@@ -61,38 +69,43 @@ class _Batching:
         """name and reason → operations that are kept separate, what they take stacked, and what separately"""
 
     def consider(self, bucket: Bucket) -> None:
-        """Make one of the members, or decline it with the reason."""
-        members, of, rows, inputs = bucket.members, bucket.body, self.rows, self.graph.inputs
-        # calls on the same values must stack them in the same order, whatever order they were recorded in
+        """Batch the members of a bucket where the prices say that it pays; else decline with the reason.
+
+        The price of a batch is that of the vectorized body, of stacking the operands that no earlier batch has stacked,
+        and of a view for each result that is read by itself.
+        """
+        members, rows, inputs = bucket.members, self.rows, self.graph.inputs
+        # Calls on the same values must stack them in the same order, whatever order they were recorded in: the backward
+        # pass records its calls in reverse, and dedup merges only stacks that are equal.
         members.sort(key=lambda node: [rows.sort_key(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
         if not any(batched):
             return
-        if not all(node.type.plain for node in of.nodes):
+        if not all(node.type.plain for node in bucket.body.nodes):
             self._keep(bucket, self.rule.device_calls, None)
             return
         try:
-            body = batch_body(of, count, batched)
+            vectorized = batch_body(bucket.body, count, batched)
         except NotBatchableError as error:
             self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
             return
-        alone = count * self._price(of)
-        used = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
-        together = self._price(body) + used * self.prices.view
-        for column, yes in zip(columns, batched, strict=True):
-            if yes and rows.as_whole(column) is None:
+        separate = count * self._price(bucket.body)
+        results = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
+        together = self._price(vectorized) + results * self.prices.view
+        for column, is_batched in zip(columns, batched, strict=True):
+            if is_batched and rows.as_whole(column) is None:
                 stacked = column[0].type.nbytes * count
                 together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
-        if together < alone:
-            facts = {"name": of.name, "count": count, "separate_us": round(alone, 2), "together_us": round(together, 2)}
-            self._batch(members, columns, batched, body, facts)
+        if together < separate:
+            prices = {"separate_us": round(separate, 2), "together_us": round(together, 2)}
+            self._batch(members, columns, batched, vectorized, {"name": bucket.body.name, "count": count, **prices})
         else:
-            self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (together, alone))
+            self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (together, separate))
 
     def close(self) -> None:
-        """Put rows in the place of members that are read outside of batches, and tell what was kept separate."""
+        """Put rows in the place of members that are read outside of batches; decline what was kept separate."""
         self.rows.finish()
         for (name, reason), (members, prices) in self._kept.items():
             self._refuse(members, name, reason, prices)
@@ -105,18 +118,19 @@ class _Batching:
         prices: tuple[float, ...] = (),
         why: str = "",
     ) -> None:
-        """Calls are declined at once; of operations those of one name are told of together, with the sum of prices.
+        """Keep a bucket separate: calls are declined at once, operations of one name together with the sum of prices.
 
-        Operations without a reason are told of by the pass that fuses.
+        ``prices`` are µs together and separate. Operations without a reason are left to the pass that fuses.
         """
         if bucket.called:
             self._refuse(bucket.members, bucket.body.name, of_calls, prices, why)
         elif of_operations is not None:
             members, before = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
             members.extend(bucket.members)
-            before[:] = [held + price for held, price in zip(before, prices, strict=True)]
+            before[:] = [total + price for total, price in zip(before, prices, strict=True)]
 
     def _refuse(self, members: list[Expr], name: str, reason: Reason, prices: Sequence[float], why: str = "") -> None:
+        """Decline to batch nodes of one function or operation."""
         facts: Facts = {"name": name, "count": len(members)}
         if prices:
             together, alone = prices
@@ -134,15 +148,20 @@ class _Batching:
         body: Body,
         facts: dict[str, object],
     ) -> None:
+        """Record the batch of some nodes and make them its members; ``body`` is the vectorized one.
+
+        All nodes that are recorded on the way (stacks, the batch, its outputs) belong to one decision: their uids tell
+        them from older ones.
+        """
         graph, rows = self.graph, self.rows
         first = members[0]
         with recording_at(first.scope, first.code, first.instruction):
-            before = next_uid()
+            last_old = next_uid()
             operands = [
-                rows.stack(column) if yes else rows.shared(column[0])
-                for column, yes in zip(columns, batched, strict=True)
+                rows.stack(column) if is_batched else rows.shared(column[0])
+                for column, is_batched in zip(columns, batched, strict=True)
             ]
-            made = next_uid()
+            last_operand = next_uid()
             if isinstance(first.operation, Call):
                 result = record(Call(body), tuple(operands))
             else:
@@ -157,8 +176,10 @@ class _Batching:
             (result,),
         )
         graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
-        stacks = [operand for operand in operands if operand.uid > before]
-        between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
+        stacks = [operand for operand in operands if operand.uid > last_old]
+        between = [
+            node for node in reachable([result], stop=lambda node: node.uid < last_operand) if node.uid > last_operand
+        ]
         graph.add_nodes(decision, [*stacks, *between, *(wholes if parts else ())], first)
         for index, node in enumerate(members):
             if parts:
@@ -170,13 +191,14 @@ class _Batching:
                 rows.add(node, result, index, decision)
 
     def _price(self, body: Body) -> float:
+        """Return the µs that a body takes as kernels of its own; kept with the body, for these prices."""
         key = ("price", self.prices)
-        held: float | None = body.derived.get(key)
-        if held is None:
+        price: float | None = body.derived.get(key)
+        if price is None:
             nodes = reachable(body.outputs, stop=lambda node: not node.operands)
             with one_deeper(f"a price of {body.name}"):
-                held = body.derived[key] = sum([self._node_price(node) for node in nodes])
-        return held
+                price = body.derived[key] = sum([self._node_price(node) for node in nodes])
+        return price
 
     def _node_price(self, node: Expr) -> float:
         operation = node.operation

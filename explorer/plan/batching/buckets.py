@@ -1,4 +1,8 @@
-"""Buckets: similar calls, and similar operations, that cannot depend on each other."""
+"""Buckets: similar calls, and similar operations, that cannot depend on each other.
+
+Two calls at equal depth (the most calls on a path up to them) are independent, since a path from one to the other would
+make the depth of the second larger. So one walk that counts depths replaces a search for paths between all pairs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _LEAF = 0, 0
 
 @functools.lru_cache(256)
 def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> Body:
-    """The body of a function that does nothing but one operation."""
+    """Return the body of a function that does nothing but one operation, so that both are batched by one path."""
     with recording_at(None, None):
         parameters = tuple([Parameter(type_, f"x{place}")() for place, type_ in enumerate(types)])
         return make_body(operation.name, parameters, (), (record(operation, parameters),))
@@ -34,9 +38,10 @@ class Bucket:
 
 
 def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
-    """Buckets in the order in which they can depend on each other, and by uid of a call what reads its outputs.
+    """Return buckets in the order in which they can depend on each other, and by uid of a call its Item nodes.
 
-    That is by depth of calls, calls first, then by level; operations are looked at where ``fewest`` are alike.
+    The order is by depth of calls, calls first, then by level; operations are looked at where there are ``fewest`` of
+    one kind over operands of one type.
     """
     depth: dict[int, tuple[int, int]] = {}
     """uid → how many calls, and how many operations, are one after the other up to a node"""
@@ -66,21 +71,21 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         elif not operation.view and not operation.takes_tuples:
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level
-    found: list[tuple[tuple[int, ...], Bucket]] = []
+    buckets: list[tuple[tuple[int, ...], Bucket]] = []
     for (deep, _), members in calls.items():
         call = members[0].operation
         assert isinstance(call, Call)
-        found.append(((deep, 0, 0), Bucket(members, call.body, True)))
+        buckets.append(((deep, 0, 0), Bucket(members, call.body, True)))
     for (deep, level), nodes in operations.items():
         if len(nodes) < fewest:
             continue
-        alike: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
+        by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
         for node in nodes:
-            alike.setdefault((node.operation, *[each.type for each in inputs[node.uid]]), []).append(node)
-        for members in alike.values():
+            by_pattern.setdefault((node.operation, *[operand.type for operand in inputs[node.uid]]), []).append(node)
+        for members in by_pattern.values():
             if len(members) >= fewest:
                 types = tuple([operand.type for operand in inputs[members[0].uid]])
-                found.append(
+                buckets.append(
                     ((deep, 1, level), Bucket(members, single_operation_body(members[0].operation, types), False))
                 )
-    return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items
+    return [bucket for _, bucket in sorted(buckets, key=lambda pair: pair[0])], items

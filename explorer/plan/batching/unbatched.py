@@ -1,4 +1,4 @@
-"""Calls that stayed alone although others are like them: each gets its reason."""
+"""Reasons of calls that were not batched although others call a function of the same name."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from explorer.plan.graph.reasons import Facts, RuleInfo
 def record_unbatched(
     rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
-    """Decline every call of which nothing was said since decision ``first``, where others have its function's name.
+    """Decline every call that no decision since ``first`` is about, where there are others of its function's name.
 
-    A bucket holds the calls of one body at one depth of calls.
+    A bucket holds the calls of one body at one depth of calls. What a call could have saved is the start of its
+    kernels, which the others of a batch would share.
     """
-    told = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
+    explained = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
     named: dict[str, list[Sequence[Expr]]] = {}
     for bucket in buckets:
         named.setdefault(bucket[0].operation.label, []).append(bucket)
-    for name, alike in named.items():
+    for name, same_name in named.items():
         depths: dict[int, list[Sequence[Expr]]] = {}
-        for bucket in alike:
+        for bucket in same_name:
             depths.setdefault(id(bucket[0].operation), []).append(bucket)
-        for bucket in alike:
-            if bucket[0].uid in told or sum(map(len, alike)) == 1:
+        for bucket in same_name:
+            if bucket[0].uid in explained or sum(map(len, same_name)) == 1:
                 continue
-            same = depths[id(bucket[0].operation)]
-            count = sum(map(len, same))
+            same_body = depths[id(bucket[0].operation)]
+            count = sum(map(len, same_body))
             if len(bucket) > 1:
                 reason = BatchReasons.same_operands
                 facts: Facts = {"name": name, "count": len(bucket)}
-            elif len(same) > 1:
+            elif len(same_body) > 1:
                 reason = BatchReasons.depth
-                facts = {"name": name, "count": count, "depths": len(same)}
+                facts = {"name": name, "count": count, "depths": len(same_body)}
             else:
                 reason = BatchReasons.other_body
                 facts = {"name": name, "bodies": len(depths)}
@@ -46,6 +47,6 @@ def record_unbatched(
 
 
 def _starts(call: Expr) -> int:
-    """How many kernels a call starts, which calls beside it in one batch would not."""
+    """Return how many kernels a call starts."""
     assert isinstance(call.operation, Call)
     return sum([bool(node.operands) and not node.operation.view for node in call.operation.body.nodes])

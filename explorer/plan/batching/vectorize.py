@@ -1,4 +1,9 @@
-"""The batched form of a function's body: every operation over operands that have a leading axis of members."""
+"""Vectorized bodies: a function's body over operands that have a leading axis of members.
+
+Every operation says by its own `batch` method how it computes members at once, as under jax.vmap; operands that are the
+same for all members stay as they are. A vectorized body is traced into expressions again, so that the later passes
+simplify, merge and fuse it like any other program.
+"""
 
 from __future__ import annotations
 
@@ -16,67 +21,70 @@ class NotBatchableError(DeclarationError):
 
 
 def batched_type(type_: TensorType, size: int) -> TensorType:
-    """The type of ``size`` members of a type."""
+    """Return the type of ``size`` members of a type: shape (n, …) becomes (size, n, …)."""
     return type_.with_shape((size, *type_.shape))
 
 
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """The body over ``size`` members; ``batched`` says which of its operands differ between them. Made once.
+    """Return the body over ``size`` members; ``batched`` says which of its operands differ between them.
 
-    Every output has the leading axis. Raises NotBatchableError where an operation has no rule.
+    It is made once and kept with the body. Every output has the leading axis. Raises NotBatchableError where an
+    operation cannot compute members at once.
     """
     key = ("batch", size, batched)
-    held: Body | None = body.derived.get(key)
-    if held is None:
+    cached: Body | None = body.derived.get(key)
+    if cached is None:
         with one_deeper(f"a batch of calls of {body.name}"):
-            held = body.derived.setdefault(key, _batch(body, size, batched))
-    return held
+            cached = body.derived.setdefault(key, _batch(body, size, batched))
+    return cached
 
 
 def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
+    """Trace the vectorized body: each node becomes its image, and whether that has the axis of members."""
     inputs = (*body.parameters, *body.captured)
     inside = Scope(f"{body.name} ×{size}", "batch", None)
     scopes = {id(body.scope): inside}
-    made: dict[int, tuple[Expr, bool]] = {}
+    images: dict[int, tuple[Expr, bool]] = {}
     parameters = []
-    for node, yes in zip(inputs, batched, strict=True):
-        type_ = batched_type(node.tensor_type, size) if yes else node.type
+    for node, is_batched in zip(inputs, batched, strict=True):
+        type_ = batched_type(node.tensor_type, size) if is_batched else node.type
         with recording_at(inside, node.code, node.instruction):
             parameter = Parameter(type_, node.operation.label)()
-        made[node.uid] = parameter, yes
+        images[node.uid] = parameter, is_batched
         parameters.append(parameter)
     for node in body.nodes:
-        if node.uid in made:
+        if node.uid in images:
             continue
         if not node.operation.pure:
             rule = "what an operation does beside computing its value is done for each member"
             raise NotBatchableError(f"{node.operation.label} over members", rule=rule)
         if not node.operands:
-            made[node.uid] = node, False
+            images[node.uid] = node, False
             continue
-        operands, flags = zip(*[made[operand.uid] for operand in node.operands], strict=True)
+        operands, flags = zip(*[images[operand.uid] for operand in node.operands], strict=True)
         scope = rescope(node.scope, scopes, inside)
         if not any(flags):
-            made[node.uid] = make_replacement(node.operation, operands, node, scope), False
+            images[node.uid] = make_replacement(node.operation, operands, node, scope), False
         elif isinstance(node.operation, Item):
-            made[node.uid] = make_replacement(node.operation, operands, node, scope), True
+            images[node.uid] = make_replacement(node.operation, operands, node, scope), True
         elif node.operation.unbatchable:
             raise NotBatchableError(f"{node.operation.label} over members", rule=node.operation.unbatchable)
         else:
             with recording_at(scope, node.code, node.instruction):
-                made[node.uid] = node.operation.batch(size, flags, *operands), True
+                images[node.uid] = node.operation.batch(size, flags, *operands), True
     outputs = []
     for output in body.outputs:
-        node, yes = made[output.uid]
+        node, is_batched = images[output.uid]
         with recording_at(inside, output.code, output.instruction):
-            outputs.append(node if yes else broadcast_to(node, (size, *node.shape)))
-    found = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
-    found.derived["members"] = {uid: node.uid for uid, (node, _) in made.items()}
-    return found
+            # an output that no member changes is the same row for all
+            outputs.append(node if is_batched else broadcast_to(node, (size, *node.shape)))
+    vectorized = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
+    vectorized.derived["members"] = {uid: node.uid for uid, (node, _) in images.items()}
+    return vectorized
 
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
-    """A call inside a batched body: a call of the batched body."""
+    """Record a call inside a vectorized body: a call of its own vectorized body."""
     body = batch_body(call.body, size, batched)
     result = record(Call(body), operands)
     assert isinstance(result.type, (TensorType, TupleType))

@@ -1,4 +1,8 @@
-"""Constants: what every run of a plan finds the same, because no parameter and no given value lies below it."""
+"""Constancy: which values are the same in every run of a plan, because no parameter lies below them.
+
+Asked by rules and passes that move work out of the runs: an expensive rewrite of weights pays if it is done once. The
+answer is kept for each node, and found without recursion.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +12,43 @@ from explorer.plan.graph.plan_graph import PlanGraph
 
 
 def is_constant(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a node is computed from tensors and described constants alone; remembered for each node."""
-    known = graph.constancy
+    """Whether a node is computed by pure operations from tensors and described constants alone."""
+    constancy = graph.constancy
     node = graph.resolve(node)
     pending = [node]
     while pending:
         current = pending[-1]
-        if current.uid in known:
+        if current.uid in constancy:
             pending.pop()
             continue
         operands = graph.operands(current)
-        waiting = [operand for operand in operands if operand.uid not in known]
+        waiting = [operand for operand in operands if operand.uid not in constancy]
         if waiting:
             pending.extend(waiting)
             continue
         pending.pop()
         operation = current.operation
         constant = operation.pure and not isinstance(operation, Parameter)
-        known[current.uid] = constant and all(known[o.uid] for o in operands)
-    return known[node.uid]
+        constancy[current.uid] = constant and all(constancy[o.uid] for o in operands)
+    return constancy[node.uid]
 
 
 def prepared(graph: PlanGraph) -> list[Expr]:
-    """The live nodes that can be computed once for all runs, in topological order: constants beside the leaves.
+    """Return the live nodes that can be computed once for all runs, in topological order, without leaves.
 
-    Roots, and what is computed from them, are left out: their values are given away. Without a parameter among the
-    leaves the whole plan would be constant, and nothing is.
+    Roots, and nodes that read them, are left out, since the values of roots are handed to the caller after each run. In
+    a plan without parameters every value is constant, and runs once anyway: nothing is returned.
     """
     if not graph.has_parameters:
         return []
-    barred = {root.uid for root in graph.roots}
-    there = graph.available_before_run()
-    found: list[Expr] = []
+    given_away = {root.uid for root in graph.roots}
+    available = graph.available_before_run()
+    constants: list[Expr] = []
     for node in graph.live:
-        if node.uid in there:
+        if node.uid in available:
             continue
-        if node.uid in barred or any(operand.uid in barred for operand in graph.inputs[node.uid]):
-            barred.add(node.uid)
+        if node.uid in given_away or any(operand.uid in given_away for operand in graph.inputs[node.uid]):
+            given_away.add(node.uid)
         elif is_constant(node, graph):
-            found.append(node)
-    return found
+            constants.append(node)
+    return constants

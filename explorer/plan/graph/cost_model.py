@@ -1,4 +1,9 @@
-"""A cost model of work, in µs, from one reference table: the same plan on every machine."""
+"""Cost model: the time that kernels take, in µs, from one reference table: the same plan on every machine.
+
+A kernel costs its start plus the larger of arithmetic and memory traffic (the roofline model). That is crude, and
+enough: the prices decide whether a thousand small kernels become one, where they differ by factors. `ex.calibrate`
+(run/calibrate.py) measures the same five figures on another machine, for plans with ``costs="measured"``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from explorer.core.ir.expr import Expr
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What a reference machine (two cores, NumPy, float32) pays."""
+    """Prices of a machine; the defaults are those of the reference machine (two cores, NumPy, float32)."""
 
     call: float = 0.9
     """µs to start one kernel: reading operands, NumPy's dispatch"""
@@ -26,13 +31,16 @@ class CostModel:
 
 REFERENCE_COST_MODEL = CostModel()
 PRODUCTS = ("matmul", "conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
-"""operations whose arithmetic runs at ``product_flops``"""
+"""operations whose arithmetic runs at ``product_flops``: BLAS computes them, or a kernel as fast"""
 
 
 def kernel_cost(
     node: Expr, operands: tuple[Expr, ...], cost_model: CostModel = REFERENCE_COST_MODEL, call: bool = True
 ) -> float:
-    """µs that an operation takes as a kernel of its own; without ``call``, what it adds to one that runs anyway."""
+    """Return the µs that an operation takes as a kernel of its own; without ``call``, those that it adds to another.
+
+    ``operands`` are the node's as they stand in the graph, which may be others than it was recorded with.
+    """
     operation = node.operation
     if not operands:
         return 0.0
@@ -45,9 +53,10 @@ def kernel_cost(
 
 
 def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_COST_MODEL) -> float:
-    """µs that an operation and a reader of its result take more apart than as one kernel; views are looked through.
+    """Return the µs that an operation and a reader of its result take more apart than as one kernel.
 
-    The one neither writes nor reads what lies between, and computes while it moves the rest.
+    One kernel neither writes nor reads the value between them, and computes while it moves the rest. Views between
+    operation and reader are looked through.
     """
     while operand.operation.view and operand.operands:
         operand = operand.operands[0]

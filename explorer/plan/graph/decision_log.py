@@ -89,6 +89,7 @@ class DecisionLog:
         produced: tuple[Expr, ...],
         rule_index: int,
     ) -> PlanDecision:
+        """Add a decision of the stage that is not closed yet."""
         stage = len(self.stages)
         decision = PlanDecision(stage, rule.info, applied, reason, facts, subjects, produced, rule_index)
         self.decisions.append(decision)

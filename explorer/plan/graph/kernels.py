@@ -20,7 +20,11 @@ _Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-    """Return the leaves of a graph, its kernels with operands first, and by uid of a result the kernel's number."""
+    """Return the leaves of a graph, its kernels with operands first, and by uid of a result the kernel's number.
+
+    Groups of kind "kernel" become one kernel each, other live nodes with operands one of their own. Nodes whose values
+    exist before the run (tensors, parameters, views of them) are leaves.
+    """
     members_of: dict[int, list[Expr]] = {}
     inner: set[int] = set()
     for group in graph.groups:
@@ -66,6 +70,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
+    """Price an operation that is a kernel of its own: a view, a call that was not inlined, or any other."""
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
@@ -120,4 +125,5 @@ def _cost_of_fused(
 
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
+    """Return the bytes that the operation's own kernel allocates while it runs."""
     return node.operation.workspace(*[operand.type for operand in operands])

@@ -1,7 +1,12 @@
-"""The graph that passes work on: one table of nodes, and what stands for what.
+"""The graph that passes work on: the live nodes, what was put in the place of others, and the decisions why.
 
-Nothing is rebuilt when a node is replaced: operands are read through the substitutions. Every change belongs to a
-decision, so that the story can be told at any position.
+Nothing is rebuilt when a node is replaced: operands are read through the substitutions. So a replacement deep in a
+graph costs nothing above it, an expression of the user is never changed, and every substitution can carry the number of
+its decision. From these numbers the recording reproduces the graph at any position (assets/decisions/0001 and 0002).
+
+Every pass and every rule reads and writes it. `DecisionLog` is the part that only keeps decisions. Between two
+refreshes the tables may lag behind: ``live`` and ``inputs`` are those of the last walk, and ``users`` never counts
+fewer readers than there are.
 """
 
 from __future__ import annotations
@@ -18,16 +23,23 @@ from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
 
 class PlanGraph(DecisionLog):
-    """Roots, the live nodes below them in topological order, substitutions, and the decisions so far."""
+    """Graph of expressions under planning: roots, live nodes in topological order, substitutions and decisions.
+
+    A rule asks it for `operands`, `consumers` and `resolve`; a pass also walks ``live``, enters decisions (`decide`,
+    `decline`) and then changes the graph in their name (`substitute`, `add_nodes`).
+    """
 
     def __init__(self, roots: Sequence[Expr]) -> None:
         super().__init__()
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
-        """uid → what stands for the node"""
+        """uid → the node that replaces it, which may have been replaced in its turn: see `resolve`"""
         self.substitutions: list[tuple[int, Expr, Expr]] = []
+        """(decision, old, new), in order"""
         self.removed: list[tuple[int, Expr]] = []
+        """(decision, node that it removed)"""
         self.added: list[tuple[int, Expr]] = []
+        """(decision, node that it produced)"""
         self.groups: list[NodeGroup] = []
         self.schedule: OrderedKernels | None = None
         """kernels in their order, from the pass order on; a Schedule from the pass buffers on"""
@@ -42,7 +54,7 @@ class PlanGraph(DecisionLog):
         self.inlined: dict[int, tuple[Body, list[Expr]]] = {}
         """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
         self.position_of: dict[int, int] = {}
-        """uid of a produced node → uid of the recorded node in whose place it stands"""
+        """uid of a produced node → uid of the recorded node in whose place it stands: kernels run in this order"""
         self.constancy: dict[int, bool] = {}
         """uid → whether no parameter lies below the node, as far as anyone asked (plan/graph/constancy.py)"""
         self.prepared: set[int] = set()
@@ -71,7 +83,7 @@ class PlanGraph(DecisionLog):
 
     @property
     def roots(self) -> tuple[Expr, ...]:
-        """What stands for the roots now."""
+        """The roots as they stand now."""
         return tuple([self.resolve(root) for root in self.recorded_roots])
 
     @property
@@ -97,7 +109,10 @@ class PlanGraph(DecisionLog):
         return self.ordered
 
     def resolve(self, node: Expr) -> Expr:
-        """What stands for a node now."""
+        """Return the node that stands for another one now, itself if it was not replaced.
+
+        Paths are compressed, as in union-find: a chain of replacements is walked once.
+        """
         replaced = self.replaced
         if node.uid not in replaced:
             return node
@@ -110,7 +125,7 @@ class PlanGraph(DecisionLog):
         return node
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """A node's operands as they stand now."""
+        """Return a node's operands as they stand now."""
         operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
         for operand in operands:
             if operand.uid in replaced:
@@ -118,30 +133,34 @@ class PlanGraph(DecisionLog):
         return operands
 
     def operand(self, node: Expr, index: int) -> Expr:
-        """One of a node's operands as it stands now, without a look at the others: there may be thousands."""
+        """Return one of a node's operands as it stands now, without a look at the others: there may be thousands."""
         return self.resolve(node.operands[index])
 
     def consumers(self, node: Expr) -> int:
-        """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
+        """Return how many operand places and roots read a node; never too few, and exact after a refresh.
+
+        The pass simplify remembers where a rule asked, since another answer may be right there in the next sweep.
+        """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)
         return self.users.get(node.uid, 0)
 
     def available_before_run(self) -> set[int]:
-        """The uids of live nodes whose values are there before the first kernel runs: leaves, and views of them."""
-        found: set[int] = set()
+        """Return the uids of live nodes whose values exist before the first kernel runs: leaves, and views of them."""
+        available: set[int] = set()
         for node in self.live:
             operation = node.operation
             if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
                 operands = self.inputs[node.uid]
-                if not operands or all(operand.uid in found for operand in operands):
-                    found.add(node.uid)
-        return found
+                if not operands or all(operand.uid in available for operand in operands):
+                    available.add(node.uid)
+        return available
 
     def refresh(self) -> None:
         """Walk the live graph again: topological order (operands in order, first root first), operands, users.
 
-        Nothing is done where nothing was replaced since.
+        Nothing is done where nothing was replaced since. The walk keeps its own stack, since graphs are deeper than
+        Python's; it takes about 0.7 µs a node, so that a pass may ask for it after every sweep.
         """
         if not self._changed:
             return
@@ -189,7 +208,7 @@ class PlanGraph(DecisionLog):
         self._changed = False
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
-        """From this decision on, every reader of ``old`` reads ``new``."""
+        """Put ``new`` in the place of ``old``: from this decision on, every reader of ``old`` reads ``new``."""
         self._changed = True
         self.replaced[old.uid] = new
         self.substitutions.append((decision, old, new))
@@ -197,7 +216,10 @@ class PlanGraph(DecisionLog):
         self._transfer_readers(old, new)
 
     def _transfer_readers(self, old: Expr, new: Expr) -> None:
-        """The readers of ``old`` read ``new``; what only ``old`` read has one reader less, and so on down."""
+        """Count the readers of ``old`` for ``new``; operands that only ``old`` read have one fewer, and so on down.
+
+        Without it a rule that may only act on a value with one reader would wait for the next refresh.
+        """
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
         if old.uid in dead:
@@ -212,9 +234,9 @@ class PlanGraph(DecisionLog):
                     pending.append(operand)
 
     def substitute_many(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
-        """Nodes that a decision produced, each in the place of an old one, for many at once.
+        """Put new nodes, which a decision produced, in the place of old ones: ``pairs`` of (old, new), many at once.
 
-        How many places read the old ones' operands is told anew by the next refresh only.
+        Readers of the old ones' operands are counted anew by the next refresh only.
         """
         self._changed = True
         users, ranks = self.users, self.position_of
@@ -230,7 +252,7 @@ class PlanGraph(DecisionLog):
         self._dead.update(before)
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
-        """Nodes that a decision produced for a subject, at whose rank they stand."""
+        """Enter nodes that a decision produced for a subject; in the order of kernels they stand in its place."""
         self._changed = True
         rank = self.position_of.get(subject.uid, subject.uid)
         for node in nodes:

@@ -148,10 +148,10 @@ def reason(code: str) -> Reasons:
 
     Raises UnknownNameError for a code that no reason has.
     """
-    found = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
-    if not found:
+    reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
+    if not reasons:
         raise UnknownNameError(code, kind="reason", known=sorted({entry.code for entry in CATALOGUE.values()}))
-    return found
+    return reasons
 
 
 @dataclass(frozen=True, slots=True)

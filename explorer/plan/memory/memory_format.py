@@ -1,4 +1,9 @@
-"""Memory format: which results hold the channels of a pixel together in memory; their shape stays (N, C, H, W)."""
+"""Memory format: which results hold the channels of a pixel together in memory; their shape stays (N, C, H, W).
+
+PyTorch calls it channels_last. A user never sees it: results that are handed out are in the order of their shape, and
+only strides differ inside. It is chosen after the order, for kernels and not for operations, since a fused kernel reads
+and writes its images in one format.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +80,8 @@ class MemoryFormat(Pass):
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
     def _prefers(self, kernel: Kernel, pixel_by_pixel: set[int]) -> bool:
+        """Whether a kernel writes images faster pixel by pixel: convolutions, and elementwise operations behind
+        them."""
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
@@ -100,6 +107,7 @@ def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
 
 
 def _is_image(node: Expr) -> bool:
+    """Whether a result is an array (N, C, H, W) that its kernel writes into memory of its own."""
     type_ = node.type
     return (
         isinstance(type_, TensorType) and type_.rank == 4 and type_.size > 0 and type_.plain and not node.operation.view

@@ -1,4 +1,9 @@
-"""Algorithms: which of several ways to compute the same a kernel takes. The choice rests on shapes alone."""
+"""Algorithms: which of several ways to compute the same a kernel takes. The choice rests on shapes alone.
+
+Convolutions with 3×3 filters have two: directly (windows times filters), and Winograd's minimal filtering F(2×2, 3×3)
+(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). Choosing by measured time would give other
+last digits on each machine, so the choice rests on thresholds for tiles and channels, which are the same everywhere.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,13 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _TILES = 32
-"""so many tiles share the transformed filters, or reading these costs more than the products saved"""
+"""tiles of a result from which on the method pays: with fewer, reading the transformed filters, 16/9 as large as the
+filters, takes longer than the multiplications that are saved"""
 _CHANNELS = 32
-"""with fewer, the products are too small beside the sums before and after them"""
+"""channels from which on the method pays: with fewer, the products are too small beside the additions around them"""
 
 _SAVED = 20 / 36
-"""of the products"""
-
+"""part of the multiplications that is saved: 16 instead of 36 for a tile of 2×2 pixels"""
 
 _METHOD = (
     "Winograd's method computes 2×2 pixels of the result at a time, with 16 multiplications for each pair of channels "
@@ -89,7 +94,7 @@ class Algorithms(Pass):
         return any(isinstance(node.operation, Conv2d) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """One walk over the convolutions; those of one shape share a decision."""
+        """Replace the convolutions for which the method pays; those of one shape share a decision."""
         chosen: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
         for node in graph.live:
             operation = node.operation
@@ -100,6 +105,7 @@ class Algorithms(Pass):
             self._replace(nodes, graph)
 
     def _fits(self, node: Expr, operation: Conv2d, graph: PlanGraph) -> bool:
+        """Whether the method pays for a convolution; if it could but does not, decline with the reason."""
         images, filters = graph.inputs[node.uid]
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
@@ -112,7 +118,7 @@ class Algorithms(Pass):
         if rule:
             reason, facts = self.grouped, {"rule": rule, "groups": operation.groups}
             if operation.strides != (1, 1) or operation.dilation != (1, 1):
-                strides, dilation = ["×".join(map(str, each)) for each in (operation.strides, operation.dilation)]
+                strides, dilation = ["×".join(map(str, pair)) for pair in (operation.strides, operation.dilation)]
                 reason, facts = self.windows, {"rule": rule, "strides": strides, "dilation": dilation}
             graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
@@ -128,24 +134,25 @@ class Algorithms(Pass):
         return False
 
     def _replace(self, nodes: list[Expr], graph: PlanGraph) -> None:
+        """Put the other operation in the place of convolutions of one shape and options."""
         first = nodes[0]
         images, filters = graph.inputs[first.uid]
         assert isinstance(first.operation, Conv2d)
         operation = WinogradConv2d(*first.operation.options)
         before = flops_of(first, (images, filters))
-        made = []
+        replacements = []
         for node in nodes:
             with recording_at(node.scope, node.code, node.instruction):
-                made.append(record(operation, graph.inputs[node.uid]))
-        after = flops_of(made[0], (images, filters))
+                replacements.append(record(operation, graph.inputs[node.uid]))
+        after = flops_of(replacements[0], (images, filters))
         decision = graph.decide(
             self.rule,
             self.tiles,
             {"count": len(nodes), "saved_flops": before - after, "direct_flops": before},
             nodes,
-            tuple(made),
+            tuple(replacements),
         )
-        for node, new in zip(nodes, made, strict=True):
+        for node, new in zip(nodes, replacements, strict=True):
             graph.add_nodes(decision, [new], node)
             graph.substitute(decision, node, new)
             if node.uid in graph.prepared:

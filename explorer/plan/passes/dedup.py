@@ -1,4 +1,9 @@
-"""Dedup: one computation for each value number; equal sub-expressions become one node."""
+"""Dedup: equal sub-expressions become one node (common subexpression elimination, by value numbering).
+
+It runs before batching, so that equal calls are one call, and after inlining, when bodies show what they share: the
+forward pass that a function and its gradient both compute is found here, without a rule that knows about gradients.
+Expressions are equal by structure alone; whether two tensors hold equal numbers is never looked at.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +67,11 @@ class Dedup(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers."""
+        """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers.
+
+        Value numbering in one walk: since operands have their numbers when a node is reached, equal subgraphs of any
+        depth are found by one look-up a node. Operations are interned, so that they are compared by identity.
+        """
         numbers: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
         merged: dict[int, list[Expr]] = {}
@@ -94,19 +103,23 @@ class Dedup(Pass):
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)
-        told = (
+        explained = (
             {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
             if turned
             else ()
         )
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
-            if other is not None and survivor[node.uid] == node.uid and node.uid not in told:
+            if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
                 facts = {"other": other, "operation": node.operation.name}
                 graph.decline(self, self.order_of_zeros, facts, node)
         self._augment(numbers, survivor, graph)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
+        """Put the first of equal nodes in the place of the others; constants share one decision, for they are many.
+
+        ``merged`` has the copies by uid of the first, ``survivor`` by uid the uid of the first node of equal value.
+        """
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
@@ -127,7 +140,7 @@ class Dedup(Pass):
             for copy in copies:
                 graph.substitute(decision, copy, first)
         if constants:
-            copies = [copy for _, some in constants for copy in some]
+            copies = [copy for _, copies_of_one in constants for copy in copies_of_one]
             decision = graph.decide(
                 self,
                 self.constants,
@@ -135,20 +148,26 @@ class Dedup(Pass):
                 copies,
                 tuple(first for first, _ in constants),
             )
-            for first, some in constants:
-                for copy in some:
+            for first, copies_of_one in constants:
+                for copy in copies_of_one:
                     graph.substitute(decision, copy, first)
 
     def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """A call whose gradient is taken is recorded a second time, with the residuals: that one gives both values."""
+        """Let calls whose gradient is taken, too, be computed by the call that gives value and residuals.
+
+        A gradient needs intermediate results (residuals) of the forward call, and records the call a second time with
+        these among its outputs. That second call computes the value as well, so that the first one is not needed.
+        """
         operations = {node.operation for node in graph.live}
-        further = {
-            operation: [made.augmented for made in tuple(operation.body.derived.values()) if _adds(made, operation)]
+        augmented_of = {
+            operation: [
+                derived.augmented for derived in (*operation.body.derived.values(),) if _adds(derived, operation)
+            ]
             for operation in operations
             if isinstance(operation, Call)
         }
-        further = {operation: found for operation, found in further.items() if not operations.isdisjoint(found)}
-        if not further:
+        augmented_of = {call: others for call, others in augmented_of.items() if not operations.isdisjoint(others)}
+        if not augmented_of:
             return
         items: dict[int, list[Expr]] = {}
         pairs: dict[int, list[tuple[Expr, Expr]]] = {}
@@ -158,19 +177,20 @@ class Dedup(Pass):
                 continue
             if isinstance(operation, Item):
                 items.setdefault(survivor[graph.inputs[node.uid][0].uid], []).append(node)
-            elif isinstance(operation, Call) and operation in further:
+            elif isinstance(operation, Call) and operation in augmented_of:
                 operands = [survivor[operand.uid] for operand in graph.inputs[node.uid]]
-                for augmented in further[operation]:
+                for augmented in augmented_of[operation]:
                     other = numbers.get((augmented, *operands))
                     if other is not None:
                         pairs.setdefault(id(operation), []).append((node, other))
                         break
-        for found in pairs.values():
-            self._read_from(found, items, numbers, graph)
+        for call_pairs in pairs.values():
+            self._read_from(call_pairs, items, numbers, graph)
 
     def _read_from(
         self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: PlanGraph
     ) -> None:
+        """Let what reads the first call of each pair read the second one instead; ``items`` are outputs by call."""
         decision = graph.decide(
             self,
             self.augmented,
@@ -180,34 +200,37 @@ class Dedup(Pass):
         )
         for node, other in pairs:
             for reader in items.get(node.uid, ()) if isinstance(node.type, TupleType) else (node,):
-                stands = other
+                replacement = other
                 if isinstance(other.type, TupleType):
                     output = Item(
                         reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
                     )
-                    held = numbers.get((output, other.uid))
-                    if held is None:
+                    item = numbers.get((output, other.uid))
+                    if item is None:
                         with recording_at(reader.scope, reader.code, reader.instruction):
-                            held = numbers[output, other.uid] = record(output, (other,))
-                        graph.add_nodes(decision, [held], reader)
-                    stands = held
-                graph.substitute(decision, reader, graph.resolve(stands))
+                            item = numbers[output, other.uid] = record(output, (other,))
+                        graph.add_nodes(decision, [item], reader)
+                    replacement = item
+                graph.substitute(decision, reader, graph.resolve(replacement))
             if isinstance(node.type, TupleType):
                 graph.removed.append((decision, node))
 
 
-def _adds(made: object, operation: Call) -> bool:
-    """Whether what was derived from a call's body is the same with residuals among its outputs."""
-    return isinstance(made, Differentiated) and made.augmented is not operation
+def _adds(derived: object, operation: Call) -> bool:
+    """Whether a value derived from a call's body is its gradient, with a call that also returns residuals."""
+    return isinstance(derived, Differentiated) and derived.augmented is not operation
 
 
 def _commutes(operation: Operation) -> bool:
-    """Whether operands may change places to the last bit: of 0.0 and −0.0 the larger is the one that is asked first."""
+    """Whether operands may change places to the last bit.
+
+    NumPy's maximum and minimum, which are idempotent, return the first operand of 0.0 and −0.0, so they may not.
+    """
     return operation.commutative and not operation.idempotent
 
 
 def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
-    """How many copies have the first one's operands in another order."""
+    """Return how many copies have the first one's operands in another order."""
 
     def order(node: Expr) -> list[int]:
         return [survivor[operand.uid] for operand in graph.inputs[node.uid]]

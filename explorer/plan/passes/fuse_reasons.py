@@ -1,4 +1,8 @@
-"""Reasons of the pass that fuses: which operations share a kernel, and why others do not."""
+"""Reasons of the pass that fuses: which operations share a kernel, and why others do not.
+
+They stand apart from the pass (passes/fuse.py), whose code a reader would not find between thirty sentences. The class
+is a base of the pass, so that `CATALOGUE` knows them in the order in which they are explained in assets/reasons.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Inline: calls are replaced by the bodies that they call, so that the later passes see through them."""
+"""Inline: calls are replaced by the bodies that they call, so that the later passes see through them.
+
+Operations of different calls can then be merged and fused with each other. Where that would make a program of millions
+of nodes, calls stay closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
+"""
 
 from __future__ import annotations
 
@@ -43,10 +47,13 @@ class Inline(Pass):
         return any(isinstance(node.operation, Call) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Walk from the operands up; calls inside an opened body are opened in turn."""
+        """Walk from the operands up; calls inside an inlined body are inlined in turn.
+
+        All calls of one function share a decision, which gains subjects as they are met.
+        """
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
-        """uid of a call with several outputs → what reads them"""
+        """uid of a call with several outputs → the Item nodes that read them"""
         _enter_items(graph.live, items, graph)
         decisions: dict[int, tuple[int, NodeGroup]] = {}
         total = len(pending)
@@ -98,43 +105,45 @@ class Inline(Pass):
 
 
 def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
+    """Add the Item nodes among some nodes to ``items``, by the uid of their call."""
     for node in nodes:
         if isinstance(node.operation, Item):
             items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
 def _border(call: Expr, graph: PlanGraph) -> float:
-    """µs to write and read what a closed call takes and gives, which kernels around it could have kept."""
+    """Return the µs to write and read the operands and results of a closed call, which fusion could have saved."""
     crossing = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
     return 2 * sum(crossing) / REFERENCE_COST_MODEL.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
-    """The body's nodes over a call's operands, inside a box of its own in the call's scope; and its outputs.
+    """Copy a body's nodes over a call's operands; return the copies, in the order of `own`, and the outputs.
 
-    The body of a layer stands in the box of the layer, which the call was recorded in.
+    The copies stand in a scope of their own inside the call's; those of a layer's body stand in the layer's scope, in
+    which the call was recorded.
     """
     inputs = (*body.parameters, *body.captured)
-    given = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
-    kind = body.scope.kind if body.scope is not None else "function"
+    images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
+    scope_kind = body.scope.kind if body.scope is not None else "function"
     box = call.scope
     while box is not None and box.kind == "twin":
         box = box.parent
-    is_layer = kind == "layer" and box is not None and box.kind == "layer"
-    inside = call.scope if is_layer and call.scope is not None else Scope(body.name, kind, call.scope)
+    is_layer = scope_kind == "layer" and box is not None and box.kind == "layer"
+    inside = call.scope if is_layer and call.scope is not None else Scope(body.name, scope_kind, call.scope)
     scopes = {id(body.scope): inside}
     nodes = own(body)
-    made = rebuild(nodes, given, lambda node: rescope(node.scope, scopes, inside))
+    copies = rebuild(nodes, images, lambda node: rescope(node.scope, scopes, inside))
     if is_layer and inside.kind == "layer":
         named, results = body.ports
         inside.ports = (
             {name: operands[place].uid for name, place in named.items()},
-            {name: made[body.outputs[place].uid].uid for name, place in results.items()},
+            {name: copies[body.outputs[place].uid].uid for name, place in results.items()},
         )
-    return [made[node.uid] for node in nodes], tuple([made[node.uid] for node in body.outputs])
+    return [copies[node.uid] for node in nodes], tuple([copies[node.uid] for node in body.outputs])
 
 
 def own(body: Body) -> list[Expr]:
-    """The body's nodes without its operands."""
+    """Return a body's nodes without its parameters and captured values."""
     operands = {node.uid for node in (*body.parameters, *body.captured)}
     return [node for node in body.nodes if node.uid not in operands]

@@ -1,4 +1,8 @@
-"""Constants: what depends on weights alone is computed once for each program, before its first run."""
+"""Constants: values that depend on weights alone are computed once for each program, before its first run.
+
+The pass only marks them: the pass order lets their kernels begin first, the pass buffers leaves their results outside
+the arena, since these outlive a run, and the program computes each once (ComputeOnce in run/kernels/runners.py).
+"""
 
 from __future__ import annotations
 
@@ -30,13 +34,13 @@ class Constants(Pass):
         return graph.has_parameters
 
     def run(self, graph: PlanGraph) -> None:
-        """Mark the nodes that depend on no parameter, and tell how much memory keeps them."""
-        found = prepared(graph)
-        graph.prepared = {node.uid for node in found}
-        computed = [node for node in found if not node.operation.view]
+        """Mark the nodes that depend on no parameter, and enter how much memory their results keep."""
+        prepared_nodes = prepared(graph)
+        graph.prepared = {node.uid for node in prepared_nodes}
+        computed = [node for node in prepared_nodes if not node.operation.view]
         if not computed:
             return
-        kept = _kept(found, graph)
+        kept = _kept(prepared_nodes, graph)
         graph.decide(
             self,
             self.prepared_once,
@@ -45,10 +49,10 @@ class Constants(Pass):
         )
 
 
-def _kept(found: list[Expr], graph: PlanGraph) -> list[Expr]:
-    """The results among them that something else reads, themselves or through views."""
+def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
+    """Return the results that must be kept: those that nodes of each run read, themselves or through views."""
     base: dict[int, Expr] = {}
-    for node in found:
+    for node in prepared_nodes:
         operands = graph.inputs[node.uid]
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
     kept: dict[int, Expr] = {}

@@ -1,4 +1,8 @@
-"""Prune: what no root needs any more is dropped."""
+"""Prune: nodes that no root needs any more are dropped (dead code elimination).
+
+Substitutions have done the work already: a replaced node is not reached by the walk of the live graph. The pass enters
+the decision, without which nodes would disappear from the picture without a reason.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +37,11 @@ class Prune(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Compare what there is with what the roots reach."""
+        """Compare all nodes, recorded and produced, with those that the roots reach."""
         needed = graph.inputs
-        gone = {node.uid for _, node in graph.removed}
+        removed = {node.uid for _, node in graph.removed}
         everything = [*graph.recorded, *[node for _, node in graph.added]]
-        unused = [node for node in everything if node.uid not in needed and node.uid not in gone]
+        unused = [node for node in everything if node.uid not in needed and node.uid not in removed]
         if not unused:
             return
         replaced = {old.uid for _, old, _ in graph.substitutions}

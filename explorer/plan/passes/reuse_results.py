@@ -1,4 +1,7 @@
-"""Recall: values that earlier plans computed, and that somebody still holds, are taken instead of computed again."""
+"""Recall: values that earlier plans computed, and that somebody still holds, are taken instead of computed again.
+
+The values come from the result cache (run/result_cache.py), which holds them as weakly as the user does.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ _RISKY = (*SOURCES, Power, Square)
 class Recall(Pass):
     """Take what was evaluated before.
 
-    A program gives the same values whether somebody holds some of them or not. So where a value may be rounded to 0 or
-    ∞ that simplify would compute past, simplify comes first, and only what it leaves is taken.
+    It runs first, so that nothing below a known value is planned, and once more behind simplify. A program gives the
+    same values whether somebody holds some of them or not. So where a value may be rounded to 0 or ∞ that simplify
+    would compute past, simplify comes first, and only what it leaves is taken.
     """
 
     values: Mapping[int, Tensor] = field(default_factory=dict, hash=False)
@@ -52,14 +56,14 @@ class Recall(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """One decision for all of them."""
-        found = self._simplified(graph) if self.simplified else self._recorded(graph)
-        if not found:
+        """Put tensors in the place of nodes whose values are known, in one decision."""
+        recalled = self._simplified(graph) if self.simplified else self._recorded(graph)
+        if not recalled:
             return
-        tensors = [*found.values()]
+        tensors = [*recalled.values()]
         facts: Facts = {
-            "count": len(found),
-            "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found]),
+            "count": len(recalled),
+            "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
         own = {id(tensor): uid for uid, tensor in self.values.items()}
         equal = sum([own[id(tensor)] in self.equal for tensor in tensors])
@@ -69,10 +73,10 @@ class Recall(Pass):
             self,
             self.recalled_equal if equal else self.recalled,
             facts,
-            [*found],
+            [*recalled],
             tuple(tensors),
         )
-        for node, tensor in found.items():
+        for node, tensor in recalled.items():
             graph.add_nodes(decision, [tensor], node)
             graph.substitute(decision, node, tensor)
 
@@ -81,19 +85,19 @@ class Recall(Pass):
         return bool(self.values) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """The nodes whose values are taken before anything is simplified: all, or none where one may overflow."""
+        """Return the nodes whose values are taken before simplify: all, or none where one may overflow."""
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
         return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}
 
     def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """What stands for the others now, where it is still computed."""
-        held = {graph.resolve(node): self.values[node.uid] for node in graph.recorded if node.uid in self.values}
-        return {node: tensor for node, tensor in held.items() if node.uid in graph.inputs and node.operands}
+        """Return the nodes that stand for evaluated ones now, if they are still computed."""
+        values_now = {graph.resolve(node): self.values[node.uid] for node in graph.recorded if node.uid in self.values}
+        return {node: tensor for node, tensor in values_now.items() if node.uid in graph.inputs and node.operands}
 
 
 def _calls_risky(node: Expr) -> bool:
-    """Whether a node calls a body that holds an operation which may overflow, at any depth; remembered."""
+    """Whether a node calls a body that holds an operation which may overflow, at any depth; kept with the body."""
     if not isinstance(node.operation, Call):
         return False
     body = node.operation.body

@@ -1,6 +1,12 @@
 """Simplify: at each node a chain of rules; the first that recognises a structure replaces it.
 
-The tail of the chain is the general method: the node stays as it is.
+The rules stand in plan/rewrite/rules, and users add theirs (`ex.Rule`). The tail of the chain is the general method:
+the node stays as it is.
+
+Most rules look at one operation over another, and a graph has some hundred thousand nodes: asking every rule at every
+node would take longer than all other passes. `_ApplicableRules` therefore finds the rules for a class of operation over
+classes of producers once, and remembers them. A sweep asks operands first, so that a rule sees simplified operands; a
+second sweep asks only where a rule counted the readers of a value, since only these answers can have changed.
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
 _ENDLESS = 10_000
-"""so many replacements of what replaced one node are taken for a chain of rules that never ends"""
+"""replacements at one node after which the rules are taken to undo each other forever: a user's rule that rewrites its
+own result would otherwise hang the planner"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Simplify(Pass):
     """Replace structures by simpler, cheaper or stabler ones."""
 
     sweeps: int = 4
-    """how often to walk the graph at most: what one sweep replaced can leave a node without its other consumers"""
+    """walks over the graph at most: after a replacement, a value may have one reader, for which rules waited"""
     name = "simplify"
     unreached = Reason(
         "unreached",
@@ -55,25 +62,29 @@ class Simplify(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Sweep until nothing changes."""
-        told = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
-        again: set[int] | None = None
+        """Sweep until nothing changes, or as often as ``sweeps`` allows.
+
+        The limit is reached only where rules enable each other in a long row; the graph is valid after every sweep.
+        """
+        explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
+        only: set[int] | None = None
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
-            again = self._sweep(graph, told, again)
+            only = self._sweep(graph, explained, only)
             if len(graph.substitutions) == before:
                 return
             graph.refresh()
 
-    def _sweep(self, graph: PlanGraph, told: set[int], only: set[int] | None = None) -> set[int] | None:
-        """Ask the chain at every node, operands first; what a rule produces is asked about in turn.
+    def _sweep(self, graph: PlanGraph, explained: set[int], only: set[int] | None = None) -> set[int] | None:
+        """Ask the chain at every node, operands first; nodes that a rule produces are asked in turn.
 
-        ``only`` are the nodes at which an answer can be another one than in the sweep before: where consumers were
-        counted. Returns these for the next sweep; None where all nodes are to be asked, since constants below changed.
+        ``only`` are the uids of the nodes at which an answer can differ from that of the sweep before, because a rule
+        counted readers there; None: all nodes. Returns these for the next sweep; None after constants were folded.
+        ``explained`` are the uids of zero gradients that have their decision.
         """
         graph.consumer_queries.clear()
         chains, folding, inputs = _ApplicableRules(graph), Folding(), graph.inputs
-        known = folding.known
+        constants = folding.known
         outer = state.scope, state.origin
         try:
             for node in graph.live:
@@ -81,27 +92,29 @@ class Simplify(Pass):
                 operands = inputs[node.uid]
                 if not operands:
                     if operation_class in DESCRIBED:
-                        known.add(node.uid)
-                elif operands[0].uid in known:
+                        constants.add(node.uid)
+                elif operands[0].uid in constants:
                     folding.visit(node, operands)
-                asked = chains[operation_class] and (only is None or node.uid in only)
-                rules = chains.at(operation_class, graph.operands(node)) if asked else ()
+                is_asked = chains[operation_class] and (only is None or node.uid in only)
+                rules = chains.at(operation_class, graph.operands(node)) if is_asked else ()
                 if rules:
                     pending = self._ask(node, rules, graph)
                     if pending:
                         self._settle(node, pending, chains, graph)
-                elif operation_class is Zero and node.operation.cause and node.uid not in told:  # type: ignore[attr-defined]
-                    told.add(node.uid)
+                elif operation_class is Zero and node.operation.cause and node.uid not in explained:  # type: ignore[attr-defined]
+                    explained.add(node.uid)
                     graph.decide(self, self.unreached, {}, [node])
         finally:
             state.scope, state.origin = outer
             graph.current_node = None
         rules_applied = len(graph.substitutions)
-        if Call not in chains or graph.inlined:  # what a call reads can become part of a rule's structure
+        # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
+        if Call not in chains or graph.inlined:
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
     def _settle(self, node: Expr, pending: list[Expr], chains: _ApplicableRules, graph: PlanGraph) -> None:
+        """Ask the rules at the nodes that replaced one, and at those that replace these, until none applies."""
         pending.reverse()
         for _ in range(_ENDLESS):
             if not pending:
@@ -117,7 +130,11 @@ class Simplify(Pass):
         )
 
     def _ask(self, node: Expr, rules: _Asked, graph: PlanGraph) -> list[Expr]:
-        """The nodes that the first rule that applies made, in topological order."""
+        """Ask rules in their order until one applies; return the nodes that it recorded, in topological order.
+
+        A rule records its replacement as a program would. So the scope and the line of the node are set around it, and
+        the replacement belongs to the same line of the user as the node itself.
+        """
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         graph.current_node = node
         for index, rule in rules:
@@ -145,12 +162,12 @@ class Simplify(Pass):
                     fix="return one of them",
                 )
             new = graph.resolve(answer.new)
-            # a rule may also read what was recorded before, outside of the graph
+            # A rule may also read nodes that were recorded before and are not in the graph: they enter it with it.
             fresh = [
                 n for n in reachable([new], stop=lambda n: n.uid in graph.introduced) if n.uid not in graph.introduced
             ]
             _check(rule, node, new, fresh, graph)
-            missing = [made for made in fresh if not runs_on(made.operation, made.type.device)]
+            missing = [part for part in fresh if not runs_on(part.operation, part.type.device)]
             if missing:
                 facts = {"operation": missing[0].operation.name, "device": missing[0].type.device.name}
                 graph.decline(rule, self.no_kernel, facts, node, index)
@@ -163,6 +180,7 @@ class Simplify(Pass):
 
 
 def _record_hidden(rule: Rule, node: Expr, graph: PlanGraph, index: int) -> None:
+    """Decline a rule that has to know how an operand is stored, where dynamic data hides it."""
     hidden = [operand for operand in graph.operands(node) if isinstance(operand.operation, Dynamic)]
     if hidden:
         graph.decline(rule, Simplify.hidden_type, {"x": hidden[0]}, node, index)
@@ -173,7 +191,7 @@ _Asked: TypeAlias = list[tuple[int, Rule]]
 
 
 class _ApplicableRules(dict[type, _Asked]):
-    """For each kind of operation the rules that are asked at it."""
+    """Rules that are asked at a class of operation, by that class; made at the first question."""
 
     def __init__(self, graph: PlanGraph) -> None:
         super().__init__()
@@ -186,11 +204,11 @@ class _ApplicableRules(dict[type, _Asked]):
         ]
 
     def __missing__(self, cls: type) -> _Asked:
-        self[cls] = found = [(index, rule) for index, rule in self._rules if rule.applies_to(cls)]
-        return found
+        self[cls] = rules = [(index, rule) for index, rule in self._rules if rule.applies_to(cls)]
+        return rules
 
     def at(self, cls: type, operands: tuple[Expr, ...]) -> _Asked:
-        """Those that are asked at a node of a kind, for what makes its operands."""
+        """Return the rules for a class of operation over operands, by the classes of the operations that make these."""
         if len(operands) == 1:
             (only,) = operands
             key: tuple[type, ...] = cls, type(only.operation)
@@ -199,18 +217,24 @@ class _ApplicableRules(dict[type, _Asked]):
             key = cls, type(first.operation), type(second.operation)
         else:
             return self[cls]
-        found = self._over.get(key)
-        return self._chosen(key) if found is None else found
+        rules = self._over.get(key)
+        return self._chosen(key) if rules is None else rules
 
     def _chosen(self, key: tuple[type, ...]) -> _Asked:
-        cls, *made = key
-        hidden = any(issubclass(each, Dynamic) for each in made)
-        found = [(i, rule) for i, rule in self[cls] if rule.applies_over(tuple(made)) or (hidden and rule.concrete)]
-        self._over[key] = found
-        return found
+        """Choose the rules for a class over producers; a rule that needs concrete data is asked to decline hidden
+        ones."""
+        cls, *producers = key
+        is_hidden = any(issubclass(producer, Dynamic) for producer in producers)
+        rules = self._over[key] = [
+            (index, rule)
+            for index, rule in self[cls]
+            if rule.applies_over(tuple(producers)) or (is_hidden and rule.concrete)
+        ]
+        return rules
 
 
 def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
+    """Raise DeclarationError where the sentence of a reason names facts that the rule does not give."""
     missing = answer.entry.facts - answer.facts.keys()
     if missing:
         raise DeclarationError(
@@ -221,13 +245,14 @@ def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:
+    """Raise DeclarationError where a replacement has another type than the node, or reads the node."""
     if new.type is not node.type:
         raise DeclarationError(
             f"rule {rule.name} put {new.type} in the place of {node.type}",
             rule="what stands for a node has its type",
             fix="convert the result, or decline",
         )
-    if new is node or any(operand is node for made in fresh for operand in graph.operands(made)):
+    if new is node or any(operand is node for part in fresh for operand in graph.operands(part)):
         raise DeclarationError(
             f"rule {rule.name} put a value that reads {node!r} in the place of {node!r}",
             rule="what stands for a node does not read it",

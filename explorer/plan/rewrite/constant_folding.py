@@ -1,7 +1,12 @@
-"""Folding: operations on described constants alone are computed when the plan is made, and described in their turn.
+"""Constant folding: operations on described constants alone are computed when the plan is made.
 
-Described constants (numbers written in the program or a file, zeros, one-hot vectors) are attributes: the structure of
-a graph, by which plans are kept, tells them apart. Tensors are data, whose values no plan depends on.
+Described constants (numbers written in the program or a file, zeros, one-hot vectors) are attributes of operations: the
+structure of a graph, by which cached plans are found, includes them. Tensors are data, whose values no plan depends on,
+so an operation on tensors is never folded, however constant these are; the pass constants computes such ones once.
+
+It is no rule, though it replaces nodes, because it works on whole subgraphs: of ten operations on numbers only the last
+result is worth a constant and a decision. The pass simplify visits nodes on its way, operands first, and runs it at the
+end of a sweep.
 """
 
 from __future__ import annotations
@@ -26,24 +31,27 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Declined, Reason, RuleInfo
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
-"""kinds of leaves whose values are attributes"""
+"""operations whose results are described by their attributes"""
 
 _MAX_LISTED = 64
-"""elements of a constant that is listed element by element; more of them are computed in the run"""
+"""elements up to which a constant is listed element by element: plans, cache keys and recordings hold the list"""
 _MAX_REPORTED = 6
-"""of these, elements that a decision tells"""
+"""elements of a constant that the sentence of a decision shows"""
 _MAX_READ = 4096
-"""elements of an operand that is written out to compute with it"""
+"""elements up to which an operand is written out to compute with it"""
 _FLOPS = 1 << 16
-"""arithmetic that planning does for one constant"""
+"""arithmetic up to which planning computes a constant: 26 µs by the cost model"""
 _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, Max, Min)
-"""operations whose results hold no element that their operands do not"""
+"""operations whose results hold only elements of their operands"""
 
 _Folded: TypeAlias = "Structured | Declined | None"
 
 
 class Folding:
-    """What a walk over a graph, operands first, finds to be known already; the uids of leaves are entered in it."""
+    """Nodes of a graph that depend on described constants alone, and their replacement by constants.
+
+    A walk, operands first, adds the uids of described leaves to ``known`` and calls `visit` for nodes above known ones.
+    """
 
     rule = RuleInfo(
         "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."
@@ -79,11 +87,11 @@ class Folding:
 
     def __init__(self) -> None:
         self.known: set[int] = set()
-        """uids of described leaves, and of what is computed from these alone"""
+        """uids of described leaves, and of nodes that are computed from these alone"""
         self._nodes: list[Expr] = []
 
     def visit(self, node: Expr, operands: tuple[Expr, ...]) -> None:
-        """A node whose first operand is known: so is the node where all of them are."""
+        """Visit a node whose first operand is known: the node is known too if all of its operands are."""
         known = self.known
         for operand in operands:
             if operand.uid not in known or not operand.type.plain:
@@ -94,99 +102,111 @@ class Folding:
         self._nodes.append(node)
 
     def run(self, graph: PlanGraph) -> None:
-        """Put constants in the place of known nodes that others read."""
-        found: dict[int, _Folded] = {}
+        """Put constants in the place of known nodes that other nodes read, one decision for equal ones."""
+        results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         same: dict[tuple[Operation, Structured], list[Expr]] = {}
         inner = Counter([o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]])
-        """uid → how many operand places of known nodes that are still read themselves read the node"""
+        """uid → operand places of known nodes, which are still read themselves, that read the node"""
         for node in self._nodes:
-            operands = [self._described(operand, found) for operand in graph.inputs[node.uid]]
+            operands = [self._described(operand, results) for operand in graph.inputs[node.uid]]
             key = (node.operation, *operands)
             if key not in computed:
                 computed[key] = _folded(node.operation, node.type, operands)
-            found[node.uid] = made = computed[key]
+            results[node.uid] = result = computed[key]
             if node.uid in graph.replaced:
                 continue
-            if isinstance(made, Declined):
-                graph.decline(self.rule, made.entry, made.facts, node)
-            elif made is None or node.operation.view:  # a view of a constant is as good as one
+            if isinstance(result, Declined):
+                graph.decline(self.rule, result.entry, result.facts, node)
+            elif result is None or node.operation.view:  # a view of a constant is as good as one
                 continue
             elif graph.consumers(node) > inner[node.uid]:
-                same.setdefault((node.operation, made), []).append(node)
-        told = graph.notes.setdefault(Folding, set())
-        assert isinstance(told, set)
+                same.setdefault((node.operation, result), []).append(node)
+        explained = graph.notes.setdefault(Folding, set())
+        assert isinstance(explained, set)
         for (operation, constant), nodes in same.items():
-            self._replace(operation, constant, nodes, told, graph)
+            self._replace(operation, constant, nodes, explained, graph)
 
     @staticmethod
-    def _described(node: Expr, found: dict[int, _Folded]) -> Structured | None:
-        made = found.get(node.uid, node.operation)
-        return made if isinstance(made, Structured) else None
+    def _described(node: Expr, results: dict[int, _Folded]) -> Structured | None:
+        described_by = results.get(node.uid, node.operation)
+        return described_by if isinstance(described_by, Structured) else None
 
     def _replace(
-        self, operation: Operation, made: Structured, nodes: list[Expr], told: set[int], graph: PlanGraph
+        self,
+        operation: Operation,
+        described_constant: Structured,
+        nodes: list[Expr],
+        explained: set[int],
+        graph: PlanGraph,
     ) -> None:
+        """Put one constant in the place of nodes of one operation and value, and enter what that saves."""
         first = nodes[0]
         with recording_at(first.scope, first.code, first.instruction):
-            constant = made()
-        gone = self._below(nodes, told, graph)
+            constant = described_constant()
+        saved = self._below(nodes, explained, graph)
         facts = {
             "operation": operation.name,
-            "value": described(made),
-            "count": len(gone),
-            "saved_flops": sum([flops_of(node, graph.operands(node)) for node in gone]),
-            "saved_bytes": sum([result_bytes(node) for node in gone]),
+            "value": described(described_constant),
+            "count": len(saved),
+            "saved_flops": sum([flops_of(node, graph.operands(node)) for node in saved]),
+            "saved_bytes": sum([result_bytes(node) for node in saved]),
         }
         decision = graph.decide(self.rule, self.folded, facts, nodes, (constant,))
         graph.add_nodes(decision, [constant], first)
         for node in nodes:
             graph.substitute(decision, node, constant)
 
-    def _below(self, nodes: Sequence[Expr], told: set[int], graph: PlanGraph) -> list[Expr]:
-        """The nodes and those that they are computed from now, without leaves and what was told of before."""
+    def _below(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
+        """Return the nodes and those that they are computed from now, without leaves and nodes in ``explained``.
+
+        ``explained`` gains them, so that nodes below two constants are counted as saved once.
+        """
         below: list[Expr] = []
         pending = [*nodes]
         while pending:
             node = pending.pop()
-            if node.uid in told or not node.operands:
+            if node.uid in explained or not node.operands:
                 continue
-            told.add(node.uid)
+            explained.add(node.uid)
             below.append(node)
             pending.extend(graph.operands(node))
         return below
 
 
 def described(constant: Structured) -> str:
-    """A described constant in a few words."""
+    """Return a described constant in a few words, as sentences show it."""
     if isinstance(constant, Full):
         return f"{constant.label} ({constant.infer()!r})" if constant.shape else constant.label
     if isinstance(constant, OneHot):
         return f"{constant.value} at {constant.position} ({constant.infer()!r})"
     if isinstance(constant, Literal):
-        told = ", ".join([f"{number:.6g}" for number in constant.elements[:_MAX_REPORTED]])
-        return f"{told}{', …' * (len(constant.elements) > _MAX_REPORTED)} ({constant.infer()!r})"
+        listed = ", ".join([f"{number:.6g}" for number in constant.elements[:_MAX_REPORTED]])
+        return f"{listed}{', …' * (len(constant.elements) > _MAX_REPORTED)} ({constant.infer()!r})"
     return repr(constant)
 
 
 def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured | None]) -> _Folded:
-    """The constant that an operation on constants gives; why it is not computed; None where an operand was not."""
-    given = [operand for operand in operands if operand is not None]
-    if len(given) < len(operands):
+    """Return the constant that an operation gives, why it is not computed, or None if an operand was not computed.
+
+    An operation that raises is left to the run, whose error names the user's line.
+    """
+    constants = [operand for operand in operands if operand is not None]
+    if len(constants) < len(operands):
         return None
     assert isinstance(type_, TensorType)
     if not operation.pure:
         return Folding.impure.declined(operation=operation.name)
     try:
         with np.errstate(all="ignore"):
-            made = _uniform(operation, type_, given)
-            return made if made is not None else _listed(operation, type_, given)
+            constant = _uniform(operation, type_, constants)
+            return constant if constant is not None else _listed(operation, type_, constants)
     except Exception as error:
         return Folding.fails.declined(operation=operation.name, error=str(error))
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
-    """The result where all elements are the same number, which is computed once, whatever the shape."""
+    """Return the constant if all elements are one number, which is computed once, whatever the shape; else None."""
     numbers: list[Array] = []
     for operand in operands:
         if not isinstance(operand, (Full, Zero)):
@@ -208,11 +228,15 @@ def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structu
 
 
 def _same(a: Array, b: Array) -> bool:
+    """Whether two numbers have the same bits: 0.0 and −0.0 are equal, but two constants; NaN is one."""
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, type_: TensorType) -> Array:
-    """The sum or the mean of equal elements."""
+    """Return the sum or the mean of equal elements, with the range, the width and the zeros of NumPy's.
+
+    A floating sum is rounded once from float64, in which a product by the count overflows no sooner than the run's.
+    """
     assert isinstance(given, TensorType)
     if not operation.axes:
         return number.astype(type_.dtype)
@@ -228,16 +252,16 @@ def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, type_: Tenso
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
-    """The result with its elements listed, or described shorter where they allow."""
+    """Return the result with its elements listed, or described shorter where they allow; decline what is too large."""
     types = [operand.type_of(()) for operand in operands]
-    most = max([each.size for each in types if isinstance(each, TensorType)], default=0)
+    most = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
     if type_.size > _MAX_LISTED or most > _MAX_READ or operation.flops(type_, *types) > _FLOPS:
         return Folding.large.declined(operation=operation.name, size=type_.size, read=most, listed=_MAX_LISTED)
     return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), type_)
 
 
 def _described(array: Array, type_: TensorType) -> Structured:
-    """The shortest description of an array."""
+    """Return the shortest description of an array. Bits are compared, not numbers: −0.0 is no zero of a one-hot."""
     elements = array.astype(type_.dtype, copy=False).reshape(-1)
     bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
     if elements.size and (bits == bits[0]).all():

@@ -1,4 +1,8 @@
-"""What rules ask of a graph."""
+"""Matchers: questions of rules about operations, constants, signs and dtypes.
+
+They look at structure alone, never at values, so that an answer holds in every run. Where an answer is for certain they
+say yes; a no means "not known".
+"""
 
 from __future__ import annotations
 
@@ -21,20 +25,20 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 
 CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
-"""what makes a described constant, and the views that ``constant`` looks through"""
+"""operations that make a described constant, and the views that `constant` looks through"""
 
 MEMBERS = (Index0, Slice)
-"""what takes a member of a value"""
+"""operations that take a member of a value"""
 
 
 def producer(node: Expr, operation_class: type[_Operation]) -> _Operation | None:
-    """The node's operation when it is of a kind."""
+    """Return the node's operation if it is of a class, else None."""
     operation = node.operation
     return operation if isinstance(operation, operation_class) else None
 
 
 def constant(node: Expr, graph: PlanGraph) -> Number | None:
-    """The one value of all elements of a described constant, looking through views; None for anything else."""
+    """Return the one value of all elements of a described constant, looking through views; None for anything else."""
     while isinstance(node.operation, (BroadcastTo, Reshape)):
         (node,) = graph.operands(node)
     if isinstance(node.operation, Full):
@@ -43,7 +47,8 @@ def constant(node: Expr, graph: PlanGraph) -> Number | None:
 
 
 def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
-    """The value and index where a node is one member of its first axis, as batching or ``value[index]`` writes it."""
+    """Return the value and index if a node is one member of its first axis, as batching or ``value[index]`` writes
+    it."""
     operation = node.operation
     if isinstance(operation, Index0):
         return graph.operands(node)[0], operation.index
@@ -60,7 +65,10 @@ def is_real(node: Expr) -> bool:
 
 
 def is_known_positive(node: Expr) -> bool:
-    """Whether every element is > 0 in exact arithmetic, whatever the operands hold (NaN aside)."""
+    """Whether every element is > 0 in exact arithmetic, whatever the operands hold (NaN aside).
+
+    Rounded, it can be 0.0: exp(−1000) underflows.
+    """
     operation = node.operation
     if isinstance(operation, Full):
         return not isinstance(operation.value, complex) and operation.value > 0
@@ -89,6 +97,7 @@ def never_minus_zero(node: Expr) -> bool:
 
 
 def _gives_no_minus_zero(node: Expr) -> bool:
+    """Whether an operation never gives −0.0, by its own range."""
     operation = node.operation
     if isinstance(operation, Full):
         return str(operation.value) != "-0.0"
@@ -108,7 +117,11 @@ def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
 
 
 def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
-    """Whether two nodes hold one value by structure: one node, or one operation on the same operands."""
+    """Whether two nodes hold one value by structure: one node, or one operation on the same operands.
+
+    At most 64 pairs of nodes are compared; after that the answer is no. Dedup would give one node for larger equal
+    structures, but a rule may be asked before it has run.
+    """
     pending = [(a, b)]
     budget = 64
     while pending:

@@ -1,5 +1,9 @@
-"""Rules: members of a chain of responsibility. The first that applies ends it; every declined decision before it is
-kept."""
+"""Rules: members of a chain of responsibility. The first that applies ends it; what earlier ones declined is kept.
+
+A rule's answer is one of three: `Applied` with the replacement, `Declined` with a coded reason, or None, which means
+that its structure is not there. The middle one is the point of the house: a rule that knows a structure and leaves it
+alone must say why, and somebody who expected it to apply can read that. The pass simplify asks the rules.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,15 @@ __all__ = ["Answer", "Applied", "Declined", "Reason", "Rule"]
 
 
 class Rule(ABC):
-    """Recognises one structure at a node whose operation is one of ``roots``, and says what stands for it.
+    """Rewrite rule: it recognises one structure at a node whose operation is one of ``roots``, and replaces it.
 
-    A subclass takes part from its definition on; one of the same module and name replaces the earlier one. ``None``
-    means "not mine". The docstring's first line is what pictures say of the rule.
+    A subclass takes part from its definition on, behind the rules before it; one of the same module and name replaces
+    the earlier one, so that a cell can be run again. The first line of its docstring is its purpose in panels. The
+    class attributes below only narrow down where it is asked: they save time and change no answer.
+
+    Raises DeclarationError where a subclass has no ``match``, no ``roots`` or no docstring.
+
+    Example: see `Reason`.
     """
 
     roots: ClassVar[tuple[type[Operation], ...]]
@@ -31,13 +40,11 @@ class Rule(ABC):
     rules: ClassVar[list[Rule]] = []
     """every simplifying rule, in the order in which they are asked"""
     producers: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations of which one makes an operand wherever the structure is, at a node of one or two operands; none named:
-    whatever makes the operands"""
+    """operations of which one must make an operand, at a node of one or two operands; (): any may make them"""
     among: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations of which a graph holds one wherever the structure is in it; none named: any graph may hold it"""
+    """operations of which a graph must hold one; (): the rule is asked in every graph"""
     concrete: ClassVar[bool] = False
-    """the rule looks at the concrete types of operands: where dynamic data hides one, that is told as its reason to
-    decline"""
+    """the rule looks at the concrete types of operands: where dynamic data hides one, it declines for that reason"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -65,25 +72,27 @@ class Rule(ABC):
 
     @abstractmethod
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        """Applied, Declined, or None where the structure is not this rule's.
+        """Return Applied, Declined, or None where the structure is not this rule's.
 
-        The answer rests on the node, on what is below it, and on ``graph.consumers``: the rule is asked again where
-        one of these changed.
+        The answer must rest on the node, on nodes below it, and on ``graph.consumers`` alone: the rule is asked again
+        where one of these changed. Operands are read by ``graph.operands(node)``, which sees earlier replacements;
+        ``node.operands`` are those of the program as it was recorded. The replacement is recorded like any expression,
+        must have the node's type, and must not read the node.
         """
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
-        """Whether the rule is asked at nodes of this kind of operation."""
+        """Whether the rule is asked at nodes of this class of operation."""
         return issubclass(operation_class, self.roots)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        """Whether the structure can be there over one or two operands that these kinds of operation make."""
+        """Whether the structure can be there over one or two operands that operations of these classes make."""
         return not self.producers or any(issubclass(operation_class, self.producers) for operation_class in operands)
 
     @classmethod
     def remove(cls) -> None:
-        """Take the rule out of the chain, for plans made from now on; raises StateError where it is not in it."""
-        for index, held in enumerate(Rule.rules):
-            if type(held) is cls:
+        """Take the rule out of the chain, for plans made from now on; raise StateError where it is not in it."""
+        for index, rule in enumerate(Rule.rules):
+            if type(rule) is cls:
                 del Rule.rules[index]
                 return
         raise StateError(f"removing {cls.__name__}", rule="only a rule that is in the chain can be taken out")

@@ -1,5 +1,9 @@
-"""How a fused kernel runs: block by block over its result, or over what its reduction reads, with a register for each
-value that lies between."""
+"""Blocks of fused kernels: how one runs, block by block over its result or over the operand of its reduction.
+
+Each value between operations lies in a register, an array of one block, which stays in the cache. The result is written
+by the last operation alone, so that it may take the place of any operand that dies in the kernel
+(assets/decisions/0005-fused-kernels-write-last.md). The plan decides all of this by shapes; run/kernels only follows.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,23 @@ from explorer.core.ir.tiles import KEPT_BYTES, TILE_BYTES
 from explorer.plan.schedule.tiling import Tiling, tiling_of
 
 BLOCK_BYTES = 1 << 19
-"""fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
-smaller ones NumPy's calls take a third of the time"""
+"""bytes of the result that a block has, about: registers of this size stay in a core's cache, and of smaller blocks
+NumPy's calls take a third of the time"""
 
 REDUCED_BYTES = 1 << 21
-"""and on pieces of about this many bytes of what a reduction reads"""
+"""bytes of a reduction's operand that a block has, about: blocks of 512 KB take a tenth longer, since there are more
+parts to join (assets/decisions/0008)"""
 
 RESULT = -1
-"""the place of a value that is written into the result's memory"""
+"""the target of a step that writes into the result's memory, not into a register"""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The ``steps`` of a kernel, after the product ``anchor`` or none, and where their values go.
+    """Steps of a kernel over each block, and where their values go.
 
-    They are elementwise, but for the last one where the kernel is cut as a reduction asks.
+    ``anchor`` is the product before them, or None. All steps are elementwise, but for the last one where a ``tiling``
+    cuts the kernel as its reduction asks.
     """
 
     anchor: Expr | None
@@ -39,13 +45,13 @@ class Blocks:
     targets: tuple[int, ...]
     """for each step the register that it writes, or RESULT"""
     shares: bool
-    """whether the product is made in the result's memory"""
+    """whether the product is made in the result's memory; else it has memory of its own"""
     tiling: Tiling | None = None
-    """how what the reduction reads is cut"""
+    """how the operand of the reduction is cut"""
 
     @property
     def workspace(self) -> int:
-        """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
+        """Bytes of the registers of one block, of a product with memory of its own, and of partial results."""
         if self.tiling is not None:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
@@ -56,26 +62,30 @@ class Blocks:
 
     @property
     def scratch(self) -> int:
-        """Bytes of the workspace that the program gives: of the values of parts of rows."""
+        """Bytes of the workspace that lie in the arena: the partial results of rows that are cut."""
         if self.tiling is None or not self.tiling.in_parts:
             return 0
         last = self.steps[-1]
         return math.prod(self.tiling.parts) * last.operation.partial_dtype(last.dtype).itemsize
 
     def over(self, nodes: Sequence[Expr]) -> Blocks:
-        """The same for other nodes of the same pattern."""
+        """Return the same blocks for other nodes of the same pattern."""
         anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
         return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling)
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
-        """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
+        """Return the blocks where the reduction's operand lies in memory by ``order``, its axes from the outermost."""
         assert self.tiling is not None
         joins = self.steps[-1].operation.combine_ufunc is not None
         return replace(self, tiling=self.tiling.laid(order, joins))
 
 
 def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Tiling | None:
-    """How elementwise steps and the reduction at their end are cut; None where rows it needs whole fit no block."""
+    """Return how elementwise steps and the reduction at their end are cut; None where a row it needs fits no block.
+
+    ``operands`` gives a step's operands as they stand in the graph. Many registers make blocks smaller: a thread keeps
+    them from run to run.
+    """
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.reduced_axes is not None
     widest = max([step.dtype.itemsize for step in steps[:-1]])
@@ -86,7 +96,7 @@ def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
-    """The blocks of a fused kernel's nodes, operands first, the product before all."""
+    """Return the blocks of a fused kernel; ``nodes`` are operands first, with the product, if any, before all."""
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
         return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
@@ -110,12 +120,16 @@ def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> boo
 def _assign(
     steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]]
 ) -> tuple[tuple[np.dtype[Any], ...], tuple[int, ...]]:
-    """Give every intermediate a register; one is used again when its value is read for the last time."""
+    """Assign a register to every value between steps; return the registers' dtypes and each step's target.
+
+    One walk with a free list for each dtype (linear scan, as compilers do it). A step writes over an operand that dies
+    in it if its operation allows that; other operands that die free their registers after it.
+    """
     last: dict[int, int] = {}
     for index, step in enumerate(steps):
         for operand in operands(step):
             last[operand.uid] = index
-    held: dict[int, int] = {}
+    register_of: dict[int, int] = {}
     free: dict[np.dtype[Any], list[int]] = {}
     registers: list[np.dtype[Any]] = []
     targets: list[int] = []
@@ -125,8 +139,8 @@ def _assign(
         released: list[tuple[np.dtype[Any], int]] = []
         for operand in operands(step):
             uid = operand.uid
-            if uid in held and last[uid] == index:
-                register = held.pop(uid)
+            if uid in register_of and last[uid] == index:
+                register = register_of.pop(uid)
                 if target < 0 and reuses and registers[register] == dtype:
                     target = register
                 else:
@@ -140,6 +154,6 @@ def _assign(
                 registers.append(dtype)
         for released_dtype, register in released:
             free.setdefault(released_dtype, []).append(register)
-        held[step.uid] = target
+        register_of[step.uid] = target
         targets.append(target)
     return tuple(registers), (*targets, RESULT)

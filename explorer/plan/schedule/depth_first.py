@@ -1,4 +1,8 @@
-"""Reverse depth-first order: a topological order that follows one branch to its end before it begins the next."""
+"""Reverse depth-first order: a topological order that follows one branch to its end before it begins the next.
+
+The pass order takes it as the rank of kernels where a plan asks for ``order="depth_first"``: nets that were tuned for
+InferFramework then run, and use memory, in the order that they were tuned in.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from explorer.plan.schedule.schedule import Kernel
 
 def depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequence[Sequence[int]]) -> list[int]:
     """Return the place of each kernel in the reversed post-order of a depth-first search, InferFramework's order.
+
+    ``users`` are for each kernel the kernels that read its result, by number.
 
     The search begins at the inputs in the order of their names, and follows the readers of a result in the order of
     theirs; a kernel is left when all its readers are left, and what is left last comes first. So of two branches the
@@ -47,7 +53,7 @@ def depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequen
 
 
 def _name(node: Expr) -> tuple[str, str]:
-    """The names of the scopes around a node, as one path, and its label."""
+    """Return the names of the scopes around a node, as one path, and its label: the sort key of a node."""
     path = []
     scope = node.scope
     while scope is not None:
@@ -57,6 +63,7 @@ def _name(node: Expr) -> tuple[str, str]:
 
 
 def _is_input(leaf: Expr) -> bool:
+    """Whether a leaf is an input of the program: it stands in no layer and in no file's operator."""
     scope = leaf.scope
     while scope is not None:
         if scope.kind in ("layer", "file"):

@@ -3,6 +3,10 @@
 Rows, which are the elements that one element of the result is made of, stay whole as long as they can: each is then
 summed as NumPy sums it alone. A row that is one run of memory and too long for a block is halved where NumPy's pairwise
 summation halves it, so that its sum keeps its bits too. Others are cut into parts, whose results are joined.
+
+The pass fuse asks for tilings, run/kernels/fused_reduction.py runs over them. Threads do not count: a tiling that
+depended on how many there are would give other last digits on each machine. What was tried, and why sums are cut where
+NumPy halves them, is in assets/decisions/0008-sums-are-cut-where-numpy-halves-them.md.
 """
 
 from __future__ import annotations
@@ -20,10 +24,11 @@ PIXEL_BY_PIXEL = (0, 2, 3, 1)
 _UNROLLED = 8
 """NumPy's pairwise summation halves a run at a multiple of this many elements"""
 _RUN, _LINE = 64, 8192
-"""of a block the part that lies side by side in memory at least: where rows may be cut, and where they may not"""
+"""elements of a block that lie side by side in memory at least, where rows may be cut, and where they may not: shorter
+stretches waste cache lines"""
 
 _BLOCKS = 1 << 16
-"""as many blocks as are cut at most: lengths may be declared that no memory holds"""
+"""blocks up to which an array is cut: a program may declare lengths that no memory holds"""
 
 
 class Tiling(NamedTuple):
@@ -43,17 +48,17 @@ class Tiling(NamedTuple):
     def run(self) -> tuple[int, ...]:
         """The axes that are one run of memory in each row, outermost first; () where none is combined."""
         laid = itertools.dropwhile(lambda axis: self.shape[axis] == 1, reversed(self.order))
-        found = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, laid)
-        return tuple(reversed([axis for axis in found if self.shape[axis] != 1]))
+        axes_of_run = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, laid)
+        return tuple(reversed([axis for axis in axes_of_run if self.shape[axis] != 1]))
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return math.prod(self.counts) << self.halvings
 
     @property
     def elements(self) -> int:
-        """Elements of the largest block."""
+        """The number of elements of the largest block."""
         if not self.halvings:
             return math.prod([-(-size // parts) for size, parts in zip(self.shape, self.counts, strict=True)])
         length = math.prod([self.shape[axis] for axis in self.run])
@@ -69,19 +74,22 @@ class Tiling(NamedTuple):
     @property
     def parts(self) -> Shape:
         """The shape of the values of all parts of rows: along the axes that are combined, one for each part."""
-        found = [self.counts[axis] if axis in self.axes else size for axis, size in enumerate(self.shape)]
+        counts = [self.counts[axis] if axis in self.axes else size for axis, size in enumerate(self.shape)]
         if self.halvings:
-            found[self.run[-1]] = 1 << self.halvings
-        return tuple(found)
+            counts[self.run[-1]] = 1 << self.halvings
+        return tuple(counts)
 
     def laid(self, order: tuple[int, ...], in_parts: bool) -> Tiling:
-        """The blocks of the array where it lies by another ``order``; these where rows would be cut and may not be."""
+        """Return the blocks of the array where it lies by another ``order``.
+
+        ``in_parts`` says whether rows may be cut; the blocks stay as they are where they would have to be and may not.
+        """
         return tiling_of(self.shape, self.axes, self.most, in_parts, order) or self
 
     def indices(self) -> Iterator[tuple[Index, Index]]:
-        """For each block that is cut along axes: its elements, and the place of their values among those of all parts.
+        """Yield for each block, in the order of memory, its elements and the place of their values among all parts.
 
-        They come in their order in memory.
+        Only for tilings without halvings, whose blocks are cut along axes.
         """
         own = [slices(self.shape[axis], self.counts[axis]) for axis in self.order]
         places = [
@@ -96,18 +104,23 @@ class Tiling(NamedTuple):
 def tiling_of(
     shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool = True, order: tuple[int, ...] = ()
 ) -> Tiling | None:
-    """Blocks of about ``most`` elements; None where rows would have to be cut and, not ``in_parts``, may not be.
+    """Return blocks of about ``most`` elements of an array that is reduced along ``axes``.
 
-    None too where there would be more of them than any memory has arrays for.
+    ``in_parts`` says whether rows may be cut, ``order`` has all axes from the outermost in memory, () for the order of
+    the shape. Returns None where rows would have to be cut and may not be, or where there would be too many blocks.
+
+    Example: ``tiling_of((1024, 4096), (1,), 1 << 18).counts`` is ``(16, 1)``: 16 blocks of 64 whole rows.
     """
     order = order or tuple(range(len(shape)))
     if math.prod(shape) <= most:
         return Tiling(shape, axes, order, most, (1,) * len(shape))
-    found = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
-    return None if found is None or found.blocks > _BLOCKS else found
+    tiling = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
+    return None if tiling is None or tiling.blocks > _BLOCKS else tiling
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:
+    """Cut an array of more than ``most`` elements: long runs by halving, else axes that are not combined, then
+    others."""
     counts = [1] * len(shape)
     size = math.prod(shape)
     run = Tiling(shape, axes, order, most, tuple(counts)).run
@@ -122,11 +135,12 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     extents = list(shape)
 
     def cut(axis: int, least: int, indices: int) -> None:
+        """Cut an axis into slices of ``least`` elements or more, and of no fewer than ``indices`` indices."""
         nonlocal size
-        beside = size // extents[axis]
-        counts[axis] = min(count(shape[axis], max(least, most // beside)), max(1, shape[axis] // indices))
+        others = size // extents[axis]
+        counts[axis] = min(count(shape[axis], max(least, most // others)), max(1, shape[axis] // indices))
         extents[axis] = -(-shape[axis] // counts[axis])
-        size = beside * extents[axis]
+        size = others * extents[axis]
 
     least = most // (_RUN if in_parts else _LINE)
     inner, outside = math.prod(shape), True
@@ -147,36 +161,39 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
 
 
 def half(length: int) -> int:
-    """Where NumPy's pairwise summation halves a run of so many elements."""
+    """Return where NumPy's pairwise summation halves a run of so many elements: at a multiple of its unrolling."""
     return length // 2 - length // 2 % _UNROLLED
 
 
 def halved(length: int, halvings: int) -> list[tuple[int, int]]:
-    """The runs, by start and stop, that a run of so many elements becomes when all are halved so often."""
-    found = [(0, length)]
+    """Return the runs, by start and stop, that a run of ``length`` elements becomes when all are halved so often."""
+    runs = [(0, length)]
     for _ in range(halvings):
-        found = [
+        runs = [
             part
-            for start, stop in found
+            for start, stop in runs
             for part in ((start, start + half(stop - start)), (start + half(stop - start), stop))
         ]
-    return found
+    return runs
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
-    """The elements from ``start`` to ``stop`` of an array, row by row, as parts of it: whole rows are together."""
+    """Return the elements from ``start`` to ``stop`` of an array, row by row, as a few boxes of indices.
+
+    Whole rows are one box; the rest of the first and the last row are boxes of their own, in each dimension.
+    """
     if not shape:
         return [()]
     inner = math.prod(shape[1:])
     first, last = -(-start // inner), stop // inner
     if first > last:  # within one row
         return [(slice(last, last + 1), *box) for box in boxes(shape[1:], start - last * inner, stop - last * inner)]
-    found: list[Index] = []
+    parts: list[Index] = []
     if start < first * inner:
         before = first - 1
-        found += [(slice(before, first), *box) for box in boxes(shape[1:], start - before * inner, inner)]
+        parts += [(slice(before, first), *box) for box in boxes(shape[1:], start - before * inner, inner)]
     if first < last:
-        found.append((slice(first, last), *[slice(0, size) for size in shape[1:]]))
+        parts.append((slice(first, last), *[slice(0, size) for size in shape[1:]]))
     if last * inner < stop:
-        found += [(slice(last, last + 1), *box) for box in boxes(shape[1:], 0, stop - last * inner)]
-    return found
+        parts += [(slice(last, last + 1), *box) for box in boxes(shape[1:], 0, stop - last * inner)]
+    return parts
