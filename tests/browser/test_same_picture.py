@@ -19,6 +19,7 @@ from explorer.view.replay.state import state_at
 from tests.golden.programs import recorded
 from tests.view import sample
 from tests.view.stories import story
+from tests.view.test_deep import read_at_random
 
 pytestmark = pytest.mark.browser
 
@@ -149,6 +150,15 @@ def test_both_languages_replay_and_compose_programs_alike(module, name):
 @pytest.mark.parametrize("make", [sample.mlp, sample.network, lambda: sample.transformer(3)])
 def test_both_languages_replay_and_compose_samples_alike(module, make):
     check(module, make(), 2, 40)
+
+
+@pytest.mark.spec("V-1", "V-4", "V-7")
+def test_both_languages_draw_plain_curves_alike(module):
+    """Edges of boxes that are laid out plainly have no routes: they begin and end where their items are by now."""
+    recording = read_at_random(1600).recording
+    layouts = draw(recording).layouts
+    assert sum(len(layout.routes) for layout in layouts if layout.routes and not any(layout.routes)) > 400
+    check(module, recording, 3, 12)
 
 
 @pytest.mark.spec("V-1", "V-4", "V-7")

@@ -44,7 +44,25 @@ class BoxLayout:
     """x, y, width, height of each item"""
     ranks: list[int]
     routes: list[list[int]]
-    """control points of each of the box's edges, in the order of ``Model.edges``"""
+    """control points of each of the box's edges, in the order of ``Model.edges``; none for a plain curve"""
+
+    def x(self, item: int, side: int, port: int) -> int:
+        """Return the middle of an item, or for the border (−1) one of its ports."""
+        return self.ports[side][port] if item < 0 else self.places[item][0] + self.places[item][2] // 2
+
+
+SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tuple[str, str]]
+"""(from item, to item), the route, the ports at both ends, and their names"""
+
+
+def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[SpecialEdge]:
+    """Yield the edges of a box that are no plain curves between the first ports of their ends."""
+    none = ("", "")
+    rows = zip(model.edges[box], layout.routes, model.ports.ends[box], strict=True)
+    for edge, route, ports in rows:
+        names = model.port_names.get((box, *edge), none) if model.port_names else none
+        if route or ports != (0, 0) or names != none:
+            yield edge, route, ports, names
 
 
 class Layouts(Sequence[BoxLayout]):
@@ -155,9 +173,9 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
     rows = zip(model.edges[parent], layout.routes, model.ports.ends[parent], strict=True)
     for (tail, head), route, (out, into) in rows if arriving else ():
         if head in arriving:
-            arriving[head][0][into].append(route[-8])
+            arriving[head][0][into].append(route[-8] if route else layout.x(tail, 0, out))
         if tail in arriving:
-            arriving[tail][1][out].append(route[6])
+            arriving[tail][1][out].append(route[6] if route else layout.x(head, 1, into))
     return {boxes[item]: (_by_mean(tops), _by_mean(bottoms)) for item, (tops, bottoms) in arriving.items()}
 
 
@@ -208,6 +226,9 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:
     ]
     routes = []
     for (tail, head), route in zip(graph.edges, placed.routes, strict=True):
+        if not route:
+            routes.append(route)
+            continue
         points = [value + (dy if index % 2 else dx) for index, value in enumerate(route)]
         if tail < 0:
             points[1] = 0

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from explorer.view.layout.box_layout import BoxLayout
+from explorer.view.layout.box_layout import BoxLayout, special_edges
 from explorer.view.model.model import Model
 
 Rect = tuple[int, int, int, int]
@@ -40,7 +40,10 @@ class Scene:
     slots: dict[int, Rect] = field(default_factory=dict)
     boxes: dict[int, Rect] = field(default_factory=dict)
     """visible boxes, open and closed, each after its ancestors"""
+    ports: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
+    """for each open box, the distances of its ports at the top and at the bottom from its left side"""
     segments: list[Segment] = field(default_factory=list)
+    """segments with a route, at a port that is not the first, or at a named one; others are plain segments"""
 
 
 class _Axis:
@@ -90,7 +93,10 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
             else:
                 scene.boxes[index] = rect
                 origin[index] = (left + x, top + y)
-        scene.segments += _segments(model, layouts[box], box, composed, origin[box])
+        tops, bottoms = composed[box].ports
+        scene.ports[box] = ([_px(x) for x in tops], [_px(x) for x in bottoms])
+    for box in visible:
+        scene.segments += _segments(model, layouts[box], box, composed, origin[box], scene)
     return scene
 
 
@@ -99,21 +105,36 @@ def _px(value: float) -> int:
     return floor(value + 0.5)
 
 
-def plain_segment(model: Model, scene: Scene, box: int, start: int, end: int) -> Segment:
-    """Return a plain curve for an edge of an open box that has no route, as it stood only between two passes."""
+def plain_segment(
+    model: Model,
+    scene: Scene,
+    box: int,
+    edge: tuple[int, int],
+    ports: tuple[int, int] = (0, 0),
+    names: tuple[str, str] = ("", ""),
+) -> Segment:
+    """Return the plain curve of an edge without a route, from the bottom of one item to the top of another."""
+    start, end = edge
 
-    def rect(item: int) -> Rect:
-        if item < 0:
-            return scene.boxes[box]
-        kind, index = model.tree.boxes[box].items[item]
-        return scene.slots[index] if kind == "slot" else scene.boxes[index]
+    def point(item: int, is_start: bool, port: int) -> tuple[int, int]:
+        kind, index = model.tree.boxes[box].items[item] if item >= 0 else ("box", box)
+        x, y, wide, high = scene.slots[index] if kind == "slot" else scene.boxes[index]
+        is_bottom = is_start == (item >= 0)
+        is_open = kind == "box" and index in scene.ports
+        return x + (scene.ports[index][is_bottom][port] if is_open else wide // 2), y + (high if is_bottom else 0)
 
-    x, y, wide, high = rect(start)
-    x0, y0 = x + wide // 2, y if start < 0 else y + high
-    x, y, wide, high = rect(end)
-    x1, y1 = x + wide // 2, y + high if end < 0 else y
+    (x0, y0), (x1, y1) = point(start, True, ports[0]), point(end, False, ports[1])
     bend = max(16, abs(y1 - y0) // 2)
-    return Segment(box, start, end, [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], end >= 0)
+    points = [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1]
+    return Segment(box, start, end, points, _has_arrow(model, box, end, scene.ports), names)
+
+
+def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> bool:
+    """Whether a segment ends at a node or a closed box."""
+    if end < 0:
+        return False
+    kind, index = model.tree.boxes[box].items[end]
+    return kind == "slot" or index not in composed
 
 
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
@@ -147,7 +168,7 @@ def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, 
 
 
 def _segments(
-    model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open], origin: tuple[float, float]
+    model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open], origin: tuple[float, float], scene: Scene
 ) -> list[Segment]:
     own, items = composed[box], model.tree.boxes[box].items
 
@@ -163,7 +184,10 @@ def _segments(
         return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
 
     found = []
-    for (tail, head), route, (out, into) in zip(model.edges[box], layout.routes, model.ports.ends[box], strict=True):
+    for (tail, head), route, (out, into), names in special_edges(model, box, layout):
+        if not route:
+            found.append(plain_segment(model, scene, box, (tail, head), (out, into), names))
+            continue
         points = [(own.x(x), own.y(y)) for x, y in zip(route[::2], route[1::2], strict=True)]
         start = end(tail, route[0], route[1], True, out)
         stop = end(head, route[-2], route[-1], False, into)
@@ -175,7 +199,5 @@ def _segments(
             part = min(max((k - 1) / (count - 2), 0.0), 1.0)
             moved.append(_px(origin[0] + x + (1 - part) * first[0] + part * last[0]))
             moved.append(_px(origin[1] + y + (1 - part) * first[1] + part * last[1]))
-        arrow = head >= 0 and not (items[head].kind == "box" and items[head].number in composed)
-        names = model.port_names.get((box, tail, head), ("", ""))
-        found.append(Segment(box, tail, head, moved, arrow, names))
+        found.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
     return found

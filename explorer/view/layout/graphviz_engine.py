@@ -53,7 +53,7 @@ class Placed:
     size: tuple[int, int]
     centres: list[tuple[int, int]]
     routes: list[list[int]]
-    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them"""
+    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; none for a plain curve"""
     ports: tuple[list[int], list[int]]
     """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one on each side"""
 

@@ -68,17 +68,7 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
     bottoms = _ports(
         [(-1 - head, centres[tail][0]) for tail, head in graph.edges if head < 0 <= tail], graph.order[1], wide
     )
-    routes = []
-    for tail, head in graph.edges:
-        x0, y0 = (tops[-1 - tail], 0) if tail < 0 else (centres[tail][0], centres[tail][1] + graph.sizes[tail][1] // 2)
-        x1, y1 = (
-            (bottoms[-1 - head], size[1])
-            if head < 0
-            else (centres[head][0], centres[head][1] - graph.sizes[head][1] // 2)
-        )
-        bend = max(12, abs(y1 - y0) // 2)
-        routes.append([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1])
-    return Placed(size, centres, routes, (tops, bottoms))
+    return Placed(size, centres, [[]] * len(graph.edges), (tops, bottoms))
 
 
 def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:

@@ -35,7 +35,7 @@ box is laid out once, alone, with its child boxes closed::
            "placed": bool,                                  false where its inside is not sent yet
            "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
-           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier control points
+           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier points, or none
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
 its own top left corner, title strip of 26 px and padding included).
@@ -53,8 +53,9 @@ ports of their own. Where one of its ends is at a port of a layer, two more valu
 that has none. An edge from node u to node v is the segments u → … → −1 in each box
 that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
 a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
-A segment that is not in ``edges`` (an edge that stood only between two passes) is a plain curve between its ends. Only
-a segment that ends at a slot or a closed box has an arrow head.
+A segment without a route, or one that is not in ``edges`` (of a box that is laid out plainly, as are those with very
+many edges, or one that stood only between two passes), is a plain curve between the middles of its ends, or their
+ports. Only a segment that ends at a slot or a closed box has an arrow head.
 
 *Opening a box* never reorders anything. In the frame of the parent, each opened item i has a wanted size W_i × H_i
 (the composed size of the child) in place of its closed size w_i × h_i. The x axis is stretched by a monotone map X with
@@ -104,7 +105,7 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
-from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw
+from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw, special_edges
 from explorer.view.model.heat import heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
@@ -228,8 +229,8 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
             )
         ],
         "edges": [
-            [*edge, route, *ports, *(model.port_names.get((index, *edge), ()) if model.port_names else ())]
-            for edge, route, ports in zip(model.edges[index], layout.routes, model.ports.ends[index], strict=True)
+            [*edge, route, *ports, *(names if any(names) else ())]
+            for edge, route, ports, names in special_edges(model, index, layout)
         ],
     }
 

@@ -25,7 +25,7 @@ def visible_segments(
                     found[segment] = alive
     laid = {(s.box, s.start, s.end): s for s in scene.segments}
     return [
-        (laid.get(key) or plain_segment(model, scene, *key), alive)
+        (laid.get(key) or plain_segment(model, scene, key[0], key[1:]), alive)
         for key, alive in found.items()
         if key in laid or (key[0] in scene.boxes and key[0] in is_open)
     ]

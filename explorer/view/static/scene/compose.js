@@ -74,11 +74,14 @@ export class Placement {
           origins.set(item.box, [left + x, top + y]);
         } else this.slots.set(item.slot, rect);
       });
-      for (const edge of box.edges) this.#route(index, box, own, edge, [left, top]);
+    }
+    for (const index of this.shownBoxes) {
+      for (const edge of this.layout.boxes[index].edges) this.#route(index, this.layout.boxes[index], this.composed.get(index), edge, origins.get(index));
     }
   }
 
   #route(index, box, own, [from, to, route, out, into, ...names], origin) {
+    if (!route.length) return void this.#plain(index, from, to, out, into, names);
     const end = (item, x, y, isStart, port) => {
       if (item < 0) return [own.ports[isStart ? 0 : 1][port], isStart ? 0 : own.size[1]];
       const [left, top, wide, high] = own.places[item];
@@ -100,8 +103,7 @@ export class Placement {
       points.push(Math.round(origin[0] + x + (1 - part) * first[0] + part * last[0]));
       points.push(Math.round(origin[1] + y + (1 - part) * first[1] + part * last[1]));
     }
-    const arrow = to >= 0 && !this.composed.has(box.items[to].box);
-    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow, names });
+    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow: this.#hasArrow(index, to), names });
   }
 
   /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */
@@ -128,19 +130,31 @@ export class Placement {
     return slot === undefined ? this.boxes.get(inner) : this.slots.get(slot);
   }
 
-  /** A segment by its key; one without a route (an edge between two passes only) is a plain curve. @returns {Segment} */
+  /** A segment by its key; one that is not in the layout is a plain curve. @returns {Segment} */
   segment(box, from, to) {
-    const key = `${box}:${from}:${to}`;
-    const known = this.segments.get(key);
-    if (known) return known;
-    const [x, y, w, h] = this.rect(box, from);
-    const [left, top, wide, high] = this.rect(box, to);
-    const [x0, y0] = [x + (w >> 1), from < 0 ? y : y + h];
-    const [x1, y1] = [left + (wide >> 1), to < 0 ? top + high : top];
+    return this.segments.get(`${box}:${from}:${to}`) ?? this.#plain(box, from, to, 0, 0, []);
+  }
+
+  /** The plain curve of an edge without a route, from the bottom of one item to the top of another. */
+  #plain(box, from, to, out, into, names) {
+    const [[x0, y0], [x1, y1]] = [this.#end(box, from, true, out), this.#end(box, to, false, into)];
     const bend = Math.max(16, Math.abs(y1 - y0) >> 1);
-    const made = { box, from, to, points: [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], arrow: to >= 0 };
-    this.segments.set(key, made);
-    return made;
+    const segment = { box, from, to, points: [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], arrow: this.#hasArrow(box, to), names };
+    this.segments.set(`${box}:${from}:${to}`, segment);
+    return segment;
+  }
+
+  /** Where a plain curve begins or ends at an item: at a port of an open box or of the border (−1), else in the middle. */
+  #end(box, item, isStart, port) {
+    const [x, y, wide, high] = this.rect(box, item);
+    const isBottom = isStart === item >= 0;
+    const open = this.composed.get(item < 0 ? box : this.layout.boxes[box].items[item].box);
+    return [x + (open ? Math.round(open.ports[isBottom ? 1 : 0][port]) : wide >> 1), y + (isBottom ? high : 0)];
+  }
+
+  /** Whether a segment ends at a node or a closed box. */
+  #hasArrow(box, to) {
+    return to >= 0 && !this.composed.has(this.layout.boxes[box].items[to].box);
   }
 
   /** The rectangle of what shows a slot: itself, or the closed box that hides it. @returns {Rect | undefined} */
