@@ -17,9 +17,9 @@ from explorer.view.picture.kernel_outlines import closed_around, frames
 from explorer.view.replay.contents import drawn_open, open_spans
 from explorer.view.replay.state import state_at
 from tests.golden.programs import recorded
+from tests.support.large import read_at_random
 from tests.view import sample
 from tests.view.stories import story
-from tests.view.test_deep import read_at_random
 
 pytestmark = pytest.mark.browser
 

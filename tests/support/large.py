@@ -1,12 +1,14 @@
-"""A large program without any scope."""
+"""Large programs without any scope."""
 
 from __future__ import annotations
 
+import operator
 import random
 
 import numpy as np
 
 import explorer as ex
+from tests.support.programs import prepared
 
 
 def flat(count: int) -> list[ex.Expr]:
@@ -25,3 +27,14 @@ def planned(count: int) -> ex.EvalPlan:
     for value in flat(count):
         plan.register(value)
     return plan.prepare()
+
+
+def read_at_random(count: int) -> ex.EvalPlan:
+    """Each operation on two of those made before, of the last eighth: batches that read each other many ways."""
+    chance = random.Random(1)
+    values: list[ex.Expr] = [ex.tensor(np.full(4, 0.5, np.float32)) for _ in range(8)]
+    combine = (operator.add, operator.sub, operator.mul)
+    while len(values) < count:
+        one, other = chance.choices(values[-count // 8 :], k=2)
+        values.append(chance.choice(combine)(one, other))
+    return prepared(*values[-40:], record="off")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.topological import levels
+from tests.support.large import read_at_random
 from tests.support.programs import prepared
 
 SIZES = (400, 1600)
@@ -65,17 +65,6 @@ def test_scopes_inside_each_other_are_drawn_by_a_walk_over_each_once() -> None:
         steps.append(boxes.looked_up)
     assert steps[0] > SIZES[0]
     assert steps[1] < 5 * steps[0]
-
-
-def read_at_random(count: int) -> ex.EvalPlan:
-    """Each operation on two of those made before, of the last eighth: batches that read each other many ways."""
-    chance = random.Random(1)
-    values: list[ex.Expr] = [ex.tensor(np.full(4, 0.5, np.float32)) for _ in range(8)]
-    combine = (operator.add, operator.sub, operator.mul)
-    while len(values) < count:
-        one, other = chance.choices(values[-count // 8 :], k=2)
-        values.append(chance.choice(combine)(one, other))
-    return prepared(*values[-40:], record="off")
 
 
 @pytest.mark.spec("V-7")
