@@ -119,7 +119,7 @@ export class View {
     this.#settle();
     this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
-    const lit = this.shell.panel.gradientLinks.lit(this.selected, this.box, this.scene.moment.position);
+    const lit = this.shell.panel.parts.gradientLinks.lit(this.selected, this.box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit, differs: this.differs }, motion);
     this.shell.show(this.now, this.selected, this.box);

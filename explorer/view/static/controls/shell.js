@@ -105,10 +105,10 @@ export class Shell {
 
   #sentence(moment) {
     const { trace, timeline } = this.view;
-    const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.summary);
+    const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.parts.summary);
     const name = timeline.stages[moment.stage]?.name ?? "";
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
-    const words = this.panel.decisionCard.words(fragments);
+    const words = this.panel.parts.decisionCard.words(fragments);
     const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
     this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
     this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);

@@ -5,7 +5,7 @@ import { heading, LISTED, rest } from "./lists.js";
 
 /** Shows decisions. */
 export class DecisionCard {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./why_panel.js").Actions} actions */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions */
   constructor(trace, timeline, actions) {
     Object.assign(this, { trace, timeline, actions });
   }

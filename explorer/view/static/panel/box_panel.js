@@ -1,0 +1,42 @@
+// The panel of a box: its batches or its layer, what it costs, what it contains.
+
+import { costTable, insideTable } from "./cost_table.js";
+import { layerParts } from "./layer.js";
+import { heading } from "./lists.js";
+import { grouped } from "../data/number_format.js";
+import { html } from "../dom.js";
+
+/** Content of the panel for a selected box. */
+export class BoxPanel {
+  /** @param {import("./panel_parts.js").PanelParts} parts */
+  constructor(parts) {
+    this.parts = parts;
+  }
+
+  /** @param {number} index */
+  content(index) {
+    const { trace, totals, moment, actions, decisionCard } = this.parts;
+    const box = trace.layout.boxes[index];
+    const costs = totals.at(moment.position);
+    const outer = this.#outermost(index);
+    const detail = [box.type || KINDS[box.kind] || box.kind, box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
+    const parts = [html("h4", {}, box.label), html("div", { class: "ex-sub" }, detail)];
+    const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
+    const standing = nodes.filter((node) => trace.exists(node, moment.position));
+    parts.push(...box.batches.flatMap((made) => [decisionCard.card(made), decisionCard.facts(made)]), decisionCard.note(...box.batches));
+    parts.push(...layerParts(trace, box.layer), ...this.parts.twins(-1, index));
+    if (trace.isOperator(index)) parts.push(this.parts.source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
+    parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
+    if (standing.length) parts.push(heading("contains"), this.parts.list(standing));
+    return parts;
+  }
+
+  #outermost(box) {
+    const { boxes } = this.parts.trace.layout;
+    while (boxes[box].parent >= 0) box = boxes[box].parent;
+    return box;
+  }
+}
+
+/** Names of the kinds of boxes. */
+const KINDS = { top: "the whole graph", body: "a function's body", file: "an operator of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal parallel parts", block: "a repeated block", part: "a part" };

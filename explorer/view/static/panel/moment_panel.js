@@ -1,0 +1,96 @@
+// The panel of a moment, where nothing is selected: a decision, a picked or running kernel, or a stage in numbers.
+
+import { costTable, insideTable } from "./cost_table.js";
+import { heading } from "./lists.js";
+import { valueView } from "./value.js";
+import { grouped } from "../data/number_format.js";
+import { html } from "../dom.js";
+
+/** Content of the panel for the current moment. */
+export class MomentPanel {
+  /** @param {import("./panel_parts.js").PanelParts} parts */
+  constructor(parts) {
+    this.parts = parts;
+  }
+
+  content() {
+    const { trace, timeline, moment, decisionCard } = this.parts;
+    const stage = timeline.stages[moment.stage];
+    if (!stage) return [html("h4", {}, "nothing recorded")];
+    if (moment.decision >= 0) {
+      const decision = trace.decisions[moment.decision];
+      return [
+        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
+        html("div", { class: "ex-sub" }, stage.purpose || stage.name),
+        html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
+        decisionCard.explanation(decision),
+        decisionCard.facts(moment.decision),
+        decisionCard.note(moment.decision),
+        ...decisionCard.alsoTried(moment.decision),
+        ...this.#subjects(decision),
+        ...(moment.phase === "memory" ? this.parts.memory(-1) : []),
+        this.parts.decisions.show(moment),
+        this.#plan(),
+      ];
+    }
+    const recorded = stage.kind === "record";
+    const title = (recorded && trace.recording.title) || stage.name;
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, stage.purpose)];
+    if (recorded) parts.push(this.parts.summary.table((node) => this.parts.link(node)));
+    if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
+    const costs = this.parts.totals.at(moment.position);
+    const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));
+    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], ["nodes", "operations", "flops", "written"]), inside];
+    const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
+    parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
+    if (moment.phase === "memory") parts.push(...this.parts.memory(-1));
+    return [...parts, this.parts.decisions.show(moment)];
+  }
+
+  #picked(index) {
+    const { trace } = this.parts;
+    const kernel = trace.kernels[index];
+    const result = kernel.nodes.at(-1);
+    const nodes = [heading("computes"), this.parts.list(kernel.nodes)];
+    if (this.parts.moment.phase === "order") nodes.push(...this.#alternatives(kernel));
+    if (this.parts.moment.phase === "run") {
+      nodes.push(this.parts.values(), ...this.parts.memory(index));
+      if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
+    }
+    return [...nodes, ...this.parts.kernel(result), ...(kernel.frees.length ? [heading("frees"), this.parts.list(kernel.frees)] : [])];
+  }
+
+  /** The other kernels that were ready when this one was picked, and those whose operands were being computed. */
+  #alternatives(kernel) {
+    const result = kernel.nodes.at(-1);
+    const others = kernel.ready_candidates.filter((node) => node !== result);
+    const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.parts.list(others)] : [];
+    if (kernel.waiting_count) parts.push(heading(`waiting for running kernels (${grouped(kernel.waiting_count)})`), this.parts.list(kernel.waiting));
+    return parts;
+  }
+
+  #subjects(decision) {
+    const parts = [];
+    if (decision.subjects.length) parts.push(heading("concerns"), this.parts.list(decision.subjects, true));
+    if (decision.produced.length) parts.push(heading("created"), this.parts.list(decision.produced));
+    return parts;
+  }
+
+  #counts(stage) {
+    const table = html("dl", { class: "ex-facts" });
+    const before = new Map(this.parts.timeline.stages[this.parts.moment.stage - 1]?.counts ?? []);
+    for (const [name, text] of stage.counts) {
+      const earlier = before.get(name) ?? text;
+      table.append(html("dt", {}, name), html("dd", {}, earlier === text ? text : `${earlier} → ${text}`));
+    }
+    return table;
+  }
+
+  /** The options of the plan that are set, on one line. */
+  #plan() {
+    const options = Object.entries(this.parts.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
+    if (!options.length) return false;
+    const said = options.flatMap(([name, value]) => [" · ", name, " ", html("code", {}, typeof value === "string" ? value : JSON.stringify(value))]);
+    return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
+  }
+}

@@ -1,0 +1,110 @@
+// The panel of a node: its type and its source, the decisions about it, its neighbours, its kernel, its value.
+
+import { layerOf, layerParts } from "./layer.js";
+import { heading, LISTED, rest } from "./lists.js";
+import { valueView } from "./value.js";
+import { grouped } from "../data/number_format.js";
+import { html } from "../dom.js";
+
+/** Content of the panel for a selected node. */
+export class NodePanel {
+  /** @param {import("./panel_parts.js").PanelParts} parts */
+  constructor(parts) {
+    this.parts = parts;
+  }
+
+  /** @param {number} node */
+  content(node) {
+    const { trace, moment, decisionCard } = this.parts;
+    const { type } = trace.nodes;
+    const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
+    if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
+    const changes = this.parts.actions.changes(node);
+    if (changes.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...changes.map((words) => html("li", {}, words))));
+    const decisions = trace.decisionsOf(node);
+    const main = this.#main(decisions);
+    if (main !== undefined) parts.push(decisionCard.card(main), decisionCard.facts(main), decisionCard.note(main), ...decisionCard.alsoTried(main));
+    const shown = new Set([main, ...(main === undefined ? [] : decisionCard.before(main))]);
+    const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
+    if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
+    for (const index of declined) shown.add(index);
+    parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
+    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node), ...layerParts(trace, layerOf(trace, node)));
+    const value = trace.values[node];
+    if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
+    if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.parts.memory(moment.kernel));
+    return parts;
+  }
+
+  /** Decisions below this number are shown in full: those taken, and all of the current stage. */
+  get #reached() {
+    return Math.max(this.parts.moment.position, this.parts.timeline.stages[this.parts.moment.stage]?.last ?? 0);
+  }
+
+  /** The most important decision about a node: the current one, else one of this stage, else one of an earlier pass. */
+  #main(decisions) {
+    const { decisions: all, recording } = this.parts.trace;
+    if (decisions.includes(this.parts.moment.decision)) return this.parts.moment.decision;
+    const { first = 0 } = this.parts.timeline.stages[this.parts.moment.stage] ?? {};
+    const reached = decisions.filter((index) => index < this.#reached);
+    const here = reached.filter((index) => index >= first);
+    // Nearly every node has memory decisions, so decisions of passes are more interesting.
+    const passed = reached.filter((index) => recording.stages[all[index].stage].kind === "rewrite");
+    const among = here.length ? here : passed.length ? passed : reached;
+    return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
+  }
+
+  /** A button "all 20 conv2d" that searches for them. */
+  #kind(node) {
+    const { trace, moment } = this.parts;
+    const { operation, kind } = trace.nodes;
+    if (kind[node] !== "operation" && kind[node] !== "call") return false;
+    const count = operation.filter((other, index) => other === operation[node] && trace.exists(index, moment.position)).length;
+    if (count < 2) return false;
+    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.kind(node) }, `all ${grouped(count)} ${this.parts.trace.recording.operations[operation[node]]}`));
+  }
+
+  #origin(node, type) {
+    const { trace } = this.parts;
+    const place = html("div", { class: "ex-sub" }, type);
+    const scope = trace.scopePath(node);
+    if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
+    for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
+      place.append(" · ", name, " ", html("code", {}, value));
+    }
+    return html("div", {}, place, this.parts.source(node));
+  }
+
+  #absent(node) {
+    const { born } = this.parts.trace.nodes;
+    const later = born[node] >= this.parts.moment.position;
+    const go = html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.visit(node) }, later ? "Go to the step that creates it" : "Go to the step that removed it");
+    return html("div", { class: "ex-note" }, later ? "Does not exist yet at this step · " : "Removed at this step · ", go);
+  }
+
+  #others(indices) {
+    const list = (title, found) => (found.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...found.slice(0, LISTED).map((index) => this.parts.decisions.row(index, this.parts.moment))), rest(found.length)] : []);
+    const reached = indices.filter((index) => index < this.#reached);
+    return [...list("other decisions about it", reached), ...list("later decisions about it", indices.slice(reached.length))];
+  }
+
+  #duplicates(node) {
+    const found = this.parts.sceneBuilder.duplicates(node, this.parts.moment.position);
+    return found.length ? [heading(`represents ${grouped(found.length + 1)} equal nodes`), this.parts.list(found, true)] : [];
+  }
+
+  #neighbours(node) {
+    const { trace, moment } = this.parts;
+    const { operands, kind } = trace.nodes;
+    const final = trace.resolver(moment.position);
+    const reads = [...new Set(operands[node].map((operand) => final[operand]))].filter((operand) => kind[operand] !== "constant");
+    const consumers = [];
+    for (let other = 0; other < trace.count; other++) {
+      if (trace.exists(other, moment.position) && operands[other].some((operand) => final[operand] === node)) consumers.push(other);
+    }
+    const parts = [];
+    if (reads.length) parts.push(heading("reads"), this.parts.list(reads));
+    if (consumers.length) parts.push(heading("read by"), this.parts.list(consumers));
+    return parts;
+  }
+}

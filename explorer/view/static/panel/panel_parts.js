@@ -1,0 +1,98 @@
+// What the panels of nodes, boxes and moments have in common: links, lists of nodes, kernels, memory.
+
+import { BufferTimeline } from "./buffer_timeline.js";
+import { DecisionCard } from "./decision_card.js";
+import { Decisions } from "./decision_list.js";
+import { heading, LISTED, nodeList } from "./lists.js";
+import { Summary } from "./program_summary.js";
+import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
+import { html } from "../dom.js";
+import { GradientLinks } from "../scene/gradient_links.js";
+import { badText, bufferText } from "../scene/scene.js";
+
+/**
+ * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
+ *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
+ *   changes: (node: number) => string[]}} Actions changes: those of a node against the other of two graphs
+ */
+
+/** Parts of one trace's panels at the current moment. */
+export class PanelParts {
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
+  constructor(trace, timeline, sceneBuilder, totals, actions) {
+    Object.assign(this, { trace, timeline, sceneBuilder, totals, actions });
+    this.bufferTimeline = new BufferTimeline(trace);
+    this.gradientLinks = new GradientLinks(trace);
+    this.summary = new Summary(trace, totals);
+    this.decisionCard = new DecisionCard(trace, timeline, actions);
+    this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
+    /** @type {import("../data/timeline.js").Moment | undefined} */ this.moment = undefined;
+    this.selected = -1;
+  }
+
+  /** A node's name that selects it. */
+  link(node, text) {
+    return this.decisionCard.link(node, text);
+  }
+
+  /** Lists of the gradient of a node or a box, and of the nodes whose gradient it is. @param {number} node @param {number} box */
+  twins(node, box) {
+    return this.gradientLinks.tell(node, box, (each) => this.link(each), this.moment.position);
+  }
+
+  /** The line that recorded a node: the user's, or the file's own. */
+  source(node) {
+    const source = this.trace.recording.sources[this.trace.nodes.source[node]];
+    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, source.text.trim()));
+  }
+
+  /** Nodes as links, with their lines where `located`. @param {number[]} nodes */
+  list(nodes, located = false) {
+    const where = (node) => (located ? this.trace.sourceText(node) : "");
+    return nodeList(nodes, (node) => `${this.trace.label(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
+  }
+
+  /** How sound the values are: the number of those with NaN or inf, and a button that goes to the first. */
+  values() {
+    const { trace } = this;
+    const values = Object.values(trace.values);
+    if (!values.length) return false;
+    const bad = values.filter((value) => badText(value)).length;
+    const first = trace.firstNaN >= 0 && html("button", { class: "ex-link ex-bad", type: "button", click: () => this.actions.firstNaN() }, "Go to the first NaN");
+    return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values contain NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
+  }
+
+  /** The buffers over time, and the values that are live while a kernel runs (−1: no kernel). */
+  memory(kernel) {
+    const { trace, bufferTimeline } = this;
+    if (!bufferTimeline.lives.length) return [];
+    const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
+    if (kernel < 0) return [heading("buffers over time"), picture];
+    const count = bufferTimeline.alive(kernel).length;
+    return [heading(`live now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, bufferTimeline.table(kernel, (node) => this.link(node))];
+  }
+
+  /** The kernel of a node, as a table. @param {number} node */
+  kernel(node) {
+    const { trace } = this;
+    const index = trace.kernelOf[node];
+    if (index < 0) return [];
+    const kernel = trace.kernels[index];
+    const step = trace.steps[trace.stepOf.get(index)];
+    const { nodes } = kernel;
+    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.label(member) : this.link(member)]);
+    const rows = [
+      ["fuses", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "nothing: this operation alone"],
+      ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
+      ["level, chain", `${kernel.level}, ${kernel.chain}`],
+      ["memory", bufferText(kernel, trace.recording.schedule)],
+      ["work", `${countText(kernel.flops)} flops`],
+      ["estimated", microsText(kernel.estimate)],
+      ["measured", step ? microsText(step.micros) + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
+    ];
+    const table = html("dl", { class: "ex-facts" });
+    for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
+    const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
+    return [heading(isAhead ? "its kernel in the final plan" : "kernel"), table];
+  }
+}
