@@ -86,19 +86,8 @@ KNOTS: tuple[frozenset[str], ...] = (
             "explorer.core.ir.operation_interning",
         }
     ),
-    frozenset(
-        {
-            "explorer.layers.framework.class_checks",
-            "explorer.layers.framework.expand",
-            "explorer.layers.framework.feed_backward",
-            "explorer.layers.framework.layer",
-            "explorer.layers.framework.parameter_layers",
-            "explorer.layers.framework.shared_functions",
-        }
-    ),
 )
-"""Modules that may name each other's types: an expression has an operation, and operations make expressions; a layer
-has parts that know of layers."""
+"""Modules that may name each other's types: an expression has an operation, and operations make expressions."""
 REQUIRED = {
     "numpy",
     "threadpoolctl",

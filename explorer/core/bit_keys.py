@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -44,3 +45,30 @@ def exact(value: Any) -> Any:
     if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])
     return cls, value
+
+
+def attribute_key(value: Any) -> Any:
+    """Return a key for an attribute: by value if hashable, through lists and dicts; else by identity."""
+    if isinstance(value, Mapping):
+        return type(value), tuple([(name, attribute_key(item)) for name, item in value.items()])
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(attribute_key, value))
+    key = exact(value)
+    try:
+        hash(key)
+    except TypeError:
+        return _ByIdentity(value)
+    return key
+
+
+class _ByIdentity:
+    """Key that equals only keys of the same object, which it keeps alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByIdentity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

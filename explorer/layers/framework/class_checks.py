@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+from typing import Any, ClassVar, get_origin
 
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.types.tensor_type import TensorType
+from explorer.layers.framework.describe import REQUIRED, Describable, Field
 from explorer.layers.framework.ports import Ports
 
-if TYPE_CHECKING:
-    from explorer.layers.framework.layer import Layer
 
-_REQUIRED = inspect.Parameter.empty
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Constructor argument of a layer class."""
-
-    name: str
-    default: Any = _REQUIRED
-
-
-def fields_of(cls: type[Layer], taken: Iterable[str]) -> tuple[Field, ...]:
+def fields_of(cls: type[Describable], taken: Iterable[str]) -> tuple[Field, ...]:
     """Return the constructor arguments that a class inherits, then those that it annotates.
 
     Raises DeclarationError for names that are ``taken`` or used by explorer's own base classes.
@@ -44,11 +31,11 @@ def fields_of(cls: type[Layer], taken: Iterable[str]) -> tuple[Field, ...]:
                 rule="a constructor argument must not have the name of an attribute that every layer has",
                 fix=f"name it otherwise, or annotate it as ClassVar if the class sets it: {name}: ClassVar[…]",
             )
-        fields[name] = Field(name, vars(cls).get(name, _REQUIRED))
-    with_default = [field.name for field in fields.values() if field.default is not _REQUIRED]
+        fields[name] = Field(name, vars(cls).get(name, REQUIRED))
+    with_default = [field.name for field in fields.values() if field.default is not REQUIRED]
     for field in fields.values():
         if (
-            field.default is _REQUIRED
+            field.default is REQUIRED
             and with_default
             and list(fields).index(field.name) > list(fields).index(with_default[0])
         ):
@@ -60,7 +47,7 @@ def fields_of(cls: type[Layer], taken: Iterable[str]) -> tuple[Field, ...]:
     return tuple(fields.values())
 
 
-def bind(layer: Layer, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def bind(layer: Describable, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a layer's fields; raises DeclarationError for arguments that do not fit."""
     signature = inspect.Signature(
         [
@@ -79,7 +66,7 @@ def bind(layer: Layer, arguments: tuple[Any, ...], named: dict[str, Any]) -> dic
     return bound.arguments
 
 
-def check_hashable(layer: Layer) -> None:
+def check_hashable(layer: Describable) -> None:
     """Raise DeclarationError for an argument that is not hashable, since its value could change."""
     for field in layer.fields:
         value = getattr(layer, field.name)
@@ -93,7 +80,7 @@ def check_hashable(layer: Layer) -> None:
             ) from None
 
 
-def input_types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
+def input_types(layer: Describable, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
     """Return the types of a layer's inputs by port; raises DeclarationError, or the errors of Ports, for wrong ones."""
     if not isinstance(given, Mapping):
         raise DeclarationError(
@@ -112,7 +99,7 @@ def input_types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, Tens
     return dict(types)
 
 
-def check_class(cls: type[Layer], base: type[Layer]) -> None:
+def check_class(cls: type[Describable], base: type[Describable]) -> None:
     """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
     if "__init__" in vars(cls):
         raise DeclarationError(

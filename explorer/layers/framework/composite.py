@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from explorer.core.errors import DeclarationError, ExplorerError, UnknownNameError
 from explorer.core.ir.expr import Expr, scope
 from explorer.core.policy import ResolvedPolicy
+from explorer.layers.framework.initializer import ParameterHolder
 from explorer.layers.framework.layer import Layer
-from explorer.layers.framework.parameter_layers import Source
 from explorer.layers.framework.parameters import GradCollector, Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.topology import Topology
@@ -190,12 +190,12 @@ class Composite(Layer):
         """Return the paths of the parameters inside that update."""
         return frozenset([_path(name, path) for name, layer in self.sublayers.items() for path in layer.updates()])
 
-    def sources(self) -> Iterator[Source]:
+    def sources(self) -> Iterator[ParameterHolder]:
         """Yield the sources of all sublayers, in order."""
         for layer in self.sublayers.values():
             yield from layer.sources()
 
-    def skeleton(self) -> Layer:
+    def skeleton(self) -> Self:
         """Return the layer and everything inside it without values."""
         copy = super().skeleton()
         vars(copy)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}

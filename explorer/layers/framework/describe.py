@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,17 +14,31 @@ from explorer.core.policy import MISSING, Minor, Policies, PolicyClass, Resolved
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
 
+REQUIRED = inspect.Parameter.empty
+"""default of a constructor argument that has none"""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Constructor argument of a layer class."""
+
+    name: str
+    default: Any = REQUIRED
+
 
 class Describable:
     """Base of layers that answers questions about a layer without running it."""
 
     inputs: ClassVar[tuple[str, ...]]
     outputs: ClassVar[tuple[str, ...]]
+    fields: ClassVar[tuple[Field, ...]] = ()
+    """constructor arguments"""
     repeats: ClassVar[bool] = False
     """whether it calls a sublayer more than once, so that parameters are drawn beside that sublayer"""
     policies: Policies
 
-    if TYPE_CHECKING:  # attributes of Layer
+    if TYPE_CHECKING:  # attributes of layers
+        forward: Callable[..., Any]
 
         @property
         def name(self) -> str:

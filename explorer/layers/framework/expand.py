@@ -7,11 +7,9 @@ would not do: it knows neither the layer's name nor its parameters.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +22,10 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType
 from explorer.grad import backward
 from explorer.layers.framework.feed_backward import has_gradient
+from explorer.layers.framework.initializer import ParameterHolder
+from explorer.layers.framework.layer_base import LayerBase
 from explorer.layers.framework.policy_classes import ParameterPolicy
-
-if TYPE_CHECKING:
-    from explorer.layers.framework.layer import Layer
-    from explorer.layers.framework.parameter_layers import Source
+from explorer.layers.framework.recording_state import expanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +38,7 @@ class ExpandedLayer:
     """whether all inputs and parameters have values, so that it can be run"""
 
 
-class _Writing(threading.local):
-    writer: LayerExpander | None = None
-
-
-_writing = _Writing()
-
-
-def current_expander() -> LayerExpander | None:
-    """Return the expander at work in this thread, if any."""
-    return _writing.writer
-
-
-def expand(layer: Layer, inputs: Mapping[str, Any] | None = None) -> ExpandedLayer:
+def expand(layer: LayerBase, inputs: Mapping[str, Any] | None = None) -> ExpandedLayer:
     """Record the expressions of a layer for inputs by port, types or values; for a training layer the gradients too.
 
     Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
@@ -62,7 +47,8 @@ def expand(layer: Layer, inputs: Mapping[str, Any] | None = None) -> ExpandedLay
     operands = {
         port: Given(value, port)() if isinstance(value, TensorType) else value for port, value in input_values.items()
     }
-    with _active(layer) as expander:
+    expander = LayerExpander(layer)
+    with expanding(expander):
         with scope(layer.name, "layer", type(layer).__name__):
             outputs = expander.call(layer, operands, dict.fromkeys(layer.paths()))
         gradients = _gradients(layer, operands, expander, outputs) if layer.train else {}
@@ -70,7 +56,7 @@ def expand(layer: Layer, inputs: Mapping[str, Any] | None = None) -> ExpandedLay
     return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
-def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+def _given(layer: LayerBase, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     chosen = {**layer.types, **layer._given(layer.inputs, "input", (inputs,), {})} if inputs else dict(layer.types)
     missing = [port for port in layer.inputs if port not in chosen]
     if missing:
@@ -89,7 +75,7 @@ def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradients(
-    layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
+    layer: LayerBase, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
     """Record the gradients that feed-backward would return and collect, and no others."""
     wanted = dict(operands) if layer.feeds_back else {}
@@ -106,19 +92,10 @@ def _gradients(
     return {name: node for name, node in zip(wanted, gradients, strict=True) if node is not None}
 
 
-@contextmanager
-def _active(layer: Layer) -> Iterator[LayerExpander]:
-    outer, _writing.writer = _writing.writer, LayerExpander(layer)
-    try:
-        yield _writing.writer
-    finally:
-        _writing.writer = outer
-
-
 class LayerExpander:
     """Recorder of the calls of one layer and of those inside it."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: LayerBase) -> None:
         self.parameters: dict[str, Expr] = {}
         """paths of the sources inside the layer"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
@@ -126,7 +103,9 @@ class LayerExpander:
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
-    def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
+    def call(
+        self, layer: LayerBase, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]
+    ) -> dict[str, Expr]:
         """Record the outputs by port in the current scope; parameters not recorded yet are recorded there."""
         box = state.scope
         assert box is not None  # set by the caller
@@ -145,7 +124,7 @@ class LayerExpander:
         )
         return outputs
 
-    def _parameter(self, source: Source) -> Expr:
+    def _parameter(self, source: ParameterHolder) -> Expr:
         """Return the tensor that a source holds, or a placeholder before it is initialised."""
         path, parameter = self._paths[id(source)], source.held
         node = self._shared.get(id(parameter)) if parameter is not None else None

@@ -7,9 +7,7 @@ entry because their gradients may be fed back one layer at a time, in the user's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,38 +20,12 @@ from explorer.core.types.custom_dtypes import converted, is_floating
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.grad import call_gradient
 from explorer.grad.gradient_scopes import twins
+from explorer.layers.framework.layer_base import LayerBase, PendingGradient, check_same_body
 from explorer.layers.framework.ports import Ports
 from explorer.ops.creation.constants import Zero
 
-if TYPE_CHECKING:
-    from explorer.layers.framework.layer import Layer
-    from explorer.layers.framework.parameters import Parameter
 
-
-@dataclass(frozen=True, slots=True)
-class ForwardRecord:
-    """Record of one feed-forward: operands and results of its call, and the functions being traced then."""
-
-    inputs: Mapping[str, Expr]
-    parameters: Mapping[str, Parameter]
-    outputs: Mapping[str, Expr]
-    traces: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PendingGradient:
-    """Gradient of a parameter built by a feed-backward, and the functions being traced then."""
-
-    parameter: Parameter
-    gradient: Expr
-    traces: tuple[int, ...]
-
-    def check(self, layer: Layer) -> None:
-        """Raise StateError if the gradient belongs to the body of another function than the current one."""
-        _same_body(layer, self.traces, "collecting the gradients")
-
-
-def operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
+def operands(layer: LayerBase, ports: Ports) -> dict[str, Expr]:
     """Convert the inputs of a layer to expressions, by port; an error names the port."""
     values: list[Any] = []
     for port in layer.inputs:
@@ -68,7 +40,7 @@ def operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
     return dict(zip(layer.inputs, as_operands(tuple(values)), strict=True))
 
 
-def feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
+def feed_backward(layer: LayerBase, ports: Ports) -> dict[str, Expr | None]:
     """Record the gradients of the last feed-forward's inputs, None if the layer feeds none back.
 
     Gradients of parameters that update are kept in ``layer.pending_gradients``.
@@ -86,7 +58,7 @@ def feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
             fix=f"call feed_forward of {layer.name!r} first",
         )
     last = layer.forward_records[-1]
-    _same_body(layer, last.traces, "feed_backward")
+    check_same_body(layer, last.traces, "feed_backward")
     seeds = [_seed(layer, port, output, ports[port]) for port, output in last.outputs.items()]
     if all(seed is None for seed in seeds):
         raise OperandError(
@@ -137,16 +109,7 @@ def has_gradient(type_: AnyType) -> bool:
     return isinstance(type_, TensorType) and is_floating(type_.dtype)
 
 
-def _same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
-    if traces != state.traces:
-        raise StateError(
-            f"{what} of {layer!r}, which was fed in another function's body than this",
-            rule="feed_forward, feed_backward and grad_collect must all run inside one function's body, or outside",
-            fix="feed forward, feed backward and collect in one function, or none; ex.grad goes through functions",
-        )
-
-
-def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
+def _seed(layer: LayerBase, port: str, output: Expr, gradient: Any) -> Expr | None:
     """Convert the gradient of an output; raises OperandError for another type. Arrays and numbers are converted."""
     if gradient is None:
         return None

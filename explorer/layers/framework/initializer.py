@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
-from explorer.core.policy import Policies
+from explorer.core.policy import Policies, PolicyClass
 from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.fillers import Filler
 from explorer.layers.framework.parameters import Parameter, tensor_for
@@ -16,6 +16,28 @@ from explorer.layers.framework.policy_classes import ParameterPolicy
 
 Buffer: TypeAlias = MutableMapping[str, Any]
 """parameters, or arrays, by name; initialised parameters enter it, and later layers share them"""
+
+Major = TypeVar("Major", bound=PolicyClass)
+
+
+class ParameterHolder(Protocol):
+    """Source of a parameter inside a layer: initialisers make the parameter, and the holder keeps it."""
+
+    shape: tuple[int, ...]
+    held: Parameter | None
+
+    @property
+    def name(self) -> str:
+        """Name of the source, by which its parameter is looked up."""
+
+    def select(self, major: type[Major]) -> Major:
+        """Return its values of a major policy class."""
+
+    def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
+        """Make its parameter, and enter it into the load buffer."""
+
+    def hold(self, parameter: Parameter) -> None:
+        """Keep its parameter."""
 
 
 class Initializer:

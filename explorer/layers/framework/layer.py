@@ -1,4 +1,4 @@
-"""Base class of layers: named ports, parameters and policies. A layer computes nothing, it records expressions.
+"""Layers: named boxes of parameters, policies and ports. A layer computes nothing, it records expressions.
 
 Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
 feeding backward records the call of its gradients. A training layer keeps each feed-forward on a stack until then.
@@ -6,222 +6,55 @@ feeding backward records the call of its gradients. A training layer keeps each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Mapping
+from types import MethodType
+from typing import Any
+from weakref import WeakValueDictionary
 
-from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr, scope, state
 from explorer.core.ir.policy_operations import reaching, under
-from explorer.core.policy import Items, Policies, PolicyClass
+from explorer.core.tracing.captures import note
 from explorer.core.tracing.decorator import Function
-from explorer.core.types.tensor_type import TensorType
-from explorer.layers.framework.class_checks import Field, bind, check_class, check_hashable, fields_of, input_types
-from explorer.layers.framework.describe import Describable
-from explorer.layers.framework.expand import current_expander
-from explorer.layers.framework.feed_backward import ForwardRecord, PendingGradient, feed_backward, operands
-from explorer.layers.framework.initializer import Initializer
-from explorer.layers.framework.policy_classes import GradPolicy
+from explorer.layers.framework.feed_backward import feed_backward, operands
+from explorer.layers.framework.layer_base import ForwardRecord, LayerBase
 from explorer.layers.framework.ports import Ports
-from explorer.layers.framework.shared_functions import forbid_in_shared_forward, identity, recording_forward, shared
+from explorer.layers.framework.recording_state import current_expander, recording_forward
 
-if TYPE_CHECKING:
-    from explorer.layers.framework.initializer import Buffer
-    from explorer.layers.framework.parameter_layers import Source
-    from explorer.layers.framework.parameters import GradCollector, Parameter
-
-Major = TypeVar("Major", bound=PolicyClass)
+_functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
+"""traced functions by blueprint"""
 
 
-class Layer(Describable):
+def _shared(layer: LayerBase) -> Function[..., Any]:
+    """Return the function of all layers with this one's blueprint.
+
+    It is called with inputs by port, then parameters in the order of ``layer.paths()``.
+    """
+    traced = _functions.get(layer.blueprint)
+    if traced is None:
+        traced = _functions[layer.blueprint] = Function(_body(layer.skeleton()), type(layer).__name__, "layer")
+    return traced
+
+
+def _body(layer: LayerBase) -> Any:
+    def body(**operands: Expr) -> Any:
+        values = {port: operands.pop(port) for port in layer.inputs}
+        parameters = dict(zip(layer.paths(), operands.values(), strict=True))
+        note(lambda: type(layer).forward)
+        with recording_forward(layer):
+            return layer.outputs_of(layer.expand(values, parameters))
+
+    body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # what it reads is watched
+    return body
+
+
+class Layer(LayerBase):
     """Base of layers, made for inference, or with ``train=True`` for training.
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
     name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
     accepts no other types. Attributes are fixed once it is made; ``prepare`` sets those derived from the arguments.
     """
-
-    inputs: ClassVar[tuple[str, ...]] = ("input",)
-    outputs: ClassVar[tuple[str, ...]] = ("output",)
-    fields: ClassVar[tuple[Field, ...]] = ()
-    _running: ClassVar[frozenset[str]] = frozenset(
-        {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
-    )
-    """attributes of every layer, beside those that its class declares; they are not part of a blueprint"""
-
-    def __init_subclass__(cls) -> None:
-        cls.fields = fields_of(cls, cls._running)
-        check_class(cls, Layer)
-
-    def __init__(
-        self,
-        name: str,
-        *arguments: Any,
-        policies: Items | Policies = (),
-        train: bool = False,
-        inputs: Mapping[str, TensorType] | None = None,
-        **named: Any,
-    ) -> None:
-        if not isinstance(name, str) or not name:
-            raise DeclarationError(
-                f"a {type(self).__name__} layer named {name!r}",
-                rule="the first argument must be the layer's name, a string that is not empty",
-                fix=f'{type(self).__name__}("name", …)',
-            )
-        self._name = name
-        self.policies = policies if isinstance(policies, Policies) else Policies(policies, name)
-        vars(self).update(bind(self, arguments, named))
-        self._train = train or inputs is not None
-        self.forward_records: list[ForwardRecord] = []
-        self.pending_gradients: list[PendingGradient] = []
-        """gradients of parameters that have not been collected yet"""
-        self.prepare()
-        self.types = {} if inputs is None else input_types(self, inputs)
-        self.blueprint = self.make_blueprint()
-        """key of everything the recorded forward depends on; layers with equal keys share one function"""
-
-    def prepare(self) -> None:
-        """Finish the layer once arguments and policies are set; a subclass validates them here."""
-        self.policies.check((), self.name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "blueprint" in vars(self):
-            raise StateError(
-                f"the attribute {name!r} of {self!r} set to {value!r}",
-                rule="a layer's attributes must not change once it is made, because layers share traced functions",
-                fix="make another layer, or set the attribute in prepare()",
-            )
-        super().__setattr__(name, value)
-
-    @property
-    def name(self) -> str:
-        """Name of the layer; a sublayer's name begins with those of the layers around it."""
-        forbid_in_shared_forward(self, "name")
-        return self._name
-
-    @property
-    def train(self) -> bool:
-        """Whether the layer is for training, so that it keeps records for feed_backward."""
-        forbid_in_shared_forward(self, "train")
-        return self._train
-
-    # -- what a subclass defines -----------------------------------------------------------------------------------
-
-    def forward(self, *inputs: Any, **_: Any) -> Any:
-        """Record the outputs from the inputs, which are passed by port: one expression, or a mapping by port."""
-        raise DeclarationError(
-            f"the layer class {type(self).__name__} without forward",
-            rule="a layer class must define forward()",
-            fix=f"def forward(self, {', '.join(self.inputs)}): return an expression",
-        )
-
-    # -- parameters ------------------------------------------------------------------------------------------------
-
-    def sources(self) -> Iterator[Source]:
-        """Yield the sources inside it, which hold its parameters."""
-        return iter(())
-
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths of its parameters inside it; "" is the layer itself."""
-        return ()
-
-    def parameters(self) -> dict[str, Parameter]:
-        """Return its parameters by path; raises StateError for one that is not initialised."""
-        return {}
-
-    def updates(self) -> frozenset[str]:
-        """Return the paths of the parameters whose gradients are built."""
-        return frozenset()
-
-    def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Initialise all parameters (see Initializer), or none if one of them has no value.
-
-        Initialised parameters enter the buffer, and those in it are shared: ``init(Initializer(filler=VarScale()))``.
-        """
-        if initializer is not None and not isinstance(initializer, Initializer):
-            raise DeclarationError(
-                f"init({initializer!r}) of {self!r}",
-                rule="the first argument must be an Initializer",
-                fix="init(Initializer({name: array}, filler=Constant(0.0)))",
-            )
-        buffer = {} if buffer is None else buffer
-        if not isinstance(buffer, Mapping):
-            raise DeclarationError(
-                f"init(…, {buffer!r}) of {self!r}",
-                rule="a load buffer must map parameter names to arrays",
-                fix="init(initializer, {})",
-            )
-        entered = dict(buffer)
-        initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
-        for source, parameter in initialised:
-            source.hold(parameter)
-        buffer.update(entered)
-
-    def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name, extra names allowed; all are checked before any is assigned.
-
-        Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
-        """
-        if not isinstance(weights, Mapping):
-            raise DeclarationError(
-                f"load_weights({weights!r}) of {self!r}",
-                rule="weights must be a mapping of parameter names to arrays",
-                fix="load_weights(layer.save_weights()), for instance",
-            )
-        parameters = {parameter.name: parameter for parameter in self.parameters().values()}
-        tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
-        for name, parameter in parameters.items():
-            parameter.value = tensors[name]
-
-    def save_weights(self) -> dict[str, Any]:
-        """Return the parameters' arrays by name."""
-        return {parameter.name: parameter.array for parameter in self.parameters().values()}
-
-    def grad_collect(self, collector: GradCollector) -> None:
-        """Add the gradients of parameters that feed_backward has built to a collector."""
-        for pending in self.pending_gradients:
-            pending.check(self)
-        for pending in self.pending_gradients:
-            collector.collect(pending.parameter, pending.gradient)
-        self.pending_gradients.clear()
-
-    def neutral_invariant(self) -> None:
-        """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
-        if self.forward_records:
-            more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
-            raise StateError(
-                f"{self!r} is not neutral: fed forward {more} more than backward",
-                rule="a training layer must be fed backward as often as it was fed forward",
-                fix="call feed_backward, or make the layer for inference",
-            )
-        if self.pending_gradients:
-            names = sorted({pending.parameter.name for pending in self.pending_gradients})
-            raise StateError(
-                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
-                rule="a training layer's gradients must be collected after it was fed backward",
-                fix="call grad_collect(ex.layers.GradCollector())",
-            )
-
-    # -- policies --------------------------------------------------------------------------------------------------
-
-    def select(self, major: type[Major]) -> Major:
-        """Return the layer's values of a major policy class."""
-        return self.policies.select(
-            major, self._name, lambda minor: forbid_in_shared_forward(self, f"policy {minor!r}")
-        )
-
-    @property
-    def feeds_back(self) -> bool:
-        """Whether feed_backward returns the gradients of the inputs."""
-        return bool(self.select(GradPolicy).feedback_output)
-
-    def make_blueprint(self) -> Any:
-        """Return a key of its class, attributes and policies; raises DeclarationError for an argument that may
-        change."""
-        check_hashable(self)
-        attributes = {name: value for name, value in vars(self).items() if name not in self._running}
-        return type(self), identity(attributes), self.policies.recorded()
-
-    # -- running ---------------------------------------------------------------------------------------------------
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
         """Record the outputs, in a single call: one expression, or Ports for several outputs.
@@ -287,64 +120,5 @@ class Layer(Describable):
         """Traced function of the call, shared with layers of the same blueprint."""
         traced = vars(self).get("_function")
         if traced is None:
-            traced = vars(self)["_function"] = shared(self)
+            traced = vars(self)["_function"] = _shared(self)
         return traced
-
-    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
-        """Record the outputs from inputs by port and parameters by path."""
-        return self.forward(**values)
-
-    def outputs_of(self, results: Any) -> dict[str, Expr]:
-        """Return the results of ``forward`` by port; raises DeclarationError unless there is an expression for each."""
-        if isinstance(results, Expr) and len(self.outputs) == 1:
-            return {self.outputs[0]: results}
-        if not isinstance(results, Mapping) or set(results) != set(self.outputs):
-            mapping_text = f"a mapping of {', '.join(map(repr, results))}" if isinstance(results, Mapping) else None
-            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
-            raise DeclarationError(
-                f"forward of {self!r} returned {mapping_text or type(results).__name__}",
-                rule=f"forward must return an expression for {ports}",
-                fix="return {" + ", ".join([f'"{port}": …' for port in self.outputs]) + "}",
-            )
-        for port in self.outputs:
-            if not isinstance(results[port], Expr):
-                raise DeclarationError(
-                    f"forward of {self!r} returned a {type(results[port]).__name__} for the port {port!r}",
-                    rule="outputs must be expressions",
-                    fix="wrap a constant: ex.tensor(…)",
-                )
-        return {port: results[port] for port in self.outputs}
-
-    def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
-        if len(positional) == len(ports) and not named and not mapped:
-            return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
-        empty = Ports(ports, repr(self))
-        if mapped:
-            return empty.set(**positional[0]).set(**named).complete()
-        if len(positional) > len(ports):
-            raise OperandError(
-                f"{len(positional)} {what}s for {self!r}",
-                rule=f"the {what}s must be for its ports {', '.join(ports) or 'none'}",
-                fix="give each of them once, by position or by name",
-            )
-        return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
-
-    def skeleton(self) -> Layer:
-        """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
-        copy = object.__new__(type(self))
-        vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
-        vars(copy).update(forward_records=[], pending_gradients=[])
-        return copy
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy: shared parameters (own ones if deep or pickled), and its own stacks."""
-        state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
-        return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.blueprint = self.make_blueprint()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._name!r})"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.captures import note
 from explorer.core.types.tensor_type import TensorType
-from explorer.layers.framework.expand import current_expander
 from explorer.layers.framework.initializer import Buffer, Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy, ParameterPolicy
+from explorer.layers.framework.recording_state import current_expander
 
 
 class Source(Layer):
@@ -54,7 +54,7 @@ class Source(Layer):
         """Yield itself."""
         yield self
 
-    def skeleton(self) -> Layer:
+    def skeleton(self) -> Self:
         """Return the source without its parameter."""
         copy = super().skeleton()
         vars(copy)["held"] = None
