@@ -16,7 +16,7 @@ def test_a_models_cell_is_small(name):
 
 @pytest.mark.spec("V-7", "V-22")
 def test_the_cell_of_a_large_plan_is_small():
-    """A plan of 10,000 nodes without scopes is kept in 0.7 MB, its picture and its text in 85 KB."""
+    """A plan of 10,000 nodes without scopes is kept in 0.7 MB, its picture and its text in 70 KB."""
     size = cell(planned(10_000).explore())
-    assert size["text/plain"] + size["image/svg+xml"] <= 85_000
+    assert size["text/plain"] + size["image/svg+xml"] <= 70_000
     assert sum(size.values()) <= 700_000

@@ -85,11 +85,25 @@ def _inside(
         [[] for _ in tree.boxes], [[] for _ in tree.boxes], [[] for _ in tree.boxes],
     )  # fmt: skip
     any_node, works, calls = found
-    for slot, box in enumerate(tree.box_of):
-        for stay in _stays(recording, slots.nodes[slot], end):
-            kind = nodes.kind[stay.node]
+    kinds, born, gone = nodes.kind, nodes.born, nodes.gone
+    always: set[tuple[int, str]] = set()
+    changing: list[tuple[int, list[int]]] = []
+    for box, row in zip(tree.box_of, slots.nodes, strict=True):
+        if len(row) == 1 and born[row[0]] < 0 and gone[row[0]] < 0:  # most nodes of a large graph stay to the end
+            always.add((box, kinds[row[0]]))
+        else:
+            changing.append((box, row))
+    for box, kind in always:
+        any_node[box] = [(0, end)]
+        if kind in ("operation", "call"):
+            works[box] = [(0, end)]
+        if kind == "call":
+            calls[box] = [(0, end)]
+    for box, row in changing:
+        for stay in _stays(recording, row, end):
+            kind = kinds[stay.node]
             _enter(any_node[box], (stay.first, stay.ghost), end)
-            if kind in ("operation", "call") and nodes.born[stay.node] not in rows:
+            if kind in ("operation", "call") and born[stay.node] not in rows:
                 _enter(works[box], (stay.first, stay.ghost), end)
             if kind == "call":
                 _enter(calls[box], (stay.first, stay.last), end)
