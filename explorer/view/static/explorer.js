@@ -1,8 +1,6 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
 import { Pair } from "./compare/pair.js";
-import { Placement } from "./scene/compose.js";
-import { Timeline } from "./data/timeline.js";
 import { Totals } from "./data/totals.js";
 import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
@@ -44,7 +42,7 @@ function follow(model, view) {
   const acts = {
     step: (step) => view.go(step),
     stage: (stage) => view.goStage(stage),
-    selected: (node) => node !== view.selected && view.select(node, true),
+    selected: (node) => node !== view.selection.node && view.selection.select(node, true),
     open_boxes: (boxes) => boxes !== null && view.opening.set(boxes),
     theme: (theme) => view.theme.set(theme),
     payload: (payload) => view.update(JSON.parse(payload)),
@@ -54,7 +52,7 @@ function follow(model, view) {
   listeners.push([
     "msg:custom",
     (message) => {
-      if (message?.kind === "focus") view.visit(message.node);
+      if (message?.kind === "focus") view.selection.visit(message.node);
       else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
     },
   ]);
@@ -100,5 +98,5 @@ async function renderPair(model, el) {
   };
 }
 
-export { Placement, Timeline, Totals, Trace, mount, mountPair };
+export { Totals, Trace, mount, mountPair };
 export default { render };

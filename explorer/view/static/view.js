@@ -10,6 +10,7 @@ import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
+import { Selection } from "./controls/selection.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
 import { around } from "./scene/outlines.js";
 import { Shell } from "./controls/shell.js";
@@ -64,10 +65,8 @@ export class View {
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;
-    this.selected = -1;
-    this.box = -1;
+    this.selection = new Selection(this);
     this.focus = new Focus(this);
-    /** @type {Set<number>} */ this.matches = new Set();
     this.scene = null;
     this.canvas = new Canvas(this.trace);
     this.camera = new Camera(this.canvas.world, () => this.room, (...sights) => this.#moved(sights));
@@ -119,10 +118,11 @@ export class View {
     this.#settle();
     this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
-    const lit = this.shell.panel.parts.gradientLinks.lit(this.selected, this.box, this.scene.moment.position);
+    const { node, box, matches } = this.selection;
+    const lit = this.shell.panel.parts.gradientLinks.lit(node, box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit, differs: this.differs }, motion);
-    this.shell.show(this.now, this.selected, this.box);
+    this.canvas.show(this.scene, { selected: node, box, matches, heat, lit, differs: this.differs }, motion);
+    this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
     this.focus.rove();
   }
@@ -198,60 +198,6 @@ export class View {
     if (rects.length) this.camera.reveal(around(rects, 22));
   }
 
-  /** Select a node, −1 for none; `seek` opens the boxes around it and brings it into sight. */
-  select(node, seek = false) {
-    const changed = node !== this.selected;
-    this.selected = node >= 0 && node < this.trace.count ? node : -1;
-    this.box = -1;
-    if (seek && this.selected >= 0) this.#seek(this.selected);
-    else this.show();
-    if (changed) this.callbacks.onSelect?.(this.selected);
-  }
-
-  #seek(node) {
-    const slot = this.trace.slotOf[this.trace.origin(node)];
-    if (slot < 0) return this.show();
-    this.opening.uncover(this.paths.around(slot), this.trace.nodes.body[node], () => {
-      const rect = this.placement.shows(slot);
-      if (rect) this.camera.reveal(around([rect], 22));
-      if (this.scene.slots.has(slot)) this.focus.set(`n${slot}`, false);
-    });
-  }
-
-  /** Select a node and go to a moment at which it is there, if it is not. */
-  visit(node) {
-    const { born, gone } = this.trace.nodes;
-    if (!this.trace.exists(node, this.now.position)) {
-      this.go(this.timeline.afterDecision(born[node] >= this.now.position ? born[node] : gone[node]));
-    }
-    this.select(node, true);
-  }
-
-  /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
-  pick(key) {
-    if (key) this.focus.set(key, true);
-    if (key[0] === "n") return this.select(this.scene.slots.get(Number(key.slice(1))).node);
-    this.#choose(key ? Number(key.slice(1)) : -1);
-    this.show();
-  }
-
-  #choose(box) {
-    const changed = this.selected >= 0;
-    this.selected = -1;
-    this.box = box;
-    if (changed) this.callbacks.onSelect?.(-1);
-    this.callbacks.onBox?.(box);
-  }
-
-  /** Select a box, open what is around it and bring it into sight. @param {number} box */
-  visitBox(box) {
-    this.#choose(box);
-    this.opening.uncover(this.paths.outside(box), this.body, () => {
-      const rect = this.placement.boxes.get(box);
-      if (rect && box !== this.placement.outermost) this.camera.reveal(around([rect], 22));
-    });
-  }
-
   /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
   goKernel(kernel) {
     const step = this.timeline.ofKernel(kernel, this.now.phase);
@@ -263,7 +209,7 @@ export class View {
     const node = this.trace.firstNaN;
     if (node < 0) return;
     if (this.trace.kernelOf[node] >= 0) this.goKernel(this.trace.kernelOf[node]);
-    this.visit(node);
+    this.selection.visit(node);
   }
 
   /** A double click: open or close a box, enter a call. */
@@ -304,12 +250,6 @@ export class View {
     else this.shell.help.focus();
   }
 
-  /** Mark what a search found. @param {number[]} nodes */
-  found(nodes) {
-    this.matches = new Set(nodes);
-    this.show();
-  }
-
   /** Find every node that does what one does. @param {number} node */
   kind(node) {
     this.shell.search.openKind(this.trace.recording.operations[this.trace.nodes.operation[node]], node);
@@ -317,7 +257,8 @@ export class View {
 
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
-    const { now, selected, open, chosen, body, stageName } = this;
+    const { now, open, chosen, body, stageName } = this;
+    const selected = this.selection.node;
     const { measure } = this.heat;
     const { x, y, scale } = this.camera;
     this.player.stop();
@@ -325,7 +266,7 @@ export class View {
     this.open = new Set([...open].filter((box) => this.trace.layout.boxes[box]?.placed));
     this.chosen = new Set([...chosen].filter((box) => this.open.has(box)));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
-    this.selected = selected < this.trace.count ? selected : -1;
+    this.selection.node = selected < this.trace.count ? selected : -1;
     const stage = this.timeline.stages[now.stage]?.name === stageName ? now.stage : this.timeline.named(stageName, -1);
     this.now = this.timeline.at(Math.min(now.step, this.timeline.end), stage);
     Object.assign(this.camera, { x, y, scale });

@@ -31,7 +31,7 @@ export function listenToPointer(view) {
   });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && view.canvas.root.contains(event.target)) view.pick(keyOf(event.target));
+    if (travelled < DRAG && view.canvas.root.contains(event.target)) view.selection.pick(keyOf(event.target));
   });
   stage.addEventListener("dblclick", (event) => {
     if (view.canvas.root.contains(event.target)) view.enterOrToggle(keyOf(event.target));
@@ -106,7 +106,7 @@ const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
 function activate(view) {
   const key = view.focus.key;
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
-  if (mark && mark.node !== view.selected) view.select(mark.node);
+  if (mark && mark.node !== view.selection.node) view.selection.select(mark.node);
   else if (key) view.enterOrToggle(key);
 }
 
@@ -122,7 +122,7 @@ function toggleFocused(view, open) {
 function escape(view) {
   if (!view.shell.help.hidden) view.help();
   else if (!view.shell.search.root.hidden) view.shell.search.close();
-  else if (view.selected >= 0 || view.box >= 0) view.select(-1);
+  else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);
   else if (view.body !== 0) view.enter(0);
 }
 

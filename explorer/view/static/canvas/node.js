@@ -33,7 +33,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
   show(mark, selected, matches, share, lit, differs) {
     const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;

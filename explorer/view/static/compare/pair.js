@@ -101,15 +101,15 @@ export class Pair {
   #selected(side, node) {
     const partner = node < 0 ? -1 : this.differences.partner(side, node);
     const other = this.views[1 - side];
-    other.select(partner, partner >= 0);
+    other.selection.select(partner, partner >= 0);
     this.cameraSync.align(side);
   }
 
   #boxed(side, box) {
     const partner = this.cameraSync.boxes[side].get(box) ?? -1;
     const other = this.views[1 - side];
-    if (partner >= 0) other.visitBox(partner);
-    else other.select(-1);
+    if (partner >= 0) other.selection.visitBox(partner);
+    else other.selection.select(-1);
     this.cameraSync.align(side);
   }
 
@@ -170,8 +170,8 @@ export class Pair {
     this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
     const { side, node } = found[Math.min(this.place, found.length - 1)];
     const other = this.views[1 - side];
-    this.views[side].select(node, true);
-    if (this.differences.partner(side, node) < 0) other.select(-1);
+    this.views[side].selection.select(node, true);
+    if (this.differences.partner(side, node) < 0) other.selection.select(-1);
     this.head.walked(this.place, found);
   }
 

@@ -20,10 +20,10 @@ export class Shell {
     this.minimap = new Minimap(view.camera);
     this.stageChips = new StageChips(timeline, (stage) => view.go(timeline.entry(stage), stage));
     this.panel = new Panel(trace, timeline, view.sceneBuilder, view.totals, {
-      select: (node) => view.select(node, true),
+      select: (node) => view.selection.select(node, true),
       go,
-      visit: (node) => view.visit(node),
-      box: (box) => view.visitBox(box),
+      visit: (node) => view.selection.visit(node),
+      box: (box) => view.selection.visitBox(box),
       toggle: (box) => view.opening.toggle(box),
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
@@ -32,9 +32,9 @@ export class Shell {
     });
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
-      visit: (node) => view.visit(node),
+      visit: (node) => view.selection.visit(node),
       goDecision: (index) => go(timeline.afterDecision(index)),
-      onFound: (nodes) => view.found(nodes),
+      onFound: (nodes) => view.selection.mark(nodes),
       onOpen: (wide) => (view.camera.covered = wide),
       onClose: () => {
         view.camera.covered = 0;

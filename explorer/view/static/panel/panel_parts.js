@@ -8,7 +8,7 @@ import { Summary } from "./program_summary.js";
 import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { GradientLinks } from "../scene/gradient_links.js";
-import { badText, bufferText } from "../scene/scene.js";
+import { badText, bufferText } from "../scene/slot_states.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,

@@ -1,18 +1,16 @@
 // Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
 
-import { bytesText, microsText } from "../data/number_format.js";
+import { microsText } from "../data/number_format.js";
+import { SlotStates } from "./slot_states.js";
 
 /**
- * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
- *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
- *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
  *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
  *   left: what it says where only rows of batches are left in it
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
- * @typedef {{moment: any, slots: Map<number, SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
+ * @typedef {{moment: any, slots: Map<number, import("./slot_states.js").SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
  *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
  *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
  */
@@ -22,8 +20,8 @@ export class SceneBuilder {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./compose.js").Paths} paths */
   constructor(trace, timeline, paths) {
     this.trace = trace;
-    this.timeline = timeline;
     this.paths = paths;
+    this.slotStates = new SlotStates(trace, timeline);
     this.cut = new Map();
   }
 
@@ -43,104 +41,15 @@ export class SceneBuilder {
     const members = new Set(frames.flatMap((frame) => frame.slots));
     trace.layout.slots.forEach((_, slot) => {
       if (placement.hiddenIn[slot] === -2) return;
-      const mark = this.#mark(slot, moment, { decision, touched, ready, used, outputs, copies, members });
+      const mark = this.slotStates.state(slot, moment, { decision, touched, ready, used, outputs, copies, members });
       if (mark === null) return;
       scene.slots.set(slot, mark);
-      if (this.#needsAttention(mark, moment)) scene.attention.push(slot);
+      if (this.slotStates.needsAttention(mark, moment)) scene.attention.push(slot);
     });
     this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
     this.#edges(scene, placement, before, final);
     scene.frames = frames.map((frame) => this.#state(frame, moment));
     return scene;
-  }
-
-  #mark(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
-    const { trace } = this;
-    const { born, gone, kind } = trace.nodes;
-    const first = this.timeline.stages[moment.stage]?.first ?? 0;
-    const [node, isGhost] = trace.standing(slot, moment.position, first);
-    if (node < 0) return null;
-    const flags = [];
-    let state = "plain";
-    if (isGhost) state = moment.decision >= 0 && gone[node] === moment.decision ? "gone" : "was";
-    else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
-    else if (born[node] >= first && born[node] >= 0) state = "fresh";
-    if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "declined");
-    if (!isGhost && outputs.has(slot)) flags.push("output");
-    else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
-    if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
-    if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
-    if (!isGhost) this.#scheduled(mark, moment, ready);
-    if (mark.bad) flags.push("bad");
-    if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
-    mark.tag = this.#tag(mark, moment);
-    mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
-    return mark;
-  }
-
-  /** Adds the state of a node in the stages order, buffers and run. */
-  #scheduled(mark, moment, ready) {
-    const { trace } = this;
-    const index = trace.kernelOf[mark.node];
-    const { phase } = moment;
-    if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
-    if (index < 0) return;
-    const kernel = trace.kernels[index];
-    const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
-    if (phase === "order") {
-      if (moment.kernel < 0) return;
-      if (ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
-      if (index === moment.kernel) mark.flags.push("current");
-      if (index > moment.kernel) return void mark.flags.push("waiting");
-      if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
-    }
-    mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (phase === "memory" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
-    if (phase === "run") this.#ran(mark, moment, index, isResult);
-  }
-
-  #ran(mark, moment, index, isResult) {
-    const { trace } = this;
-    const step = trace.stepOf.get(index);
-    const now = trace.stepOf.get(moment.kernel);
-    if (step === undefined || now === undefined) return;
-    if (step > now) return void mark.flags.push("waiting");
-    if (isResult) {
-      mark.micros = trace.steps[step].micros;
-      mark.second = microsText(mark.micros);
-      mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
-      mark.bad = badText(trace.values[mark.node]);
-      const freed = trace.freedBy[mark.node];
-      if (step < now) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
-    } else if (step < now) mark.flags.push("dead");
-    if (step === now) mark.flags.push("current");
-  }
-
-  /** The word on a node that names its state. */
-  #tag(mark, moment) {
-    if (mark.state === "new") return "new";
-    if (mark.flags.includes("declined")) return "declined";
-    if (mark.bad) return mark.bad;
-    if (mark.flags.includes("current")) {
-      const isFirst = this.trace.kernels[moment.kernel].nodes[0] === mark.node;
-      return isFirst ? (moment.phase === "run" ? "runs" : "picked") : "";
-    }
-    if (mark.flags.includes("ready")) return "ready";
-    if (mark.flags.includes("live")) return "live";
-    return mark.flags.includes("unused") ? "unused" : "";
-  }
-
-  /** "was log", where a new node stands in the place of another. */
-  #predecessor(mark, slot, moment) {
-    const { trace } = this;
-    const before = trace.layout.slots[slot].nodes[trace.placeOf[mark.node] - 1];
-    return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
-  }
-
-  #needsAttention(mark, moment) {
-    if (moment.decision < 0) return mark.flags.includes("current");
-    return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("declined");
   }
 
   #boxes(scene, placement, covered) {
@@ -292,14 +201,3 @@ export class SceneBuilder {
 
 const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", left: "", key: "" };
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
-
-/** "NaN" or "inf", where a value has any. @param {any} summary */
-export function badText(summary) {
-  return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
-}
-
-/** "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
-export function bufferText(kernel, schedule) {
-  if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
-  return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(schedule.buffers[kernel.buffer])}`;
-}

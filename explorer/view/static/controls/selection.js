@@ -1,0 +1,80 @@
+// Selection: one node or one box that a reader chose, and what a search found.
+
+import { around } from "../scene/outlines.js";
+
+/** px around what is brought into sight. */
+const MARGIN = 22;
+
+/** What is selected in one view. */
+export class Selection {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    this.view = view;
+    /** a node, −1 for none */ this.node = -1;
+    /** a box, −1 for none */ this.box = -1;
+    /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
+  }
+
+  /** Select a node, −1 for none; `seek` opens the boxes around it and brings it into sight. @param {number} node */
+  select(node, seek = false) {
+    const { view } = this;
+    const changed = node !== this.node;
+    this.node = node >= 0 && node < view.trace.count ? node : -1;
+    this.box = -1;
+    if (seek && this.node >= 0) this.#seek(this.node);
+    else view.show();
+    if (changed) view.callbacks.onSelect?.(this.node);
+  }
+
+  #seek(node) {
+    const { view } = this;
+    const slot = view.trace.slotOf[view.trace.origin(node)];
+    if (slot < 0) return view.show();
+    view.opening.uncover(view.paths.around(slot), view.trace.nodes.body[node], () => {
+      const rect = view.placement.shows(slot);
+      if (rect) view.camera.reveal(around([rect], MARGIN));
+      if (view.scene.slots.has(slot)) view.focus.set(`n${slot}`, false);
+    });
+  }
+
+  /** Select a node and go to a moment at which it is there, if it is not. @param {number} node */
+  visit(node) {
+    const { trace, timeline, now } = this.view;
+    const { born, gone } = trace.nodes;
+    if (!trace.exists(node, now.position)) this.view.go(timeline.afterDecision(born[node] >= now.position ? born[node] : gone[node]));
+    this.select(node, true);
+  }
+
+  /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
+  pick(key) {
+    const { view } = this;
+    if (key) view.focus.set(key, true);
+    if (key[0] === "n") return this.select(view.scene.slots.get(Number(key.slice(1))).node);
+    this.#choose(key ? Number(key.slice(1)) : -1);
+    view.show();
+  }
+
+  #choose(box) {
+    const changed = this.node >= 0;
+    this.node = -1;
+    this.box = box;
+    if (changed) this.view.callbacks.onSelect?.(-1);
+    this.view.callbacks.onBox?.(box);
+  }
+
+  /** Select a box, open what is around it and bring it into sight. @param {number} box */
+  visitBox(box) {
+    const { view } = this;
+    this.#choose(box);
+    view.opening.uncover(view.paths.outside(box), view.body, () => {
+      const rect = view.placement.boxes.get(box);
+      if (rect && box !== view.placement.outermost) view.camera.reveal(around([rect], MARGIN));
+    });
+  }
+
+  /** Mark what a search found. @param {number[]} nodes */
+  mark(nodes) {
+    this.matches = new Set(nodes);
+    this.view.show();
+  }
+}

@@ -1,0 +1,120 @@
+// What a slot shows at a moment: its node or ghost, how it changed, and what a kernel that computes it does now.
+
+import { bytesText, microsText } from "../data/number_format.js";
+
+/**
+ * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
+ *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
+ *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
+ */
+
+/** Decides for the slots of one trace. */
+export class SlotStates {
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline */
+  constructor(trace, timeline) {
+    this.trace = trace;
+    this.timeline = timeline;
+  }
+
+  /** What a slot shows at a moment; null where nothing stands. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
+  state(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
+    const { trace } = this;
+    const { born, gone, kind } = trace.nodes;
+    const first = this.timeline.stages[moment.stage]?.first ?? 0;
+    const [node, isGhost] = trace.standing(slot, moment.position, first);
+    if (node < 0) return null;
+    const flags = [];
+    let state = "plain";
+    if (isGhost) state = moment.decision >= 0 && gone[node] === moment.decision ? "gone" : "was";
+    else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
+    else if (born[node] >= first && born[node] >= 0) state = "fresh";
+    if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "declined");
+    if (!isGhost && outputs.has(slot)) flags.push("output");
+    else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
+    if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
+    if (kind[node] === "call") flags.push("call");
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
+    if (!isGhost) this.#scheduled(mark, moment, ready);
+    if (mark.bad) flags.push("bad");
+    if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
+    mark.tag = this.#tag(mark, moment);
+    mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
+    return mark;
+  }
+
+  /** Adds the state of a node in the stages order, buffers and run. */
+  #scheduled(mark, moment, ready) {
+    const { trace } = this;
+    const index = trace.kernelOf[mark.node];
+    const { phase } = moment;
+    if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
+    if (index < 0) return;
+    const kernel = trace.kernels[index];
+    const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
+    if (phase === "order") {
+      if (moment.kernel < 0) return;
+      if (ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
+      if (index === moment.kernel) mark.flags.push("current");
+      if (index > moment.kernel) return void mark.flags.push("waiting");
+      if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
+    }
+    mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
+    if (phase === "memory" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
+    if (phase === "run") this.#ran(mark, moment, index, isResult);
+  }
+
+  #ran(mark, moment, index, isResult) {
+    const { trace } = this;
+    const step = trace.stepOf.get(index);
+    const now = trace.stepOf.get(moment.kernel);
+    if (step === undefined || now === undefined) return;
+    if (step > now) return void mark.flags.push("waiting");
+    if (isResult) {
+      mark.micros = trace.steps[step].micros;
+      mark.second = microsText(mark.micros);
+      mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
+      mark.bad = badText(trace.values[mark.node]);
+      const freed = trace.freedBy[mark.node];
+      if (step < now) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
+    } else if (step < now) mark.flags.push("dead");
+    if (step === now) mark.flags.push("current");
+  }
+
+  /** The word on a node that names its state. */
+  #tag(mark, moment) {
+    if (mark.state === "new") return "new";
+    if (mark.flags.includes("declined")) return "declined";
+    if (mark.bad) return mark.bad;
+    if (mark.flags.includes("current")) {
+      const isFirst = this.trace.kernels[moment.kernel].nodes[0] === mark.node;
+      return isFirst ? (moment.phase === "run" ? "runs" : "picked") : "";
+    }
+    if (mark.flags.includes("ready")) return "ready";
+    if (mark.flags.includes("live")) return "live";
+    return mark.flags.includes("unused") ? "unused" : "";
+  }
+
+  /** "was log", where a new node stands in the place of another. */
+  #predecessor(mark, slot, moment) {
+    const { trace } = this;
+    const before = trace.layout.slots[slot].nodes[trace.placeOf[mark.node] - 1];
+    return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
+  }
+
+  /** Whether a slot is what a moment is about. @param {SlotState} mark @param {import("../data/timeline.js").Moment} moment */
+  needsAttention(mark, moment) {
+    if (moment.decision < 0) return mark.flags.includes("current");
+    return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("declined");
+  }
+}
+
+/** "NaN" or "inf", where a value has any. @param {any} summary */
+export function badText(summary) {
+  return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
+}
+
+/** "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
+export function bufferText(kernel, schedule) {
+  if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
+  return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(schedule.buffers[kernel.buffer])}`;
+}
