@@ -17,7 +17,7 @@ from explorer.record.escape import visible
 from explorer.record.history import decisions_about
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, count_text, fact_text
-from explorer.view.model.decision_facts import fact_label, note, stage_counts
+from explorer.view.model.decision_facts import fact_labels, note, stage_counts
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 from explorer.view.tree.scopes import scope_path
@@ -96,9 +96,9 @@ def why(recording: Recording, node: int) -> str:
 
 def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
     """List the facts of a decision; for a batch that ran, estimates are marked as such."""
+    labels = fact_labels(decision)
     lines = [
-        f"      {fact_label(decision, name)}: {fact_text(name, value, recording.label)}"
-        for name, value in decision.facts.items()
+        f"      {labels[name]}: {fact_text(name, value, recording.label)}" for name, value in decision.facts.items()
     ]
     return [*lines, f"      {note(decision)}"] if note(decision) else lines
 

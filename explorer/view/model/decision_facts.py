@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from functools import lru_cache
+
 from explorer.record import Decision, Stage
 from explorer.record.reasons import bytes_text, count_text, micros_text
 
+_UNIT = re.compile(r"_(?:bytes|flops|us)$")
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
     "the members were not run one by one: "
@@ -18,10 +23,22 @@ def is_measured(decision: Decision) -> bool:
     return "measured_us" in decision.facts
 
 
-def fact_label(decision: Decision, name: str) -> str:
-    """Return the label of a fact: ``saved bytes``, ``measured``, ``together, estimated``."""
-    label = name.removesuffix("_us").replace("_", " ")
-    return f"{label}, estimated" if is_measured(decision) and name in _PRICES else label
+def fact_labels(decision: Decision) -> dict[str, str]:
+    """Return the labels of facts: ``count``, ``size`` of ``size_bytes``, ``together, estimated``."""
+    return _labels(tuple(decision.facts), is_measured(decision))
+
+
+@lru_cache(maxsize=1024)
+def _labels(names: tuple[str, ...], measured: bool) -> dict[str, str]:
+    """Label facts without their units, which stand with the values, unless two would have one label."""
+    stems = {name: _UNIT.sub("", name) for name in names}
+    counts = Counter(stems.values())
+    labels = {}
+    for name, stem in stems.items():
+        unit = name[len(stem) + 1 :].replace("us", "time")
+        label = f"{stem} {unit}".rstrip() if counts[stem] > 1 else stem
+        labels[name] = label.replace("_", " ") + ", estimated" * (measured and name in _PRICES)
+    return labels
 
 
 def note(decision: Decision) -> str:
@@ -53,7 +70,7 @@ def stage_cost(stage: Stage) -> str:
 
 def stage_size(stage: Stage) -> str:
     """Return how large the graph or the schedule is after a stage: ``1,234`` nodes, ``12 kernels``, ``12 steps``."""
-    unit = {"run": "steps", "order": "kernels", "format": "kernels", "memory": "kernels"}.get(stage.kind, "")
-    if unit in stage.counts:
-        return f"{stage.counts[unit]:,} {unit}"
-    return f"{stage.counts['nodes']:,}" if "nodes" in stage.counts else ""
+    counted = {"record": "nodes", "rewrite": "nodes", "order": "kernels", "run": "steps"}.get(stage.kind, "")
+    if counted not in stage.counts:
+        return ""
+    return f"{stage.counts[counted]:,}" + (f" {counted}" if counted != "nodes" else "")

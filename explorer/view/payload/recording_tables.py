@@ -33,7 +33,7 @@ from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
 from explorer.record.reasons import FIELD, fact_text
-from explorer.view.model.decision_facts import fact_label, note, stage_cost, stage_counts, stage_size
+from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
 from explorer.view.model.totals import leaves_of
 
@@ -127,6 +127,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
             explanation = explanations.get((decision.code, decision.reason), -1)
             row = {"sentence": list(_parts(decision)), "explanation": explanation}
             rows.append({**row, "note": note(decision)} if note(decision) else row)
+        labels = fact_labels(decision)
         decisions.append(
             {
                 "stage": decision.stage,
@@ -135,7 +136,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
                 "code": decision.code,
                 "location": decision.location,
                 "reason": reasons[key],
-                "facts": {fact_label(decision, name): _fact(name, value) for name, value in decision.facts.items()},
+                "facts": {labels[name]: _fact(name, value) for name, value in decision.facts.items()},
                 "subjects": decision.subjects,
                 "produced": decision.produced,
                 "before": before,
@@ -153,13 +154,14 @@ def _counted(template: Template) -> tuple[str, ...]:
 
 def _parts(decision: Decision) -> Iterator[Any]:
     """Yield the parts of a sentence: texts, names between back-ticks, and the labels of its facts."""
+    labels = fact_labels(decision)
     for place, piece in enumerate(decision.reason.split("`")):
         is_code = place % 2 == 1
         text, *fields = FIELD.split(piece)
         if text:
             yield {"code": text} if is_code else text
         for name, noun, plural, rest in zip(*[iter(fields)] * 4, strict=True):
-            label = fact_label(decision, name)
+            label = labels[name]
             yield [label, "code"] if is_code else [label]
             counted = f" {noun if decision.facts[name] == 1 else plural or noun + 's'}" if noun else ""
             if counted + rest:

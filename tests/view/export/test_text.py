@@ -93,7 +93,7 @@ def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
     assert story[2].startswith("  ✗ fuse · MatmulEpilogue (passes/fuse.py): matmul has 2 consumers")
     chosen = next(number for number, line in enumerate(story) if line.startswith("  ✓"))
     assert "ElementwiseChain (passes/fuse.py)" in story[chosen]
-    assert "      temporary bytes: 6 KB" in story[chosen:]
+    assert "      temporary: 6 KB" in story[chosen:]
     assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
 
 

@@ -13,7 +13,7 @@ export class Summary {
     this.totals = totals;
     const { bodies, nodes, leaves } = trace.recording;
     const [top] = bodies;
-    const named = (top?.inputs ?? []).filter((node) => nodes.kind[node] === "input");
+    const named = (top?.inputs ?? []).filter((node) => nodes.kind[node] === "input" && leaves.parameters[node] === undefined);
     const free = (node) => leaves.others[node] !== undefined;
     this.takes = named.length ? named : (top?.inputs ?? []).filter(free);
     this.gives = top?.outputs ?? [];
