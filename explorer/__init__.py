@@ -25,12 +25,13 @@ from explorer.core.errors import (
     UnknownNameError,
 )
 from explorer.core.ir.examples import Example, integers, real
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks as _hooks
 from explorer.core.ir.kernel_registry import kernel, kernels
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.operation_checks import OperationRedefined
 from explorer.core.ir.policy_operations import Adjustable, policies
+from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.memory_budget import budget
 from explorer.core.policy import Minor, Policy, PolicyClass

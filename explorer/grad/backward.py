@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr, Scope, scope, single_source_line
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item, call_rules
+from explorer.core.ir.recording_context import Scope, scope, single_source_line
 from explorer.core.ir.tensor import tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.pytree import flatten, unflatten

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, record, record_typed, recording_at, scope, state
+from explorer.core.ir.expr import Expr, record, record_typed
 from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
 from explorer.core.ir.policy_operations import under
+from explorer.core.ir.recording_context import recording_at, scope, state
 from explorer.core.ir.traversal import reachable, rebuild, rescope
 from explorer.core.pytree import flatten
 from explorer.core.recursion_limit import one_deeper

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from explorer.core.ir.expr import Expr, Scope, state
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import Scope, state
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from explorer.core.errors import OperandError, StateError
-from explorer.core.ir.expr import Expr, recording_at
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.policy_operations import in_force
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Shape, TensorType

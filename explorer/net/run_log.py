@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from time import perf_counter_ns
 
-from explorer.core.ir.expr import Expr, Scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import Scope
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.net.building.builder import NetBuilder

@@ -19,9 +19,10 @@ from typing import Any
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.ir.expr import Expr, recording_at
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.policy_operations import under
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import rebuild
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper

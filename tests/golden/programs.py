@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.core.ir.expr import recording_at
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import Place
 from explorer.plan.passes import Inline
 

@@ -8,11 +8,8 @@ instruction of the user's line, from which file and line are computed only when 
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import count
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,7 +21,8 @@ from explorer.core.array_api.suggestions import hint
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import RegisteredValue, hooks
 from explorer.core.ir.operation_checks import find_extension
-from explorer.core.ir.source_location import INTERNAL, Place, place_of
+from explorer.core.ir.recording_context import Scope, line_of, state
+from explorer.core.ir.source_location import Place, place_of
 from explorer.core.registry import functions
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
@@ -33,47 +31,12 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.record.escape import visible
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import CodeType
 
     from explorer.core.ir.operation import Operation
-    from explorer.core.policy import Minor, Policy
 
 _uids = count()
 next_uid = _uids.__next__
-
-
-class Scope:
-    """Named box of the user's program: a block, a layer, a function, or a file's operator with its type; scopes
-    nest."""
-
-    __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
-
-    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
-        self.name, self.kind, self.parent, self.type = name, kind, parent, type
-        self.payload = payload
-        """payload for the recording: a layer's facts; for a gradient scope, the uid of the forward node"""
-        self.ports: tuple[dict[str, int], dict[str, int]] | None = None
-        """uids of the values at a layer's input and output ports, by name"""
-
-    def __repr__(self) -> str:
-        return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
-
-
-class _State(threading.local):
-    """Context of the next recorded node, per thread."""
-
-    scope: Scope | None = None
-    origin: tuple[Any, int] | None = None
-    """code and instruction, or place, that nodes are attributed to instead of the user's line"""
-    traces: tuple[int, ...] = ()
-    """first uid of each function that is being traced"""
-    policies: Mapping[Minor, Policy] = MappingProxyType({})
-    """policies that apply to operations recorded now"""
-    by_identity: bool = False
-    """whether == of two expressions asks if they are one object, as it does while captured lists are compared"""
-
-
-state = _State()
 
 
 class Expr(NumpyProtocol, Operators):
@@ -288,30 +251,7 @@ def assign_identity(node: Expr) -> None:
     node.uid = next_uid()
     context = state
     node.scope = context.scope
-    node.code, node.instruction = context.origin or _line_of(_frame(2))
-
-
-def _line_of(frame: FrameType) -> tuple[CodeType, int]:
-    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer."""
-    code = frame.f_code
-    while code.co_filename.startswith(INTERNAL):
-        outer = frame.f_back
-        if outer is None:
-            break
-        frame = outer
-        code = frame.f_code
-    return code, frame.f_lasti
-
-
-@contextmanager
-def single_source_line() -> Iterator[None]:
-    """Record the nodes of the block as written on the user's line that led here, which is looked up once."""
-    outer = state.origin
-    state.origin = outer or _line_of(_frame(3))  # behind this generator and the ``with``
-    try:
-        yield
-    finally:
-        state.origin = outer
+    node.code, node.instruction = context.origin or line_of(_frame(2))
 
 
 def make_replacement(
@@ -326,25 +266,3 @@ def make_replacement(
     self.type = operation.type_of(tuple([operand.type for operand in operands])) if type_ is None else type_
     self.uid, self.code, self.instruction = next_uid(), original.code, original.instruction
     return self
-
-
-@contextmanager
-def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
-    """Record the nodes of the block inside a named scope; ``type`` is the class of the thing (a layer's class, say)."""
-    outer = state.scope
-    state.scope = inner = Scope(name, kind, outer, type, payload)
-    try:
-        yield inner
-    finally:
-        state.scope = outer
-
-
-@contextmanager
-def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
-    """Record the nodes of the block in an existing scope (None for the top), as written at a place or instruction."""
-    outer = state.scope, state.origin
-    state.scope, state.origin = scope, (code, instruction)
-    try:
-        yield
-    finally:
-        state.scope, state.origin = outer

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Protocol
 
 from explorer.core.errors import StateError
 from explorer.core.ir.examples import Example
-from explorer.core.ir.expr import Expr, Scope, state
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import Scope, state
 from explorer.core.ir.traversal import reachable
 from explorer.core.policy import Minor, Policy
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType

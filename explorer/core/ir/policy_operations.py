@@ -16,8 +16,9 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, record, state
+from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.recording_context import state
 from explorer.core.policy import MISSING, Items, Minor, Policies, Policy, Sub
 from explorer.core.types.tensor_type import AnyType
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from explorer.core.ir.expr import Expr, Scope, make_replacement
+from explorer.core.ir.expr import Expr, make_replacement
+from explorer.core.ir.recording_context import Scope
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:

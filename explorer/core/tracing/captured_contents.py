@@ -15,7 +15,8 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr, state
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import Storage, Tensor
 
 ARRAY_BYTES = 1 << 16

@@ -12,9 +12,10 @@ import numpy as np
 
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, next_uid, record, record_typed, scope, state
+from explorer.core.ir.expr import Expr, next_uid, record, record_typed
 from explorer.core.ir.function import Body, Call, Parameter, item, make_body
 from explorer.core.ir.operation import as_operands
+from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.source_location import INTERNAL
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable

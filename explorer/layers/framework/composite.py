@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from explorer.core.errors import DeclarationError, ExplorerError, UnknownNameError
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.core.policy import ResolvedPolicy
 from explorer.layers.framework.initializer import ParameterHolder
 from explorer.layers.framework.layer import Layer

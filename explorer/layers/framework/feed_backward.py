@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import ExplorerError, OperandError, StateError
-from explorer.core.ir.expr import Expr, scope, state
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.operation import WEAK, as_operands
+from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.custom_dtypes import converted, is_floating
 from explorer.core.types.tensor_type import AnyType, TensorType

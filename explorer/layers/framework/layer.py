@@ -12,8 +12,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from explorer.core.errors import ExplorerError, OperandError
-from explorer.core.ir.expr import Expr, scope, state
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import reaching, under
+from explorer.core.ir.recording_context import scope, state
 from explorer.core.tracing.captures import note
 from explorer.core.tracing.decorator import Function
 from explorer.layers.framework.feed_backward import feed_backward, operands

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 
 from explorer.core.bit_keys import attribute_key
 from explorer.core.errors import DeclarationError, OperandError, StateError
-from explorer.core.ir.expr import Expr, state
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import state
 from explorer.core.policy import Items, Policies
 from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.class_checks import bind, check_class, check_hashable, fields_of, input_types

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.policy_classes import RecurrentPolicy

@@ -13,8 +13,9 @@ from textwrap import shorten
 from typing import Any
 
 from explorer.core.errors import ExplorerError, ReaderError
-from explorer.core.ir.expr import Expr, Scope, recording_at
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
+from explorer.core.ir.recording_context import Scope, recording_at
 from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.core.errors import ExplorerError, UnknownNameError
-from explorer.core.ir.expr import Expr, Scope
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
+from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import TupleType
 from explorer.net.building.builder import Build, NetBuilder

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import assign_identity, state
+from explorer.core.ir.expr import assign_identity
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr, state
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.policy_operations import under
+from explorer.core.ir.recording_context import state
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.accumulation_dtype import AccumulationPolicy
 from explorer.ops.linalg.matmul import Matmul

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from explorer.core.ir.expr import Expr, next_uid, record, recording_at
+from explorer.core.ir.expr import Expr, next_uid, record
 from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TupleType

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, record, recording_at
+from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.types.tensor_type import AnyType
 from explorer.plan.graph.plan_graph import PlanGraph
 

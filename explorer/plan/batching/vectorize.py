@@ -8,8 +8,9 @@ simplify, merge and fuse it like any other program.
 from __future__ import annotations
 
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, Scope, make_replacement, record, recording_at
+from explorer.core.ir.expr import Expr, make_replacement, record
 from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, make_body
+from explorer.core.ir.recording_context import Scope, recording_at
 from explorer.core.ir.traversal import rescope
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TensorType, TupleType

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, record, recording_at
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.recording_context import recording_at
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.graph.constancy import is_constant

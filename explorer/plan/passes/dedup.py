@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.core.ir.expr import Expr, record, recording_at
+from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import TupleType
 from explorer.grad.call_gradient import Differentiated

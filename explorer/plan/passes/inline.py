@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, Scope
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.decisions import NodeGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from explorer.core.ir.expr import Scope
+from explorer.core.ir.recording_context import Scope
 from explorer.layers.framework.describe import Describable
 from explorer.record import Layer, Port
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.expr import Scope as Box
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.ir.recording_context import Scope as Box
 from explorer.core.ir.source_location import Place, place_of
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType

@@ -8,7 +8,7 @@ from types import CodeType
 import numpy as np
 
 import explorer as ex
-from explorer.core.ir.expr import recording_at
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import Place, assigned_name
 
 

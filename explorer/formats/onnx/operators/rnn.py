@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.core.tracing.decorator import Function
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.operator_checks import with_rank, with_shape

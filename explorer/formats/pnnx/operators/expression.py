@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.core.memory_budget import listed, whole_number
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis

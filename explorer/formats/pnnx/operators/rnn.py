@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.core.tracing.decorator import Function
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.common.recurrence import Cell, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll

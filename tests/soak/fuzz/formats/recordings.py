@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import explorer as ex
-from explorer.core.ir.expr import recording_at
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import Place
 from explorer.record import Recording, Step, loads, to_json
 from tests.golden.programs import PROGRAMS, perceptron, recorded

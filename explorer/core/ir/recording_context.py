@@ -1,0 +1,101 @@
+"""Context of the next recorded node: its scope, its line of the user's program, policies, and functions being traced.
+
+Each thread has a context of its own. Recording reads it once for each node, from a ``threading.local`` and not from
+context variables, which cost a lookup each; ``with`` blocks change it and restore it, also when the block raises.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from explorer.core.ir.source_location import INTERNAL
+from explorer.record.escape import visible
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from explorer.core.policy import Minor, Policy
+
+
+class Scope:
+    """Named box of the user's program: a block, a layer, a function, or a file's operator with its type; scopes
+    nest."""
+
+    __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
+
+    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
+        self.name, self.kind, self.parent, self.type = name, kind, parent, type
+        self.payload = payload
+        """payload for the recording: a layer's facts; for a gradient scope, the uid of the forward node"""
+        self.ports: tuple[dict[str, int], dict[str, int]] | None = None
+        """uids of the values at a layer's input and output ports, by name"""
+
+    def __repr__(self) -> str:
+        return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
+
+
+class _State(threading.local):
+    """Context of the next recorded node, per thread."""
+
+    scope: Scope | None = None
+    origin: tuple[Any, int] | None = None
+    """code and instruction, or place, that nodes are attributed to instead of the user's line"""
+    traces: tuple[int, ...] = ()
+    """first uid of each function that is being traced"""
+    policies: Mapping[Minor, Policy] = MappingProxyType({})
+    """policies that apply to operations recorded now"""
+    by_identity: bool = False
+    """whether == of two expressions asks if they are one object, as it does while captured lists are compared"""
+
+
+state = _State()
+
+
+def line_of(frame: FrameType) -> tuple[CodeType, int]:
+    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer."""
+    code = frame.f_code
+    while code.co_filename.startswith(INTERNAL):
+        outer = frame.f_back
+        if outer is None:
+            break
+        frame = outer
+        code = frame.f_code
+    return code, frame.f_lasti
+
+
+@contextmanager
+def single_source_line() -> Iterator[None]:
+    """Record the nodes of the block as written on the user's line that led here, which is looked up once."""
+    outer = state.origin
+    state.origin = outer or line_of(sys._getframe(3))  # behind this generator and the ``with``
+    try:
+        yield
+    finally:
+        state.origin = outer
+
+
+@contextmanager
+def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
+    """Record the nodes of the block inside a named scope; ``type`` is the class of the thing (a layer's class, say)."""
+    outer = state.scope
+    state.scope = inner = Scope(name, kind, outer, type, payload)
+    try:
+        yield inner
+    finally:
+        state.scope = outer
+
+
+@contextmanager
+def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
+    """Record the nodes of the block in an existing scope (None for the top), as written at a place or instruction."""
+    outer = state.scope, state.origin
+    state.scope, state.origin = scope, (code, instruction)
+    try:
+        yield
+    finally:
+        state.scope, state.origin = outer
