@@ -64,6 +64,19 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
+    """Return the nodes that a sentence names, in order, each once."""
+    nodes: dict[int, None] = {}
+    waiting = [facts[name] for name, _, _ in reversed(FIELD.findall(template))]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            nodes[value["node"]] = None
+        elif isinstance(value, (list, tuple)):
+            waiting.extend(reversed(value))
+    return list(nodes)
+
+
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
     """Return the sentence of a reason: its template with each ``{name}`` and ``{name:noun}`` replaced by that fact."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
-from explorer.record.reasons import render
+from explorer.record.reasons import mentioned, render
 from explorer.record.rows import (
     Body,
     Decision,
@@ -93,8 +93,36 @@ class Recording:
         return " ".join([nodes.label[node], *inside[:2]]) if nodes.kind[node] == "operation" else nodes.label[node]
 
     def reason(self, decision: Decision) -> str:
-        """Return the sentence of a decision."""
-        return render(decision.reason, decision.facts, self.label)
+        """Return the sentence of a decision; nodes of one name in it are told apart: ``add (line 2)``."""
+        marks = self.marks(decision)
+        return render(decision.reason, decision.facts, lambda node: self.label(node) + marks.get(node, ""))
+
+    def marks(self, decision: Decision) -> dict[int, str]:
+        """Return what tells apart the nodes of one name in a sentence: their lines, else their types, else numbers.
+
+        Node → text to put behind its name; nodes whose name stands for nothing else in the sentence have none.
+        """
+        alike: dict[str, list[int]] = {}
+        for node in mentioned(decision.reason, decision.facts):
+            alike.setdefault(self.label(node), []).append(node)
+        texts = [value for value in decision.facts.values() if isinstance(value, str)]
+        marks: dict[int, str] = {}
+        for label, nodes in alike.items():
+            if len(nodes) > 1 or label in texts:
+                marks.update(zip(nodes, self._telling_apart(nodes), strict=True))
+        return marks
+
+    def _telling_apart(self, nodes: list[int]) -> list[str]:
+        rows = [self.nodes.source[node] for node in nodes]
+        sources = [self.sources[row] for row in rows if row >= 0]
+        in_one_file = len({source.where for source in sources}) == 1
+        lines = [f"line {source.line}" if in_one_file else source.place for source in sources]
+        if len(set(lines)) == len(nodes):
+            return [f" ({line})" for line in lines]
+        types = [self.type_text(node) for node in nodes]
+        if len(set(types)) == len(nodes):
+            return [f" ({type_text})" for type_text in types]
+        return [f" (no. {number})" for number in range(1, len(nodes) + 1)]
 
     def resolver(self, position: int) -> dict[int, int]:
         """Return old id → id that replaces it at a position, transitively."""

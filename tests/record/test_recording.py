@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.record import Body, Decision, Nodes, Recording, Stage, Type
+from explorer.record import Body, Decision, Nodes, Recording, Source, Stage, Type
 
 
 def decision(verdict: str, *subjects: int, **facts: float) -> Decision:
@@ -63,3 +63,31 @@ def test_refusals_come_the_costliest_first_and_the_unpriced_last(recording: Reco
         decision("declined", estimated_cost_us=5.0),
     ]
     assert [declined.facts.get("estimated_cost_us") for declined in recording.declined] == [5.0, 1.0, None]
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize(
+    ("rows", "types", "sentence"),
+    [
+        ([0, 1, 2], [0, 0, 0], "`add (line 1)` reads `add (line 2)` and add (line 1) and add (line 4)"),
+        ([0, 1, 3], [0, 0, 0], "`add (line 1)` reads `add (line 2)` and add (line 1) and add (net.py line 2)"),
+        ([0, 0, 2], [0, 1, 2], "`add (2 float32)` reads `add (3 float32)` and add (2 float32) and add (4 float32)"),
+        ([-1, 0, 1], [0, 0, 1], "`add (no. 1)` reads `add (no. 2)` and add (no. 1) and add (no. 3)"),
+    ],
+)
+def test_nodes_of_one_name_in_a_sentence_are_told_apart(
+    recording: Recording, rows: list[int], types: list[int], sentence: str
+) -> None:
+    """By their lines where these differ, else by their types, else by numbers; a name of one node has no mark."""
+    recording.sources = [Source("In[1]", line, "") for line in (1, 2, 4)] + [Source("net.py", 2, "")]
+    recording.types = [Type((size,), "float32", "cpu") for size in (2, 3, 4)]
+    recording.nodes.label[1:] = ["add"] * 3
+    recording.nodes.source[1:], recording.nodes.type[1:] = rows, types
+    facts = {"a": {"node": 1}, "b": {"node": 2}, "rest": [{"node": 1}, {"node": 3}], "x": {"node": 0}}
+    told = Decision(0, "Rule", "applied", "code", "`{a}` reads `{b}` and {rest}", facts, (1,))
+    assert recording.reason(told) == sentence
+    alone = Decision(0, "Rule", "applied", "code", "`{a}` reads `{x}`", facts, (1,))
+    assert recording.reason(alone) == "`add` reads `x`"
+    by_text = Decision(0, "Rule", "applied", "code", "`{a}` is read by {reader}", {**facts, "reader": "add"}, (1,))
+    assert recording.reason(by_text).startswith("`add (")
+    assert recording.reason(by_text).endswith("is read by add")

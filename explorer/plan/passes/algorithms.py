@@ -48,7 +48,7 @@ class Algorithms(Pass):
     tiles = Reason(
         "tiles",
         "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
-        "because that takes {saved_flops} less than the {direct_flops} of each one computed directly.",
+        "because that saves {saved_flops} of the {direct_flops} that they take when they are computed directly.",
         meaning=_METHOD + " The last digits may differ.",
         change='EvalPlan(without=["algorithms"]) computes convolutions directly.',
     )

@@ -47,8 +47,8 @@ class Dedup(Pass):
     )
     constants = Reason(
         "constants",
-        "{count:constant is|constants are} left out, because {kept:equal constant is|equal constants are} there "
-        "already.",
+        "{count:copy of a constant is|copies of constants are} left out, because one copy of each constant ({kept} in "
+        "all) serves every operation that reads it.",
         meaning="Numbers written in the program, with the same dtype and shape, are the same value.",
         change="Nothing has to change.",
     )

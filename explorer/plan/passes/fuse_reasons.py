@@ -97,15 +97,17 @@ class FuseReasons:
     )
     second_product = Reason(
         "second_product",
-        "`{operand}` gets a kernel of its own, because a kernel can hold only one matrix product, convolution or "
-        "pooling, and the one of the operation that reads it already has `{first}`.",
+        "`{operand}` is not fused with the operation that reads it, because only one matrix product, convolution or "
+        "pooling can be among operations that are computed together, and these would be two: `{operand}` and "
+        "`{first}`.",
         meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
         change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}` stays in the kernel of `{second}`, because a kernel can hold only one matrix product, convolution "
-        "or pooling, and the one of the operation that reads it already has `{first}`.",
+        "`{operand}` is computed together with `{second}`, and not with the operation that reads it, because only one "
+        "matrix product, convolution or pooling can be among operations that are computed together, and these would "
+        "be two: `{second}` and `{first}`.",
         meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
         change="Nothing has to change.",
     )
@@ -118,8 +120,8 @@ class FuseReasons:
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed tile by tile in the kernel of "
-        "`{product}`, and `{reader}` needs whole rows.",
+        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed together with `{product}`, in "
+        "small blocks of its result, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}; tiles of a matrix product or a convolution are smaller than rows.",
         change="Nothing has to change.",
     )
@@ -132,8 +134,8 @@ class FuseReasons:
     )
     too_large = Reason(
         "too_large",
-        "The reduction is not fused with `{operand}`, because that has {read_bytes}, which cannot be cut into pieces "
-        "that fit into the cache.",
+        "The reduction is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, which "
+        "cannot be cut into pieces that fit into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Fewer elements, or a narrower dtype.",
     )

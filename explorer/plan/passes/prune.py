@@ -22,16 +22,16 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} left out, because only operations that have been "
-        "replaced ({readers}) needed what they give.",
+        "{count:operation or value is left out, because the operations that read it|operations and values are left "
+        "out, because the operations that read them} ({readers}) have been replaced.",
         meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
         "read.",
         change="Nothing has to change.",
     )
     unread = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} left out, because no result that was asked for needs "
-        "what they give.",
+        "{count:operation or value is left out, because no requested result depends on it|operations and values are "
+        "left out, because no requested result depends on them}.",
         meaning="Only what the results need is computed.",
         change="Ask for a value that is to be computed.",
     )

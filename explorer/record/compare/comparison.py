@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.record.compare.matching import Matching, match
 from explorer.record.compare.produced_nodes import counterparts
+from explorer.record.reasons import render
 from explorer.record.recording import Recording
 from explorer.record.rows import Decision
 
@@ -134,7 +135,13 @@ def _told(recording: Recording) -> list[tuple[str, ...]]:
     """Return the text of each decision; decisions with equal texts are equal, whatever the ids of their nodes."""
     stages = recording.stages
     return [
-        (stages[d.stage].name.removesuffix(" again"), d.rule, d.verdict, d.code, recording.reason(d))
+        (
+            stages[d.stage].name.removesuffix(" again"),
+            d.rule,
+            d.verdict,
+            d.code,
+            render(d.reason, d.facts, recording.label),
+        )
         for d in recording.decisions
     ]
 

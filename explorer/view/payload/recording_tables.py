@@ -9,6 +9,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
     "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
     "decisions"  [{…, "reason": row of "reasons", "facts": {label: Fact, …}, "before": [decision, …]}, …]
                    "before" are the declined ones that belong before it (record/history.py)
+    "marks"      {decision: {node: text behind its name}, …}    of sentences with nodes of equal names
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
     "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
@@ -57,6 +58,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "reasons": reasons,
         "explanations": explanations,
         "decisions": decisions,
+        "marks": {number: marks for number, row in enumerate(recording.decisions) if (marks := recording.marks(row))},
         "groups": [
             dataclasses.replace(group, label=fit(group.label, TITLE, bold=True, widest=WIDEST_TITLE))
             for group in recording.groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,21 +28,22 @@ def _tables(recording: Recording) -> dict[str, Any]:
     return tables
 
 
-def _text(tables: dict[str, Any], fact: Any) -> str:
+def _text(tables: dict[str, Any], fact: Any, marks: Mapping[str, str] = {}) -> str:  # never written
     if isinstance(fact, list):
-        return "".join(_text(tables, part) for part in fact)
-    return str(tables["nodes"]["label"][fact] if isinstance(fact, int) else fact)
+        return "".join(_text(tables, part, marks) for part in fact)
+    return tables["nodes"]["label"][fact] + marks.get(str(fact), "") if isinstance(fact, int) else str(fact)
 
 
-def _sentence(tables: dict[str, Any], decision: dict[str, Any]) -> str:
+def _sentence(tables: dict[str, Any], number: int) -> str:
     """The sentence of a decision, put together as the front end does."""
-    words = []
+    words, decision = [], tables["decisions"][number]
+    marks = tables["marks"].get(str(number), {})
     for part in tables["reasons"][decision["reason"]]["sentence"]:
         if isinstance(part, str):
             words.append(part)
         elif isinstance(part, list):
             label, *style = part
-            fact = _text(tables, decision["facts"][label])
+            fact = _text(tables, decision["facts"][label], marks)
             words.append(f"`{fact}`" if style else fact)
         else:
             words.append(f"`{part['code']}`")
@@ -78,7 +80,7 @@ def _counted(count: int) -> Recording:
 def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None:
     """Nouns are in the singular or the plural, lists have their commas, numbers their units, and nothing is hidden."""
     tables = _tables(recording)
-    sentences = [_sentence(tables, decision) for decision in tables["decisions"]]
+    sentences = [_sentence(tables, number) for number in range(len(tables["decisions"]))]
     assert sentences == [visible(recording.reason(decision)) for decision in recording.decisions]
     for number, row in enumerate(tables["decisions"]):
         node = (recording.decisions[number].subjects or recording.decisions[number].produced)[0]

@@ -158,8 +158,8 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "The largest (or smallest) elements are picked before `{f}`, not after it, because `{f}` never decreases, so "
-        "the result is the same and `{f}` runs on {kept:element} instead of {all}.",
+        "`{f}` is computed for {kept:element} instead of {all}, because only the largest or smallest of its results "
+        "are used, and `{f}` never decreases: they are its results for the largest or smallest operands.",
         meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
         change="Nothing has to change.",
     )

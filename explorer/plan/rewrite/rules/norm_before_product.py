@@ -31,23 +31,23 @@ class NormIntoWeights(IntoWeights):
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}` is left out, because it multiplies and adds only weights, one number for each channel, which go into "
-        "`{weights}`, the weights of `{product}` after it, once.",
+        "`{norm}` is left out, because it only multiplies and adds one number for each channel: that is done once, to "
+        "`{weights}`, the weights of `{product}` after it, and not in every run to the data.",
         meaning="(x · s + t) @ W is x @ (s · W) + t @ W, with s as a column. A norm vanishes into the product after "
         "it.",
         change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",
-        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads its "
+        "`{norm}` is computed as written, and not once, to the weights of `{product}`, because `{product}` pads its "
         "images with zeros after `{norm}`; from the weights it would shift the padding, too.",
         meaning="A term that is added before padding is not added to the zeros at the borders.",
         change="A convolution without padding, or a norm after it.",
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, not moved into weights, because {consumers} operations read it, so it is "
-        "needed anyway.",
+        "`{norm}` is computed as written, although it could be done once, to the weights of the product that reads it, "
+        "because {consumers} operations read it, so its result is needed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )

@@ -144,8 +144,8 @@ class TermsOfWeights(IntoWeights):
 
     merged = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to `{product}` as one term, not one after the other, because both are "
-        "made of weights alone, so their sum is computed once.",
+        "`{first}` and `{second}` are added to each other first, and then to `{product}`, because both are made of "
+        "weights alone: their sum is computed once, and every run adds one term instead of two.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
     )

@@ -110,18 +110,19 @@ export class Trace {
   /** The sentence of a decision. @param {number} index @returns {Fragment[]} */
   sentence(index) {
     const { reason, facts } = this.decisions[index];
+    const marks = this.recording.marks[index];
     return this.recording.reasons[reason].sentence.flatMap((part) => {
       if (typeof part === "string") return [{ text: part, node: -1, isCode: false }];
       if (!Array.isArray(part)) return [{ text: part.code, node: -1, isCode: true }];
       const [label, style] = part;
-      return this.fact(facts[label], style === "code");
+      return this.fact(facts[label], style === "code", marks);
     });
   }
 
   /** A fact: a text, a node, or several of both. @param {string | number | (string | number)[]} value @returns {Fragment[]} */
-  fact(value, isCode = false) {
-    if (Array.isArray(value)) return value.flatMap((part) => this.fact(part, isCode));
-    return [typeof value === "number" ? { text: this.label(value), node: value, isCode } : { text: value, node: -1, isCode }];
+  fact(value, isCode = false, marks = {}) {
+    if (Array.isArray(value)) return value.flatMap((part) => this.fact(part, isCode, marks));
+    return [typeof value === "number" ? { text: this.label(value) + (marks[value] ?? ""), node: value, isCode } : { text: value, node: -1, isCode }];
   }
 
   /** The sentence of a decision as plain text. @param {number} index */
