@@ -8,15 +8,16 @@ measured times of its kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope as Box
 from explorer.core.ir.source_location import Place, place_of
 from explorer.core.types.custom_dtypes import dtype_name
@@ -112,44 +113,65 @@ class _Tables:
             self.sources[key] = row
         return row
 
-    def node(self, node: Expr, born: int, body: int = 0) -> None:
-        """Add the row of a node; ids are given out in this order."""
-        nodes = self.recording.nodes
-        operation = node.operation
-        self.ids[node.uid] = len(nodes)
-        nodes.operation.append(self.operation(operation.name))
-        nodes.kind.append(_kind(node))
-        nodes.label.append(node.label)
-        nodes.type.append(self.type(node.type))
-        nodes.operands.append(())
-        nodes.scope.append(self.scope(node.scope))
-        nodes.source.append(self.source(node))
-        flops = self.flops[node.uid] = flops_of(node, node.operands)
-        nodes.flops.append(flops)
-        nodes.bytes.append(result_bytes(node) if node.operands else 0)
-        nodes.born.append(born)
-        nodes.gone.append(-1)
-        nodes.body.append(body)
-        nodes.callee.append(self.bodies[id(operation.body)] if isinstance(operation, Call) else -1)
-        if operation.attributes and not isinstance(operation, (Call, Item, Parameter)):
-            nodes.attributes[len(nodes) - 1] = {name: _text(value) for name, value in operation.attributes.items()}
+    def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
+        """Add the rows of (node, decision that produced it, graph); ids are given out in this order."""
+        nodes, expressions = self.recording.nodes, [node for node, _, _ in rows]
+        self.ids.update({node.uid: row for row, node in enumerate(expressions)})
+        # An operation is looked at once, however many nodes it has.
+        operations = {id(node.operation): node.operation for node in expressions}
+        known = {number: self._operation_row(operation) for number, operation in operations.items()}
+        found = [known[id(node.operation)] for node in expressions]
+        nodes.operation = [row.operation for row in found]
+        nodes.kind = [
+            row.kind if node.operands else row.kind_alone for row, node in zip(found, expressions, strict=True)
+        ]
+        nodes.label = [node.label for node in expressions]
+        nodes.type = [self.type(node.type) for node in expressions]
+        nodes.operands = [tuple([self.ids[operand.uid] for operand in node.operands]) for node in expressions]
+        nodes.scope = [self.scope(node.scope) for node in expressions]
+        nodes.source = [self.source(node) for node in expressions]
+        nodes.flops = [flops_of(node, node.operands) for node in expressions]
+        self.flops = {node.uid: flops for node, flops in zip(expressions, nodes.flops, strict=True)}
+        nodes.bytes = [result_bytes(node) if node.operands else 0 for node in expressions]
+        nodes.born = [born for _, born, _ in rows]
+        nodes.gone = [-1] * len(rows)
+        nodes.body = [body for _, _, body in rows]
+        nodes.callee = [row.callee for row in found]
+        nodes.attributes = {number: dict(row.attributes) for number, row in enumerate(found) if row.attributes}
+
+    def _operation_row(self, operation: Operation) -> _OperationRow:
+        callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1
+        named = {} if isinstance(operation, (Call, Item, Parameter)) else operation.attributes
+        attributes = {name: _text(value) for name, value in named.items()}
+        return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
 
 
-def _kind(node: Expr) -> Kind:
-    operation = node.operation
+class _OperationRow(NamedTuple):
+    """What the rows of all nodes of an operation have in common."""
+
+    operation: int
+    kind: Kind
+    kind_alone: Kind
+    """kind of a node without operands"""
+    callee: int
+    attributes: dict[str, str]
+
+
+def _kinds(operation: Operation) -> tuple[Kind, Kind]:
+    """Return the kind of an operation's node with operands, and of one without."""
     if isinstance(operation, Call):
-        return "call"
+        return "call", "call"
     if isinstance(operation, Item):
-        return "item"
+        return "item", "item"
     if isinstance(operation, Parameter):
-        return "input"
-    if not node.operands:
-        return "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
-    return "operation"
+        return "input", "input"
+    return "operation", "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
 
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
+        if set(map(type, value)) == {int}:
+            return repr(value)  # the same text, for thousands of indices at once
         return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, np.dtype):
         return dtype_name(value)
@@ -237,15 +259,13 @@ def _enter_nodes(tables: _Tables, graph: PlanGraph) -> list[Expr]:
     rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
         tables.bodies[id(body)] = row
-    for node, born, graph_row in rows:
-        tables.node(node, born, graph_row)
+    tables.enter(rows)
     everything = [node for node, _, _ in rows]
     ids = tables.ids
     recording.bodies.append(Body("", (), ()))
     for body in bodies:
         inputs = tuple([ids[node.uid] for node in (*body.parameters, *body.captured)])
         recording.bodies.append(Body(body.name, inputs, tuple([ids[node.uid] for node in body.outputs])))
-    recording.nodes.operands = [tuple([ids[operand.uid] for operand in node.operands]) for node in everything]
     leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
     recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))
     return everything

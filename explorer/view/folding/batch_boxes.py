@@ -181,7 +181,7 @@ class _Contents:
     def close(self) -> None:
         """Write the contents back to the tree."""
         for box, items in self._held.items():
-            self._tree.boxes[box].items = list(items)
+            self._tree.hold(box, list(items))
 
 
 def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:

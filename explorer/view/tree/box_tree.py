@@ -6,7 +6,7 @@ this tree. Boxes are kept in flat lists with parent indices: graphs may be neste
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -56,9 +56,11 @@ class Tree:
     """outermost box of each graph of the recording"""
     box_of: list[int] = field(default_factory=list)
     """innermost box around each slot"""
+    _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
+        self._postorder = None
         self.boxes[box].items = items
         for kind, index in items:
             if kind == "slot":
@@ -66,26 +68,30 @@ class Tree:
             else:
                 self.boxes[index].parent = box
 
-    def postorder(self) -> list[int]:
+    def postorder(self) -> Sequence[int]:
         """List the boxes reachable from the outermost boxes, each after those inside it."""
-        order = []
-        stack = list(reversed(self.bodies))
-        while stack:
-            box = stack.pop()
-            order.append(box)
-            stack.extend(index for kind, index in self.boxes[box].items if kind == "box")
-        return order[::-1]
+        if self._postorder is None:
+            order = []
+            stack = self.bodies[::-1]
+            while stack:
+                box = stack.pop()
+                order.append(box)
+                stack += [index for kind, index in self.boxes[box].items if kind == "box"]
+            self._postorder = order[::-1]
+        return self._postorder
 
     def compact(self) -> None:
         """Renumber the boxes from the outside in, and drop unreachable ones."""
         old = self.postorder()[::-1]
-        new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in set(self.bodies))])}
+        outermost = set(self.bodies)
+        new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in outermost)])}
         boxes: list[Box] = [self.boxes[box] for box in new]
         for box in boxes:
             box.parent = new.get(box.parent, -1)
             box.items = [BoxItem(kind, new[index] if kind == "box" else index) for kind, index in box.items]
         self.boxes = boxes
         self.bodies = [new[box] for box in self.bodies]
+        self._postorder = None
         self.box_of = [new.get(box, -1) for box in self.box_of]
 
 
