@@ -162,8 +162,16 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_LATER[name]), name)
     if name in _registry.functions:
         return _registry.functions[name]
-    hint = "" if name.startswith("_") else _foreign(name) or _near(name)
+    hint = "" if name.startswith("_") else _renamed(name) or _foreign(name) or _near(name)
     raise AttributeError(f"module 'explorer' has no attribute {name!r}" + (f"; {hint}" if hint else ""), name=name)
+
+
+_RENAMED = {"Link": "Rule"}
+"""Old public names, and today's."""
+
+
+def _renamed(name: str) -> str:
+    return f"it is called explorer.{_RENAMED[name]} now" if name in _RENAMED else ""
 
 
 def _foreign(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import graphviz  # type: ignore[import-untyped]
 
 from explorer.core.argument_checks import check_name, check_type
+from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
@@ -128,7 +129,7 @@ def explore(
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):
         return ExpressionView(what, **options)
-    leaves = [leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf for leaf in flatten(what)[0]]
+    leaves = [as_written(leaf) for leaf in flatten(what)[0]]
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.attributes import stands_for_expression
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
@@ -28,7 +29,7 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
     target.refuse_shared()
     if isinstance(source, Tensor):
         value = source.array
-    elif isinstance(source, Expr) or hasattr(type(source), "__expr__"):
+    elif isinstance(source, Expr) or stands_for_expression(source):
         value = hooks.evaluate(source)
     else:
         value = np.asarray(source)

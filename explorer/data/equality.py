@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
@@ -31,8 +32,8 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _value(value: Any) -> Any:
-    if hasattr(type(value), "__expr__"):
-        return value.__expr__()
+    if stands_for_expression(value):
+        return as_written(value)
     if not isinstance(value, (Expr, np.ndarray)):
         raise OperandError(
             f"same() of a {type(value).__name__}",

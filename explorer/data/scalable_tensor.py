@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.attributes import as_written
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
@@ -94,7 +95,7 @@ class ScalableTensor(ExprLike):
         """
         if isinstance(value, Tensor) and self._item.device is cpu and value.device is cpu:
             value = value.array
-        expr = value.__expr__() if hasattr(type(value), "__expr__") else value
+        expr = as_written(value)
         if not isinstance(expr, Expr) and self._item.device is not cpu:
             expr = tensor(expr, self._item.dtype, device=self._item.device)
         if isinstance(expr, Expr):

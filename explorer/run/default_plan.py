@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.ir.expr import Expr
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.types.device import Device, check_device, cpu
@@ -32,7 +33,7 @@ def default_plan(device: Device = cpu) -> EvalPlan:
 
 def eval_register(value: Any) -> Handle:
     """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister)."""
-    expr = value.__expr__() if hasattr(type(value), "__expr__") else value
+    expr = as_written(value)
     return default_plan(expr.type.device if isinstance(expr, Expr) else cpu).register(expr)
 
 
@@ -47,9 +48,9 @@ def evaluate(value: Any, **options: Any) -> Any:
     """
     leaves, structure = flatten(value)
     expressions = {
-        index: leaf if isinstance(leaf, Expr) else leaf.__expr__()
+        index: as_written(leaf)
         for index, leaf in enumerate(leaves)
-        if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__")
+        if isinstance(leaf, Expr) or stands_for_expression(leaf)
     }
     if options:
         leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from explorer.core.argument_checks import check_name, check_type
+from explorer.core.attributes import as_written
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
@@ -111,7 +112,7 @@ class EvalPlan:
 
     def register(self, value: Any) -> Handle:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it."""
-        expr = value if isinstance(value, Expr) or not hasattr(type(value), "__expr__") else value.__expr__()
+        expr = value if isinstance(value, Expr) else as_written(value)
         if not isinstance(expr, Expr):
             raise OperandError(
                 f"register of a {type(expr).__name__}",

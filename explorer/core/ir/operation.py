@@ -20,7 +20,7 @@ from explorer.core import registry
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
-from explorer.core.ir.operation_checks import check_facets, extend, register_operation
+from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
 from explorer.core.policy import Items, Policies
 from explorer.core.types.device import cpu
@@ -108,6 +108,7 @@ class Operation(metaclass=Interning):
         cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
     ) -> None:
         super().__init_subclass__(**options)
+        check_facet_names(cls, Operation)
         documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
         frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.attribute_names = tuple([field.name for field in fields(frozen_class)])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from explorer.core import registry
+from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, OperandError
 
 if TYPE_CHECKING:
@@ -16,6 +17,29 @@ if TYPE_CHECKING:
 
 class OperationRedefined(UserWarning):
     """Repeated declaration of an operation under the same module and name; it replaces the earlier one."""
+
+
+_RENAMED = {
+    "even": "is_even",
+    "total": "defined_everywhere",
+    "prepares": "packed_operand",
+    "prepare": "pack_operand",
+    "pieces": "tiles",
+    "in_pieces": "is_tileable",
+    "rows": "reduced_axes",
+    "joins": "combine_ufunc",
+    "part": "partial_reduce",
+    "part_dtype": "partial_dtype",
+    "finish": "finalize",
+    "moves": "changes_device",
+}
+"""old name of a facet → today's"""
+
+
+def check_facet_names(cls: type[Operation], base: type[Operation]) -> None:
+    """Raise DeclarationError for a facet with an old name, or with one that is nearly a facet's."""
+    facets = [name for name in {*dir(base), *base.__annotations__} if not name.startswith("_")]
+    check_names(cls, facets, _RENAMED, "the operation")
 
 
 def check_facets(cls: type[Operation], base: type[Operation], documented: bool) -> None:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from explorer.core.attributes import stands_for_expression
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
@@ -92,4 +93,5 @@ class Interning(type):
 
 def _is_array(value: Any) -> bool:
     """Whether a value is an array of any library; NumPy scalars and data of a user's type are not."""
-    return hasattr(value, "__array__") and not isinstance(value, np.generic) and not hasattr(type(value), "__expr__")
+    is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    return is_array and not stands_for_expression(value)

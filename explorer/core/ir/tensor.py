@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.attributes import stands_for_expression
 from explorer.core.errors import ExplorerError, OperandError, StateError
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
@@ -161,7 +162,7 @@ class Tensor(Expr):
 
 
 def _expressed(value: Any) -> bool:
-    return isinstance(value, Expr) or hasattr(type(value), "__expr__")
+    return isinstance(value, Expr) or stands_for_expression(value)
 
 
 def tensor_of(storage: Storage, name: str = "") -> Tensor:

@@ -29,6 +29,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from explorer.core.attributes import class_attribute, stands_for_expression
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.bytecode_names import Comparisons, is_fixed, merge, reads
 from explorer.core.tracing.capture_errors import stream, too_large_to_compare, too_many_readers, unseen_variables
@@ -41,7 +42,6 @@ from explorer.core.tracing.implicit_methods import (
 )
 from explorer.core.tracing.static_attributes import (
     attribute_of,
-    class_attribute,
     functions_of,
     has_attributes,
     is_fixed_class,
@@ -236,7 +236,7 @@ class Survey:
         if isinstance(value, (ReferenceType, ContextVar)):
             self._add(functools.partial(referred, value), referred(value), path)
         pending += [(part, f"{path}[…]") for part in parts(value)]
-        if class_attribute(type(value), "__expr__") is not None:
+        if stands_for_expression(value):
             if is_fixed_class(type(value)):
                 self._add(value.__expr__, value.__expr__(), path)
                 return

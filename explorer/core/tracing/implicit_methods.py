@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+from explorer.core.attributes import class_attribute
 from explorer.core.tracing.bytecode_names import COMPARING, Comparison, Comparisons, is_fixed
-from explorer.core.tracing.static_attributes import class_attribute, is_fixed_class
+from explorer.core.tracing.static_attributes import is_fixed_class
 
 CONSTRUCTING = ("__init__", "__new__", "__post_init__")
 _APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__format__")

@@ -7,6 +7,7 @@ import sys
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
+from explorer.core.attributes import class_attribute
 from explorer.core.tracing.bytecode_names import is_fixed
 
 
@@ -41,14 +42,6 @@ def _file_of(cls: type) -> str:
     if cls.__module__ in sys.builtin_module_names:
         return "<frozen builtins>"
     return getattr(module, "__file__", None) or ""
-
-
-def class_attribute(cls: type, name: str) -> Any:
-    """Return the attribute from the body of a class or its first base that has it; None without one."""
-    for base in cls.__mro__:
-        if name in vars(base):
-            return vars(base)[name]
-    return None
 
 
 def attribute_of(own: dict[str, Any], cls: type, name: str) -> Any:

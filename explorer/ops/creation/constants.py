@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, record
@@ -175,7 +176,7 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     cls = type(value)
     if cls not in WEAK:
         # named here, because the variable assigned on this line names the whole expression
-        operand: Expr = cls.__expr__(value) if hasattr(cls, "__expr__") else tensor(value, name="tensor")
+        operand: Expr = as_written(value) if stands_for_expression(value) else tensor(value, name="tensor")
         return operand
     key = (cls, value or repr(value), dtypes, device)
     known = _constants.get(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Answer", "Applied", "Declined", "Reason", "Rule"]
+
+
+_RENAMED = {"over": "producers", "takes": "applies_to", "takes_over": "applies_over", "chain": "rules"}
+"""old name of an attribute of rules → today's"""
 
 
 class Rule(ABC):
@@ -48,6 +53,8 @@ class Rule(ABC):
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
+        known = [name for name in {*dir(Rule), *Rule.__annotations__} if not name.startswith("_")]
+        check_names(cls, known, _RENAMED, "the rule")
         if abstract:
             return
         if cls.match is Rule.match:

@@ -13,6 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.tracing.captures import note
+from tests.support.refusals import refused
 
 
 class Scaled:
@@ -79,8 +80,8 @@ def test_a_class_that_answers_no_question_can_be_captured() -> None:
         return x if held is None or Odd is None else x * 2
 
     assert ex.evaluate(f(np.ones(1))) == 2
-    for value in (Odd, held):
-        with pytest.raises(ex.OperandError, match="raised KeyError: "):
+    for value, reason in ((Odd, "KeyError"), (held, "object")):
+        with refused(ex.OperandError, reason):
             ex.tensor(value)
 
 

@@ -1,0 +1,98 @@
+"""Attributes of users' objects and classes: metaclasses that raise, old names and slips of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.operation_checks import _RENAMED as FACETS
+from explorer.plan.rewrite.rule import _RENAMED as OF_RULES
+from tests.support.refusals import refused
+
+
+class Raising(type):
+    """A class of classes whose missing attributes raise an error of another kind."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Hostile(metaclass=Raising):
+    """An object that is no data."""
+
+
+class Number(metaclass=Raising):
+    """A number of a user's own, which stands for an expression."""
+
+    def __expr__(self) -> ex.Expr:
+        return ex.tensor([1.0, 2.0])
+
+
+GIVEN = ex.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda value: ex.evaluate(GIVEN + value),
+        ex.evaluate,
+        lambda value: ex.EvalPlan().register(value),
+        ex.eval_register,
+        lambda value: ex.same(value, value),
+        lambda value: ex.copyto(ex.tensor([0.0, 0.0]), value),
+        lambda value: ex.ScalableTensor((2,), np.float64).push_back(value),
+        lambda value: ex.explore(value, run=False),
+        lambda value: ex.function(lambda x: x + value)(GIVEN),
+    ],
+)
+def test_a_class_whose_metaclass_raises_is_a_class_like_others(use: Callable[[Any], Any]) -> None:
+    """Data whose class's class answers no lookup is data; what is none is refused with explorer's errors."""
+    use(Number())
+    if use is not ex.evaluate:  # which returns what is no expression as it is
+        with pytest.raises(ex.ExplorerError):
+            use(Hostile())
+    with pytest.raises(ex.OperandError):
+        ex.is_matrix(Hostile())
+
+
+@pytest.mark.parametrize(("old", "name"), FACETS.items())
+def test_an_old_name_of_a_facet_is_refused_with_its_new_one(old: str, name: str) -> None:
+    with refused(ex.DeclarationError, old, name, "Declared"):
+        type("Declared", (ex.Elementwise,), {"__doc__": "x.", old: True})
+
+
+@pytest.mark.parametrize(("old", "name"), OF_RULES.items())
+def test_an_old_name_of_an_attribute_of_rules_is_refused_with_its_new_one(old: str, name: str) -> None:
+    with refused(ex.DeclarationError, old, name):
+        type("Declared", (ex.Rule,), {"__doc__": "x.", old: ()}, abstract=True)
+
+
+def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -> None:
+    with refused(ex.DeclarationError, "commutativ", "commutative"):
+        type("Declared", (ex.Elementwise,), {"__doc__": "x.", "commutativ": True}, abstract=True)
+    with refused(ex.DeclarationError, "producer", "producers"):
+        type("Declared", (ex.Rule,), {"__doc__": "x.", "producer": ()}, abstract=True)
+
+    class Kept(ex.Elementwise, abstract=True):
+        """x, kept."""
+
+        _commutativ = True
+        table = (1, 2)
+        kernels: int = 3
+
+    class Below(Kept, abstract=True):
+        """The same."""
+
+        table = (3,)
+
+    assert Below.table == (3,)
+
+
+@pytest.mark.parametrize(("module", "old", "name"), [(ex, "Link", "Rule"), (ex.layers, "PFeedbackNoOutput", "PNo")])
+def test_an_old_public_name_tells_the_new_one(module: Any, old: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"{old}.*{name}"):
+        getattr(module, old)
