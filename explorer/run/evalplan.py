@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from explorer.core.argument_checks import check_name, check_type
-from explorer.core.attributes import as_written
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
@@ -29,7 +28,7 @@ from explorer.run.diagnosis.what_if import WhatIf, what_if
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
-from explorer.run.handle import Handle
+from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.result_cache import Recalled, recall, remember
@@ -112,13 +111,7 @@ class EvalPlan:
 
     def register(self, value: Any) -> Handle:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it."""
-        expr = value if isinstance(value, Expr) else as_written(value)
-        if not isinstance(expr, Expr):
-            raise OperandError(
-                f"register of a {type(expr).__name__}",
-                rule="the argument must be an expression",
-                fix="wrap it: ex.tensor(value)",
-            )
+        expr = value if isinstance(value, Expr) else expression_of(value)
         if self.device not in (None, expr.type.device):
             raise OperandError(
                 f"register of {expr!r} in the plan of {self.device.name}",

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from explorer.core.errors import StateError
+from typing import Any
+
+from explorer.core.attributes import as_written
+from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
+
+
+def expression_of(value: Any) -> Expr:
+    """Return the expression that data stands for; raises OperandError for a value that is none."""
+    expr = as_written(value)
+    if not isinstance(expr, Expr):
+        raise OperandError(
+            f"register of a {type(expr).__name__}",
+            rule="the argument must be an expression",
+            fix="wrap it: ex.tensor(value)",
+        )
+    return expr
 
 
 class Handle:
