@@ -25,7 +25,7 @@ them: composed sentences would repeat both in each decision, and could not link 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -170,12 +170,17 @@ def _parts(decision: Decision) -> Iterator[Any]:
                 yield {"code": counted + rest} if is_code else counted + rest
 
 
+@lru_cache(maxsize=8192, typed=True)
+def _scalar_text(name: str, value: Any) -> str:
+    return fact_text(name, value, str)
+
+
 def _fact(name: str, value: Any) -> Any:
     """Return a fact as the front end shows it: its text, a node, or several of both."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return value["node"]
     if not isinstance(value, (list, tuple)):
-        return fact_text(name, value, str)
+        return _scalar_text(name, value)
     parts: list[Any] = []
     for place, item in enumerate(value):
         parts += [", " if place + 1 < len(value) else " and "] * (place > 0)

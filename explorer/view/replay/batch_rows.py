@@ -19,8 +19,9 @@ def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[
     """
     emptied, rows = _emptied(recording, slots, tree)
     texts: dict[int, list[tuple[int, str]]] = {box: [] for box in emptied}
-    for stage in recording.stages if emptied else ():
-        for box, labels in _standing(recording, tree, emptied, rows, stage.last).items():
+    outwards = [(box, tree.boxes[box].parent) for box in tree.postorder() if box in emptied] if rows else []
+    for stage in recording.stages if rows else ():
+        for box, labels in _standing(recording, outwards, emptied, rows, stage.last).items():
             text = now_text(labels)
             known = texts[box][-1][1] if texts[box] else ""
             if text != known:
@@ -61,16 +62,22 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
 
 
 def _standing(
-    recording: Recording, tree: Tree, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]], position: int
+    recording: Recording,
+    outwards: Sequence[tuple[int, int]],
+    emptied: Mapping[int, int],
+    rows: Sequence[tuple[int, int]],
+    position: int,
 ) -> dict[int, Counter[str]]:
-    """Count by name the rows that stand in each box at a position; boxes that hold other nodes or none are left out."""
+    """Count by name the rows that stand in each box at a position; boxes that hold other nodes or none are left out.
+
+    ``outwards`` are the boxes with those around them, from the inside out.
+    """
     nodes = recording.nodes
     counts: dict[int, Counter[str]] = {}
     for box, node in rows:
         if nodes.born[node] < position and not 0 <= nodes.gone[node] < position:
             counts.setdefault(box, Counter())[nodes.label[node]] += 1
-    for box in tree.postorder():
-        outer = tree.boxes[box].parent
+    for box, outer in outwards:
         if box in counts and outer in emptied:
             counts.setdefault(outer, Counter()).update(counts[box])
     return {box: labels for box, labels in counts.items() if emptied[box] <= position}
