@@ -49,8 +49,6 @@ class _State(threading.local):
     """first uid of each function that is being traced"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
-    by_identity: bool = False
-    """whether == of two expressions asks if they are one object, as it does while captured lists are compared"""
 
 
 state = _State()

@@ -6,9 +6,9 @@ import functools
 import os
 from array import array as packed
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextvars import ContextVar
-from operator import is_
+from operator import eq, is_
 from types import MappingProxyType
 from typing import Any
 from weakref import ReferenceType
@@ -16,7 +16,7 @@ from weakref import ReferenceType
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.recording_context import state
+from explorer.core.ir.identity_comparison import Read
 from explorer.core.ir.tensor import Storage, Tensor
 
 ARRAY_BYTES = 1 << 16
@@ -24,18 +24,25 @@ ARRAY_BYTES = 1 << 16
 ITEMS = 10_000
 """most items of a container that are compared at each call"""
 
-Read = Callable[[], Any]
 _BUFFERS = (bytearray, memoryview, packed)
 _SEQUENCES = (list, set, deque)
 _EXPRESSIONS = {Expr, Tensor}
 _MAPPINGS = (dict, MappingProxyType)
 
 
-def reader(value: Any) -> Read | None:
-    """Return a function that returns ``value`` while its contents are unchanged, and None otherwise.
+def reader(value: Any) -> tuple[Read, Any] | None:
+    """Return a function, and the object that it returns while the contents of ``value`` are unchanged.
 
     Returns None for values without contents that could change in place.
     """
+    if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
+        return functools.partial(eq, [*value], value), True  # by identity: see core/ir/identity_comparison.py
+    read = _reader(value)
+    return None if read is None else (read, value)
+
+
+def _reader(value: Any) -> Read | None:
+    """Return a function that returns ``value`` while its contents are unchanged, and None otherwise."""
     if isinstance(value, np.ndarray):
         return _array_reader(value)
     if isinstance(value, Tensor):
@@ -43,8 +50,6 @@ def reader(value: Any) -> Read | None:
         return functools.partial(_storage, value, storage, storage.version) if _is_open(storage) else None
     if isinstance(value, _MAPPINGS):
         return functools.partial(_mapping, value, [*value], [*value.values()])
-    if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
-        return functools.partial(_expressions, value, [*value])
     if isinstance(value, _SEQUENCES):
         return functools.partial(_sequence, value, [*value])
     if isinstance(value, _BUFFERS):
@@ -135,15 +140,6 @@ def _sequence(value: Any, snapshot: list[Any]) -> Any:
         return value if len(value) == len(snapshot) and all(map(is_, value, snapshot)) else None
     except RuntimeError:  # another thread changes it just now
         return None
-
-
-def _expressions(value: list[Any], captured: list[Expr]) -> Any:
-    """Compare lists of expressions as Python compares lists, which passes over items that are one object."""
-    state.by_identity = True
-    try:
-        return value if captured == value else None
-    finally:
-        state.by_identity = False
 
 
 def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:

@@ -225,9 +225,9 @@ class Survey:
         size = excess(value)
         if size:
             raise too_large_to_compare(self._name, value, path, size)
-        read = reader(value)
-        if read is not None:
-            self._add(read, value, path)
+        contents = reader(value)
+        if contents is not None:
+            self._add(*contents, path)
         if isinstance(value, Expr):
             return
         for base, name in _CLASSES_OF_STANDARD_CONTAINERS.items():

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
-from explorer.core.tracing.captured_contents import Read
+from explorer.core.ir.identity_comparison import Read, Watched
 from explorer.core.tracing.captured_names import Survey
-
-Watched: TypeAlias = tuple[tuple[Read, Any], ...]
-"""readers of variables, each with the object that its variable held at capture"""
 
 
 class _Reading(threading.local):
@@ -44,11 +41,3 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
         survey.visit(argument, "an argument")
     survey.follow_attributes()
     return tuple(survey.found)
-
-
-def unchanged(watched: Watched) -> bool:
-    """Whether every variable still holds the same object, with the same contents."""
-    for read, captured in watched:  # noqa: SIM110  # at each call of a function: a generator is slower
-        if read() is not captured:
-            return False
-    return True

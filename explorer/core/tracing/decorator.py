@@ -14,6 +14,7 @@ from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, next_uid, record, record_typed
 from explorer.core.ir.function import Body, Call, Parameter, item, make_body
+from explorer.core.ir.identity_comparison import Watched, unchanged
 from explorer.core.ir.operation import as_operands
 from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.source_location import INTERNAL
@@ -21,7 +22,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.recursion_limit import one_deeper
-from explorer.core.tracing.captures import Watched, reading, unchanged, watch
+from explorer.core.tracing.captures import reading, watch
 from explorer.core.types.tensor_type import AnyType
 
 _Parameters = ParamSpec("_Parameters")

@@ -1,0 +1,27 @@
+"""Comparison of captured objects with their state at capture, in which == of two expressions asks for identity.
+
+A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
+in C and passes over items that are one object; where two items differ it calls their ``__eq__``, which must then answer
+and not record. ``Expr.__eq__`` knows this by the code that called it, which costs the calls of functions nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Read: TypeAlias = Callable[[], Any]
+Watched: TypeAlias = tuple[tuple[Read, Any], ...]
+"""readers, each with the object that it returns as long as nothing has changed"""
+
+
+def unchanged(watched: Watched) -> bool:
+    """Whether every reader still returns the same object."""
+    for read, captured in watched:  # noqa: SIM110  # at each call of a function: a generator is slower
+        if read() is not captured:
+            return False
+    return True
+
+
+COMPARING = unchanged.__code__
+"""code in which == of two expressions asks whether they are one object"""
