@@ -14,6 +14,7 @@ from explorer.core.shape import Sizes
 
 _PLAIN = frozenset((int, str))
 """types of values that are equal to none of another type"""
+_TUPLES = frozenset((tuple,))
 _WHOLE = frozenset((int, str, bool, type(None)))
 """types of values that are equal only where their bits are"""
 
@@ -23,18 +24,20 @@ _bits = struct.Struct("<d").pack
 def exact(value: Any) -> Any:
     """A stand-in for an attribute or argument that is hashable where the value is; NaN equals NaN of the same bits."""
     cls = type(value)
-    if cls in _WHOLE or isinstance(value, np.dtype):
+    if cls in _WHOLE:
         return cls, value
     if cls is Sizes:
         cls, value = tuple, tuple(value)
     if cls is tuple:  # often of many numbers, or of pairs of them
         kinds = {*map(type, value)}
-        if kinds == {tuple}:
+        if kinds == _TUPLES:
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
     if isinstance(value, tuple):
         return cls, tuple([exact(item) for item in value])
+    if isinstance(value, np.dtype):
+        return cls, value
     if isinstance(value, np.generic):
         return cls, value.dtype, value.tobytes()
     if isinstance(value, float):

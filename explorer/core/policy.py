@@ -207,6 +207,8 @@ class Sub:
 
 
 Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
+NO_POLICIES: tuple[()] = ()
+"""default of ``policies=``, known by its identity when an operation is recorded"""
 
 
 @dataclass(init=False, slots=True)

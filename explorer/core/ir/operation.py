@@ -22,7 +22,7 @@ from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
-from explorer.core.policy import Items, Policies
+from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 
@@ -213,9 +213,9 @@ class Operation(metaclass=Interning):
 
     # -- what every operation has --------------------------------------------------------------------------------
 
-    def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
+    def __call__(self, *operands: Any, policies: Items = NO_POLICIES) -> Expr:
         """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
-        if type(policies) is not tuple or policies:
+        if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
             if not isinstance(operand, Expr):
@@ -302,9 +302,11 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):
-            return convert(first, (second.tensor_type.dtype,), second.device), second
+            type_ = second.tensor_type
+            return convert(first, (type_.dtype,), type_.device), second
         if type(second) in WEAK and isinstance(first, Expr):
-            return first, convert(second, (first.tensor_type.dtype,), first.device)
+            type_ = first.tensor_type
+            return first, convert(second, (type_.dtype,), type_.device)
     for value in values:
         if not isinstance(value, Expr):
             break

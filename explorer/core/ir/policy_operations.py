@@ -19,7 +19,7 @@ from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.recording_context import state
-from explorer.core.policy import MISSING, Items, Minor, Policies, Policy, Sub
+from explorer.core.policy import MISSING, NO_POLICIES, Items, Minor, Policies, Policy, Sub
 from explorer.core.types.tensor_type import AnyType
 
 _Function = TypeVar("_Function", bound=Callable[..., Expr])
@@ -61,11 +61,11 @@ class Adjustable(Operation, abstract=True):
         """
         raise NotImplementedError
 
-    def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
+    def __call__(self, *operands: Any, policies: Items = NO_POLICIES) -> Expr:
         """Record this operation, under the given policies or else those of the scope, on expressions or arrays."""
-        operation = (
-            self if type(policies) is tuple and not policies and not state.policies else _adjusted(self, policies)
-        )
+        operation: Operation = self
+        if policies is not NO_POLICIES or state.policies:
+            operation = _adjusted(self, policies)
         for operand in operands:
             if not isinstance(operand, Expr):
                 operands = as_operands(operands)

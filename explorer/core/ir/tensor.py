@@ -186,7 +186,7 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers. Example:
     ``ex.tensor([[1.0, 2.0]], dtype="float32", name="x")``.
     """
-    if isinstance(dtype, (int, np.integer)):
+    if dtype is not None and isinstance(dtype, (int, np.integer)):
         raise OperandError(
             f"ex.tensor({value!r}, {dtype!r}, …)",
             rule="ex.tensor must be given a value; its second argument is a dtype",

@@ -31,9 +31,10 @@ import numpy as np
 
 from explorer.core.attributes import class_attribute, stands_for_expression
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.identity_comparison import Read
 from explorer.core.tracing.bytecode_names import Comparisons, is_fixed, merge, reads
 from explorer.core.tracing.capture_errors import stream, too_large_to_compare, too_many_readers, unseen_variables
-from explorer.core.tracing.captured_contents import Read, environment, excess, parts, reader, referred
+from explorer.core.tracing.captured_contents import environment, excess, parts, reader, referred
 from explorer.core.tracing.implicit_methods import (
     CONSTRUCTING,
     comparing_methods,

@@ -62,27 +62,15 @@ class Function(Generic[_Parameters, _Result]):
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
         kinds: list[Any] = []
-        operands: list[Expr] = []
+        operands: tuple[Any, ...] = args
         for argument in args:
             if not isinstance(argument, Expr):
                 break
-            operands.append(argument)
             kinds.append(argument.type)
         if not kwargs and len(kinds) == len(args):
             structure = _positional(len(args))
         else:
-            leaves, structure = flatten((args, kwargs))
-            kinds, operands = [], []
-            for leaf in leaves:
-                if isinstance(leaf, Expr):
-                    operands.append(leaf)
-                    kinds.append(leaf.type)
-                elif _is_array(leaf):
-                    (operand,) = as_operands((leaf,))
-                    operands.append(operand)
-                    kinds.append(operand.type)
-                else:
-                    kinds.append(exact(leaf))
+            kinds, operands, structure = _operands_in(args, kwargs)
         key: Any = (structure, tuple(kinds))
         if state.policies:
             key = (*key, frozenset(state.policies.values()))
@@ -90,7 +78,7 @@ class Function(Generic[_Parameters, _Result]):
         if reading.noted is not None:
             reading.noted += trace.watched
         body = trace.body
-        result = record_typed(trace.call, trace.type, tuple(operands), body.captured)
+        result = record_typed(trace.call, trace.type, operands, body.captured)
         return result if body.structure is None else _unpack(body, result)  # type: ignore[return-value]
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
@@ -111,7 +99,7 @@ class Function(Generic[_Parameters, _Result]):
                 return trace
         return None
 
-    def _record(self, key: Any, operands: list[Expr], args: Any, kwargs: Any) -> _Trace:
+    def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
         recording = threading.get_ident(), key
         if recording in self._active:
             raise DeclarationError(
@@ -167,7 +155,7 @@ class Function(Generic[_Parameters, _Result]):
         self.traces += 1
         return trace
 
-    def _names(self, args: Any, kwargs: Any, operands: list[Expr]) -> list[str]:
+    def _names(self, args: Any, kwargs: Any, operands: tuple[Expr, ...]) -> list[str]:
         code = getattr(self._function, "__code__", None)
         positional = code.co_varnames[: code.co_argcount] if code is not None else ()
         titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
@@ -206,6 +194,24 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 def _positional(count: int) -> Any:
     """The structure of a call's arguments that are all expressions, by position."""
     return flatten(((None,) * count, {}))[1]
+
+
+def _operands_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], tuple[Expr, ...], Any]:
+    """Return types of operands and keys of static values in order, the operands, and the structure of a call."""
+    leaves, structure = flatten((args, kwargs))
+    kinds: list[Any] = []
+    operands: list[Expr] = []
+    for leaf in leaves:
+        if isinstance(leaf, Expr):
+            operands.append(leaf)
+            kinds.append(leaf.type)
+        elif _is_array(leaf):
+            (operand,) = as_operands((leaf,))
+            operands.append(operand)
+            kinds.append(operand.type)
+        else:
+            kinds.append(exact(leaf))
+    return kinds, tuple(operands), structure
 
 
 def _is_internal(function: Any) -> bool:

@@ -124,12 +124,19 @@ def whole_of(x: Expr) -> Expr:
 def part_of(x: Expr, index: Any) -> Expr:
     """Record the part of ``x`` at an index; return ``x`` if that is all of it."""
     entries = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(entry, (list, np.ndarray, Operators)) for entry in entries):
-        return _at_arrays(x, entries)
-    count = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if sum(entry is Ellipsis for entry in entries) > 1 or count > x.ndim:
-        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
-    if not any(entry is Ellipsis for entry in entries):
+    count = dots = 0
+    for entry in entries:
+        if entry is Ellipsis:
+            dots += 1
+        elif isinstance(entry, (list, np.ndarray, Operators)):
+            return _at_arrays(x, entries)
+        elif entry is not None:
+            count += 1
+    sizes = x.shape
+    rank = len(sizes)
+    if dots > 1 or count > rank:
+        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {rank} indices and one Ellipsis")
+    if not dots:
         entries = (*entries, Ellipsis)
     spans: list[Any] = []
     shape: list[int] = []
@@ -138,18 +145,19 @@ def part_of(x: Expr, index: Any) -> Expr:
         if entry is None:
             shape.append(1)
         elif entry is Ellipsis:
-            for size in x.shape[axis : axis + x.ndim - count]:
+            for size in sizes[axis : axis + rank - count]:
                 spans.append((0, size, 1))
                 shape.append(size)
         elif isinstance(entry, slice):
             try:
-                span = entry.indices(x.shape[axis])
+                span = entry.indices(sizes[axis])
             except (TypeError, ValueError) as error:
                 raise OperandError(
                     f"index {entry!r} of {x.type}: {error}", rule="slices must consist of ints"
                 ) from None
-            spans.append(span if len(range(*span)) else (0, 0, 1))
-            shape.append(len(range(*span)))
+            length = len(range(*span))
+            spans.append(span if length else (0, 0, 1))
+            shape.append(length)
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))
         else:
@@ -158,7 +166,7 @@ def part_of(x: Expr, index: Any) -> Expr:
                 rule="an index must be an int, a slice, None, Ellipsis, or an array of whole numbers",
                 fix="use ex.where to choose by a condition",
             )
-    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Slice(tuple(spans))(x)
+    part = x if spans == [(0, size, 1) for size in sizes] else Slice(tuple(spans))(x)
     return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
 
 

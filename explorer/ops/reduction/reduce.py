@@ -18,7 +18,7 @@ from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
-from explorer.core.policy import Items, Policies
+from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
@@ -254,18 +254,37 @@ class Min(Extreme):
 
 
 def _reduce(
-    operation_class: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
+    operation_class: type[Reduction],
+    x: Any,
+    axis: int | tuple[int, ...] | None,
+    keepdims: bool,
+    policies: Items = NO_POLICIES,
 ) -> Expr:
     if not isinstance(x, Expr):
         (x,) = as_operands((x,))
-    rank = x.ndim
+    rank = len(x.tensor_type.shape)
+    if axis is None or type(axis) is int:
+        operation = _over_axis(operation_class, axis, rank, keepdims)
+    else:
+        operation = _over(operation_class, axis, rank, keepdims)
+    return operation(x, policies=policies)
+
+
+def _over(operation_class: type[Reduction], axis: int | tuple[int, ...] | None, rank: int, keepdims: bool) -> Reduction:
+    """Return the reduction over axes of an operand of a rank."""
     if not rank and axis in (0, -1) and operation_class is not Mean:  # NumPy's ufuncs take a scalar for a vector of one
         axis = ()
-    return operation_class(normalize_axes(axis, rank, operation_class.name), keepdims)(x, policies=policies)
+    return operation_class(normalize_axes(axis, rank, operation_class.name), keepdims)
+
+
+_over_axis = functools.lru_cache(maxsize=256, typed=True)(_over)
+"""the same for one axis or all of them; typed, because True and 1 are equal keys, and are different attributes"""
 
 
 @public
-def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+def sum(
+    x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
+) -> Expr:
     """Sum over axes, over all of them for None; over no axis, (), return ``x`` itself.
 
     ``keepdims`` keeps the axes with size 1. AccumulationPolicy can ask for a product, or a wider dtype. Example:
@@ -275,7 +294,9 @@ def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 
 @public
-def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+def mean(
+    x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
+) -> Expr:
     """Average over axes, over all of them for None; over no axis, (), return ``x`` itself."""
     return _reduce(Mean, x, axis, keepdims, policies)
 
@@ -293,7 +314,9 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 
 @public
-def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+def prod(
+    x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
+) -> Expr:
     """Multiply the elements over axes, over all of them for None."""
     return _reduce(Prod, x, axis, keepdims, policies)
 
