@@ -1,4 +1,12 @@
-"""What batching leaves behind: sums over all members of one value are reductions, and sums of products are products."""
+"""Sums that batching leaves behind: of all members of one value, and of products of members.
+
+A loop that adds up a loss, or the gradient of a shared parameter, is a chain of additions over rows of batched values.
+The first rule makes one reduction of it, the second one product of a reduction of products; together they turn the
+gradient of a thousand samples into one contraction (assets/decisions/0003-what-a-thousand-calls-taught.md).
+
+Terms are added in another order than the program wrote, so that last digits may differ; the dtype in which they are
+added must not, and the rules decline where it would.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -17,7 +25,7 @@ from explorer.plan.rewrite.matchers import MEMBERS, member, producer
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _OTHERS = 64
-"""so many other terms may stand beside the members of a sum; a chain of additions is walked no further"""
+"""terms besides members up to which a chain of additions is walked: a chain of 100,000 is asked at its top alone"""
 
 
 class SumOfMembers(Rule):
@@ -105,14 +113,17 @@ class SumOfMembers(Rule):
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Members of one value, by index."""
+    """The members of one value that are among the terms of a sum, by index."""
 
     whole: Expr
     found: dict[int, Expr]
 
 
 def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], list[Expr]]:
-    """The terms of a sum and of the sums inside it, as far as so many visits go: members by value, and the others."""
+    """Return the terms of a sum and of sums inside it that nothing else reads: members by value, and the others.
+
+    At most ``visits`` sums are taken apart.
+    """
     wholes: dict[int, _Members] = {}
     rest: list[Expr] = []
     pending = [node]

@@ -55,7 +55,7 @@ class PowersThatCancel(Rule):
         if not values.risks.may_cancel(node):
             return None
         terms = values.reduced(node)
-        if terms is None or node.uid in values.made:
+        if terms is None or node.uid in values.replacements:
             return None
         first = next_uid()
         if self._is_mended(node, terms, values, graph):

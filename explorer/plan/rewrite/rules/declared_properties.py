@@ -1,4 +1,8 @@
-"""What declared characteristics allow, whatever the operation: users' own operations take part."""
+"""Rules by declared properties (idempotent, involution, even, monotone): users' own operations take part.
+
+They name no operation: a class that declares ``is_even = True`` is simplified like cos. The laws in tests/laws check
+the declarations of all registered operations against their kernels, since a wrong one would change values here.
+"""
 
 # ruff: noqa: D102  # match() and takes() are documented once, by Rule
 
@@ -31,8 +35,8 @@ class Idempotent(Rule):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operation, operands = node.operation, graph.operands(node)
         x = operands[0]
-        again = x.operation is operation if len(operands) == 1 else all(operand is x for operand in operands)
-        if not again or x.type is not node.type:
+        is_repeated = x.operation is operation if len(operands) == 1 else all(operand is x for operand in operands)
+        if not is_repeated or x.type is not node.type:
             return None
         facts = {"operation": operation.name, "x": x}
         return self.again.applied(x, **facts)
@@ -152,7 +156,11 @@ class EvenOfNegative(Rule):
 
 
 class ExtremeBeforeMonotone(Rule):
-    """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements."""
+    """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements.
+
+    Bits stay the same, since the result is f of one of the elements either way. Of equal f(x) another x may be picked,
+    which no value shows.
+    """
 
     roots = (MaxPool2d, Max, Min)
 
@@ -207,7 +215,9 @@ class ExtremeBeforeMonotone(Rule):
         consumers = graph.consumers(y)
         if consumers > 1:
             return self.other_consumers.declined(**facts, consumers=consumers)
-        made = operation(node.operation(x))
-        if made.type is not node.type:
-            return self.result_type.declined(**facts, given=repr(x.type), found=repr(made.type), wanted=repr(node.type))
-        return self.later.applied(made, **facts, kept=node.size, all=y.size, saved_flops=y.size - node.size)
+        replacement = operation(node.operation(x))
+        if replacement.type is not node.type:
+            return self.result_type.declined(
+                **facts, given=repr(x.type), found=repr(replacement.type), wanted=repr(node.type)
+            )
+        return self.later.applied(replacement, **facts, kept=node.size, all=y.size, saved_flops=y.size - node.size)

@@ -1,4 +1,8 @@
-"""Copies between devices that need not be made."""
+"""Copies between devices that need not be made: the way there and back, and copies of constants.
+
+A copy is the dearest operation of a small program: it waits for the other device. No rule moves an operation to another
+device, though: where a program computes is the user's decision.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -50,11 +54,11 @@ class RecreateConstantOnDevice(Rule):
         (x,) = graph.operands(node)
         operation, device = x.operation, node.device
         if isinstance(operation, Full):
-            made: Expr = Full(operation.value, operation.shape, operation.dtype, device)()
+            constant: Expr = Full(operation.value, operation.shape, operation.dtype, device)()
         elif isinstance(operation, Zero):
-            made = Zero(operation.shape, operation.dtype, operation.cause, device)()
+            constant = Zero(operation.shape, operation.dtype, operation.cause, device)()
         elif isinstance(operation, OneHot):
-            made = OneHot(operation.length, operation.position, operation.value, operation.dtype, device)()
+            constant = OneHot(operation.length, operation.position, operation.value, operation.dtype, device)()
         else:
             return None
-        return self.recreated.applied(made, x=x, there=device.name)
+        return self.recreated.applied(constant, x=x, there=device.name)

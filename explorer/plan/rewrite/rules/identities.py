@@ -1,4 +1,9 @@
-"""Operations that have nothing to do: their operand stands for them."""
+"""Operations that change nothing: their operand stands for them.
+
+"Nothing" is meant to the bit, for every operand with its zeros, infinities and NaN: 0.0 and −0.0 are equal, but 1 / x
+tells them apart, so x + 0.0 stays (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md). Most such
+operations are not written by anybody: gradients, batching and files leave them behind.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -218,7 +223,10 @@ class RedundantActivation(Rule):
 
 
 class IndexOfStack(Rule):
-    """A member of a stack is what was stacked there."""
+    """A member of a stack is what was stacked there.
+
+    Batching stacks operands that later turn out to be read by themselves.
+    """
 
     roots = (Index0, Slice)
     producers = (Stack,)

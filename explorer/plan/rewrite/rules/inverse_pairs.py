@@ -1,4 +1,10 @@
-"""Pairs that undo each other, where what lies between them is provable."""
+"""Pairs of operations of which the outer one undoes the inner one.
+
+In exact arithmetic f⁻¹(f(x)) is x wherever f is defined; in floating point the round trip loses digits, and all of them
+where f overflows (log(exp(1000)) is ∞). So leaving both out changes values, towards the exact ones. What must be proved
+is that x lies where f is defined: exp(log(x)) is NaN for a negative x, and dropping the pair would hide that. Signs are
+known by structure alone (matchers.py), since no plan depends on values.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -217,7 +223,10 @@ class TransposeOfTranspose(Rule):
 
 
 class ReshapeOfReshape(Rule):
-    """Of two reshapes only the last matters."""
+    """Of two reshapes only the last matters.
+
+    A reshape keeps the order of the elements, whatever the shape between.
+    """
 
     roots = (Reshape,)
     producers = (Reshape,)
@@ -282,4 +291,5 @@ class WideningRoundTrip(Rule):
 
 
 def _types(x: Expr, node: Expr, y: Expr) -> dict[str, object]:
+    """Return the facts of a pair that is kept because of its types."""
     return {"x": x, "given": repr(x.type), "wanted": repr(node.type), "outer": node, "inner": y}

@@ -1,6 +1,9 @@
-"""Norms before a product: factors and terms by channel of what a product reads move into its weights.
+"""Norms before a product: factors and terms by channel of a product's operand move into its weights.
 
-So a batch norm with stored statistics, or the scale and shift of a layer norm, vanishes into what follows it.
+So a batch norm with stored statistics, or the scale and shift of a layer norm, vanishes into the product that follows.
+A factor scales the rows of the weights; a term t becomes t ∗ W, one number for each channel of the result, which is
+why it cannot move where the product pads: padding is 0, and t is not added to it. All steps around the operand move at
+once, since each alone may cost more than it saves where weights are scaled in every run.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -23,7 +26,7 @@ from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, IntoWeights, 
 
 _ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
 _STEPS = 16
-"""factors and terms that are looked at, one around the other"""
+"""factors and terms around one operand that are looked at"""
 
 
 class NormIntoWeights(IntoWeights):
@@ -75,6 +78,7 @@ class NormIntoWeights(IntoWeights):
         return None
 
     def _around(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
+        """Answer for one operand of a product: move all that is done to it by channel, or say why not."""
         node, weights = product.node, product.weights
         around = _Around(x, product, graph)
         steps: list[_Step] = []
@@ -83,8 +87,8 @@ class NormIntoWeights(IntoWeights):
         saved = sum([step.node.size for step in steps])
         if not steps or _cannot_pay(saved, graph):
             return None if _cannot_pay(x.size, graph) else around.declined
-        given = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]
-        wrong = next((each for each in given if each.dtype != node.dtype or each.dtype.kind not in "fc"), None)
+        parts = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]
+        wrong = next((part for part in parts if part.dtype != node.dtype or part.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
             return other_type(node, node, x if wrong is None else wrong)
         declined = _too_dear(steps, weights, saved, graph)
@@ -93,10 +97,12 @@ class NormIntoWeights(IntoWeights):
         terms: list[tuple[Expr, bool]] = []
         for step in steps:
             weights = step.into(product, weights, terms)
-        made = product.over(around.value, weights)
+        result = product.over(around.value, weights)
         for term, negative in terms:
-            made = made - term if negative else made + term
-        return self.moved.applied(made, norm=x, weights=named(product.weights, graph), product=node, saved_flops=saved)
+            result = result - term if negative else result + term
+        return self.moved.applied(
+            result, norm=x, weights=named(product.weights, graph), product=node, saved_flops=saved
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ class _Product:
 
     @property
     def axis(self) -> int:
-        """The operand's axis that the weights meet."""
+        """The operand's axis along which the product adds up."""
         x = self.node.operands[self.place]
         if isinstance(self.node.operation, Matmul):
             return x.ndim - 1 if self.place == 0 else max(0, x.ndim - 2)
@@ -117,18 +123,18 @@ class _Product:
 
     @property
     def borders(self) -> bool:
-        """Whether some elements of the result meet fewer elements of the operand than others."""
+        """Whether some elements of the result add up fewer elements of the operand than others, as beside padding."""
         operation = self.node.operation
         if isinstance(operation, Conv2d):
             return any(count for sides in operation.padding for count in sides)
         return isinstance(operation, Conv2dImageGradient)
 
     def over(self, x: Expr, weights: Expr) -> Expr:
-        """The same product of other operands."""
+        """Record the same product of other operands."""
         return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
 
     def beside(self, channels: Expr) -> Expr:
-        """A number for each channel, or one for all, in a shape that meets the weights."""
+        """Return numbers for each channel, or one for all, in a shape that broadcasts with the weights."""
         operation, shape = self.node.operation, self.weights.shape
         if channels.size == 1:
             return reshape(channels, ())
@@ -139,11 +145,11 @@ class _Product:
         if operation.groups == 1:
             return reshape(channels, (channels.size, 1, 1))
         groups, own = operation.groups, shape[1]
-        each = broadcast_to(reshape(channels, (groups, 1, own)), (groups, shape[0] // groups, own))
-        return reshape(each, (shape[0], own, 1, 1))
+        by_group = broadcast_to(reshape(channels, (groups, 1, own)), (groups, shape[0] // groups, own))
+        return reshape(by_group, (shape[0], own, 1, 1))
 
     def of(self, channels: Expr, weights: Expr) -> Expr:
-        """The product of what has these numbers in its channels everywhere, in a shape that meets the result."""
+        """Record the product of an operand that has these numbers in its channels everywhere; it adds to the result."""
         if isinstance(self.node.operation, Conv2d):
             return reshape((weights * self.beside(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
         x = self.node.operands[self.place]
@@ -156,7 +162,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Step:
-    """One operation around a value: with a constant at one side, or a change of sign."""
+    """One operation around a value: arithmetic with a constant, or a change of sign."""
 
     node: Expr
     constant: Expr | None
@@ -169,7 +175,8 @@ class _Step:
         return isinstance(self.node.operation, (Add, Subtract))
 
     def into(self, product: _Product, weights: Expr, terms: list[tuple[Expr, bool]]) -> Expr:
-        """The weights that stand for the step and those around it; what it adds to the result goes to ``terms``."""
+        """Return the weights with this step in them; what it adds to the result, and whether negative, joins
+        ``terms``."""
         operation = self.node.operation
         if self.constant is None:
             return -weights
@@ -181,15 +188,15 @@ class _Step:
 
 
 class _Around:
-    """A walk from a value down through what is done to it by channel."""
+    """A walk from a product's operand down through the operations that scale or shift it by channel."""
 
     def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
         self.value, self.product, self.graph = value, product, graph
         self.declined: Declined | None = None
-        """why the walk ended, where that is worth telling"""
+        """why the walk ended, where that is worth a decision"""
 
     def next(self) -> _Step | None:
-        """The outermost operation that is left, and go below it; None where it is none by channel."""
+        """Return the outermost step that is left, and go below it; None where the value is not made by channel."""
         node, graph = self.value, self.graph
         if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
             return None
@@ -207,6 +214,7 @@ class _Around:
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:
+        """Go below a step, unless it may not move."""
         if step.adds and self.product.borders:
             self.declined = NormIntoWeights.padding.declined(product=self.product.node, norm=step.node)
             return None
@@ -224,12 +232,12 @@ def _is_weights(value: Expr, graph: PlanGraph) -> bool:
 
 
 def _cannot_pay(saved: int, graph: PlanGraph) -> bool:
-    """Whether nothing is to be told: weights scaled in every run take a call, and what is saved takes less."""
+    """Whether not even declining is worth a decision: scaling weights takes a call, and what is saved takes less."""
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
 def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
-    """The answer where weights are scaled in every run, and that takes longer than what is saved."""
+    """Decline where weights would be scaled in every run, and that takes longer than what is saved."""
     if graph.has_parameters:
         return None
     before = saved / REFERENCE_COST_MODEL.flops

@@ -1,4 +1,8 @@
-"""Operations under policies: what computes them."""
+"""Operations under policies: the operation that computes them takes their place.
+
+No other rule sees an operation under policies, for it is of no class that a rule names: a rule that was never told of
+policies cannot break one (assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -32,5 +36,5 @@ class UnderPolicies(Rule):
             "policies": ", ".join(map(repr, operation.policies)),
             "computed_by": operation.standing.label,
         }
-        made = operation.standing(*graph.operands(node))
-        return self.policies.applied(made, **facts)
+        replacement = operation.standing(*graph.operands(node))
+        return self.policies.applied(replacement, **facts)

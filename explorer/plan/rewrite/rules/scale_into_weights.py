@@ -1,6 +1,11 @@
 """Factors and terms made of weights alone: they move into the weights of the product before them.
 
-So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows.
+So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows. The rules know
+no batch norm: factor after factor and term after term move, by shapes alone, so that any affine layer does the same.
+
+(x ∗ W) · s and x ∗ (W · s) are equal but for rounding: the weights are rounded once after scaling, the result no more.
+Where a program gets its inputs at each run, scaled weights are computed once (the pass constants); without parameters
+they would be in every run, and the prices decide whether that pays.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -23,18 +28,19 @@ from explorer.plan.rewrite.rule import Answer, Declined, Reason, Rule
 _SUMS = (Add, Subtract)
 
 DIGITS = 4
-"""bytes of the narrowest numbers whose range leaves room for weights times factors"""
+"""bytes of the narrowest numbers whose range leaves room for weights times factors: float16 ends at 65504"""
 
 
 class Affine(NamedTuple):
-    """A product, or one with a constant term added or subtracted."""
+    """A product by weights, or one with a constant term added or subtracted: ``value`` is product, or product ±
+    term."""
 
     value: Expr
     product: Expr
     term: Expr | None = None
 
     def with_product(self, product: Expr, term: Expr | None) -> Expr:
-        """The same around another product and term."""
+        """Record the same around another product and term."""
         if term is None:
             return product
         return product - term if isinstance(self.value.operation, Subtract) else product + term
@@ -99,13 +105,13 @@ class FactorIntoWeights(IntoWeights):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         first, factor = graph.operands(node)
-        found = _affine(first, graph)
-        if found is None and node.operation.commutative:
+        affine = _affine(first, graph)
+        if affine is None and node.operation.commutative:
             first, factor = factor, first
-            found = _affine(first, graph)
-        if found is None or _cannot_pay(node, graph) or _is_prepared(found, graph):
+            affine = _affine(first, graph)
+        if affine is None or _cannot_pay(node, graph) or _is_prepared(affine, graph):
             return None
-        product = found.product
+        product = affine.product
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
         axes = varying(factor, node)
         constant = is_constant(factor, graph)
@@ -113,7 +119,7 @@ class FactorIntoWeights(IntoWeights):
         if not weights or by_element:
             return None
         facts: Facts = {"product": product, "factor": named(factor, graph)}
-        for part in (found.term, factor):
+        for part in (affine.term, factor):
             if part is not None and not is_constant(part, graph):
                 return self.not_constant.declined(**facts, part=named(part, graph))
         if node.type is not product.type or factor.dtype != node.dtype:
@@ -125,14 +131,14 @@ class FactorIntoWeights(IntoWeights):
         scaled = graph.operands(product)[place]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
             return other_type(product, node, scaled)
-        declined = _read_elsewhere(found, graph) or _too_dear([scaled, found.term], node, graph)
+        declined = _read_elsewhere(affine, graph) or _too_dear([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
-        term = None if found.term is None else node.operation(found.term, factor)
+        term = None if affine.term is None else node.operation(affine.term, factor)
         return self.moved.applied(
-            found.with_product(product.operation(*operands), term),
+            affine.with_product(product.operation(*operands), term),
             **facts,
             weights=named(scaled, graph),
             saved_flops=node.size,
@@ -157,29 +163,29 @@ class TermsOfWeights(IntoWeights):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         first, term = graph.operands(node)
-        found = _affine(first, graph)
-        if (found is None or found.term is None) and node.operation.commutative:
+        affine = _affine(first, graph)
+        if (affine is None or affine.term is None) and node.operation.commutative:
             first, term = term, first
-            found = _affine(first, graph)
-        if found is None or found.term is None or not is_constant(term, graph) or not is_constant(found.term, graph):
+            affine = _affine(first, graph)
+        if affine is None or affine.term is None or not is_constant(term, graph) or not is_constant(affine.term, graph):
             return None
-        if _cannot_pay(node, graph) or _is_prepared(found, graph):
+        if _cannot_pay(node, graph) or _is_prepared(affine, graph):
             return None
-        product, held = found.product, found.term
-        if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
-            return other_type(product, node, term if term.dtype != node.dtype else held)
-        declined = _read_elsewhere(found, graph) or _too_dear([max((term, held), key=_size)], node, graph)
+        product, own_term = affine.product, affine.term
+        if node.type is not product.type or term.dtype != node.dtype or own_term.dtype != node.dtype:
+            return other_type(product, node, term if term.dtype != node.dtype else own_term)
+        declined = _read_elsewhere(affine, graph) or _too_dear([max((term, own_term), key=_size)], node, graph)
         if declined is not None:
             return declined
-        facts: Facts = {"first": named(held, graph), "second": named(term, graph), "product": product}
+        facts: Facts = {"first": named(own_term, graph), "second": named(term, graph), "product": product}
         facts["saved_flops"] = node.size
         inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
-        merged = (held - term if outer and not inner else term - held) if inner != outer else held + term
+        merged = (own_term - term if outer and not inner else term - own_term) if inner != outer else own_term + term
         return self.merged.applied(product - merged if inner and outer else product + merged, **facts)
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
-    """The value as a product that keeps axes of its operands, with a term by channel or a constant, or without."""
+    """Return a value as a product by weights and a term by channel, a constant or none; None for anything else."""
     if _keeps(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
@@ -193,22 +199,24 @@ def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
 
 
 def _keeps(node: Expr) -> bool:
+    """Whether a node is a product whose result has axes of its operands."""
     return _keeps_axes(type(node.operation))
 
 
 def _keeps_axes(operation_class: type[Operation]) -> bool:
+    """Whether operations of a class are linear and say which axes of their operands the result has."""
     return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
 
 
 def varying(factor: Expr, node: Expr) -> list[int]:
-    """The axes of the result along which a broadcast factor varies."""
+    """Return the axes of the result along which a broadcast factor varies."""
     missing = node.ndim - factor.ndim
     return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
 
 
 def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
-    """The smallest constant operand that keeps the axes, and the shape in which a factor along them meets it."""
-    found: list[tuple[int, int, Shape]] = []
+    """Return the place of the smallest constant operand that has the axes, and the shape in which a factor meets it."""
+    fitting: list[tuple[int, int, Shape]] = []
     operands = graph.operands(product)
     for place, operand in enumerate(operands):
         if is_constant(operand, graph):
@@ -216,35 +224,36 @@ def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shap
             own = [kept.get(axis, -1) for axis in axes]
             if -1 not in own and own == sorted(own):
                 shape = tuple([size if axis in own else 1 for axis, size in enumerate(operand.shape)])
-                found.append((operand.size, place, shape))
-    return min(found)[1:] if found else None
+                fitting.append((operand.size, place, shape))
+    return min(fitting)[1:] if fitting else None
 
 
-def _read_elsewhere(found: Affine, graph: PlanGraph) -> Declined | None:
-    for read in (found.value, found.product):
+def _read_elsewhere(affine: Affine, graph: PlanGraph) -> Declined | None:
+    """Decline where another operation reads the product, which would then be computed twice."""
+    for read in (affine.value, affine.product):
         consumers = graph.consumers(read)
         if consumers > 1:
             return IntoWeights.other_consumers.declined(product=read, consumers=consumers)
     return None
 
 
-def _is_prepared(found: Affine, graph: PlanGraph) -> bool:
+def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
     """Whether the product itself is made of weights alone: it is computed once, with all that is done to it."""
-    return graph.has_parameters and is_constant(found.product, graph)
+    return graph.has_parameters and is_constant(affine.product, graph)
 
 
 def _cannot_pay(node: Expr, graph: PlanGraph) -> bool:
-    """Whether nothing is to be told: weights scaled in every run take a call, and `node` takes less."""
+    """Whether not even declining is worth a decision: scaling weights takes a call, and the node takes less."""
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _too_dear(made: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
-    """The answer where weights are scaled in every run, and that takes longer than what is saved."""
+def _too_dear(changed: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
+    """Decline where weights would be scaled in every run, and that takes longer than the node."""
     if graph.has_parameters:
         return None
     before = node.size / REFERENCE_COST_MODEL.flops
     after = sum(
-        [REFERENCE_COST_MODEL.call + value.size / REFERENCE_COST_MODEL.flops for value in made if value is not None]
+        [REFERENCE_COST_MODEL.call + value.size / REFERENCE_COST_MODEL.flops for value in changed if value is not None]
     )
     if after < before:
         return None
@@ -252,18 +261,19 @@ def _too_dear(made: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """The answer where the weights, and what would move into them, are not of one dtype with room for it."""
+    """Decline where the weights, and what would move into them, are not of one dtype with room for it."""
     return IntoWeights.dtype.declined(
         product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
     )
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:
-    """What a value is a view of: a weight has a name, a reshape of it has none."""
+    """Return the value below views: a weight has a name that sentences can show, a reshape of it has none."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]
     return value
 
 
 def _size(node: Expr) -> int:
+    """Return the number of elements, as a key to compare by."""
     return node.size

@@ -1,4 +1,7 @@
-"""Parts and joined tensors that undo each other: nothing is copied to be taken apart again."""
+"""Slices and concatenations that undo each other: nothing is copied to be taken apart again.
+
+Gates of a recurrent layer, and heads of attention, are written so: products joined for one matrix, and cut apart again.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -41,7 +44,11 @@ class SliceOfSlice(Rule):
 
 
 class SliceOfConcatenation(Rule):
-    """A part that lies in one of the joined tensors is a part of that one."""
+    """A part that lies in one of the joined tensors is a part of that one.
+
+    A thousand slices of one concatenation of a thousand tensors are usual after batching. So the place of a slice is
+    found by bisection, among starts that are remembered from the node before.
+    """
 
     roots = (Slice,)
     concrete = True
@@ -130,7 +137,7 @@ class ConcatenationOfSlices(Rule):
 
 
 def _within(inner: tuple[int, int, int], outer: Any) -> Any:
-    """The span of a span."""
+    """Return the part of a part along one axis: spans are (start, stop, step), an int is one index."""
     places = range(*inner)
     if isinstance(outer, int):
         return places[outer]
@@ -142,4 +149,5 @@ def _within(inner: tuple[int, int, int], outer: Any) -> Any:
 
 
 def _part(x: Expr, spans: tuple[Any, ...]) -> Expr:
+    """Record a slice, or return the operand where the slice is all of it."""
     return x if spans == tuple([(0, size, 1) for size in x.shape]) else Slice(spans)(x)

@@ -1,4 +1,10 @@
-"""Compositions that overflow as written, and their stable forms: stability comes from planning, not twins of layers."""
+"""Compositions that overflow as written, and their stable forms.
+
+Frameworks usually offer a second function for each: log_softmax beside softmax, a loss "with logits" beside the loss.
+Here a user writes the formula of the textbook, and the plan computes the form that a numerical analyst would write.
+Both are the same number in exact arithmetic; they differ where exp overflows (beyond 709, or 88 in float32) or is
+rounded to 0, and in the last digits elsewhere. Powers in other shapes are left to cancel_powers.py.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -17,7 +23,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
-    """A value in the dtype and shape of the node that it will stand for."""
+    """Return a value in the dtype and shape of the node that it will replace."""
     return broadcast_to(cast(value, node.dtype), node.shape)
 
 
@@ -35,7 +41,10 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> 
 
 
 class QuotientOfExponentials(Rule):
-    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y): nothing that is divided overflows."""
+    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y): nothing that is divided overflows.
+
+    Softmax shifts x by its largest element, so that each power is at most 1 and their sum at least 1.
+    """
 
     roots = (Divide,)
     producers = (Exp,)
@@ -88,6 +97,7 @@ class QuotientOfExponentials(Rule):
         return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
+        """Answer for a quotient of two powers."""
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if same(x, y, graph):  # 1, and no difference of what may be infinite
             return None
@@ -98,7 +108,10 @@ class QuotientOfExponentials(Rule):
 
 
 class QuotientOfOnePlusExp(Rule):
-    """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows."""
+    """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows.
+
+    As written, the second one is ∞ / ∞ for a large x, where the result is 1.
+    """
 
     roots = (Divide, Reciprocal)
     producers = (Add,)
@@ -138,7 +151,10 @@ class QuotientOfOnePlusExp(Rule):
 
 
 class LogOfSoftmax(Rule):
-    """log(softmax(x)) is log-softmax: finite where softmax underflows to 0."""
+    """log(softmax(x)) is log-softmax: finite where softmax underflows to 0.
+
+    Also above 0 digits are lost first: a probability below 1e−38 has fewer of them in float32.
+    """
 
     roots = (Log,)
     producers = (Softmax,)
@@ -202,7 +218,10 @@ class LogOfSigmoid(Rule):
 
 
 class LogSumExponentials(Rule):
-    """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows."""
+    """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows.
+
+    With the largest of n elements taken out, the log that is left lies between 0 and log(n).
+    """
 
     roots = (Log,)
     producers = (Sum,)
@@ -229,7 +248,10 @@ class LogSumExponentials(Rule):
 
 
 class LogOfOnePlusExp(Rule):
-    """log(1 + exp(x)) is softplus: x itself where exp(x) overflows."""
+    """log(1 + exp(x)) is softplus: x itself where exp(x) overflows.
+
+    At the other end, below −37, 1 + exp(x) is rounded to 1 in float64 and its log to 0, where softplus keeps exp(x).
+    """
 
     roots = (Log, Log1p)
     producers = (Add, Exp)

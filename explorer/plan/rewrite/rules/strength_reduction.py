@@ -1,4 +1,7 @@
-"""Powers and quotients that a cheaper operation gives, to the same digits."""
+"""Powers and quotients that a cheaper operation gives, to the same digits (strength reduction).
+
+They keep the type and the special values of the operation that they replace; where they cannot, they decline.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -17,7 +20,11 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class PowerByProducts(Rule):
-    """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken."""
+    """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken.
+
+    Products round at each step, so that x³ and x⁴ may differ from np.power's in the last digit. Higher powers stay:
+    they would round more often.
+    """
 
     roots = (Power,)
     producers = CONSTANTS
@@ -64,18 +71,21 @@ class PowerByProducts(Rule):
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
             return self.minus_zero.declined(x=x)
         if exponent == 2:
-            made = square(x)
+            replacement = square(x)
         elif exponent == 3:
-            made = square(x) * x
+            replacement = square(x) * x
         elif exponent == 4:
-            made = square(square(x))
+            replacement = square(square(x))
         else:
-            made = sqrt(x) if exponent == 0.5 else reciprocal(x)
-        return self.power.applied(made, exponent=exponent, x=x)
+            replacement = sqrt(x) if exponent == 0.5 else reciprocal(x)
+        return self.power.applied(replacement, exponent=exponent, x=x)
 
 
 class DivisionByPowerOfTwo(Rule):
-    """x / 2ⁿ is x · 2⁻ⁿ, to the last bit."""
+    """x / 2ⁿ is x · 2⁻ⁿ, to the last bit.
+
+    Both are the same real number, rounded once; for other divisors 1 / d is rounded before the product is.
+    """
 
     roots = (Divide,)
     producers = CONSTANTS

@@ -1,4 +1,10 @@
-"""Rules that use the structure of zeros and constants."""
+"""Rules that use the structure of ZeroTensor and of one-hot vectors, which are described and not stored.
+
+Gradients are full of them: the gradient of a value that the loss does not reach is ZeroTensor, the gradient of a lookup
+a product with one-hot rows. ZeroTensor is the zero of algebra by definition: its product with ∞ is zero, not NaN, and
+facts of the decision say what the number 0.0 would have given (``instead``). A number 0.0 gets none of this
+(assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -19,6 +25,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def _zero(node: Expr) -> Expr:
+    """Record a ZeroTensor of a node's type."""
     return Zero(node.shape, node.dtype, "", node.device)()
 
 

@@ -1,4 +1,8 @@
-"""Places of axes: where the axes of a value stand in another that is a view of it, or is made of it by broadcasting."""
+"""Places of axes: where the axes of a value stand in another that is a view of it, or is made of it by broadcasting.
+
+Terms of one exponent meet in different shapes: (n,) below a sum, (n, 1) beside it. Named by places from the end, as
+broadcasting counts axes, they are known as the same value without looking at the views between.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,11 @@ from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.plan.graph.plan_graph import PlanGraph
 
 Places: TypeAlias = "tuple[int, ...]"
-"""for each axis of a value the axis, counted from the end (−1, −2 …), that it is of another; 0 for one of size 1"""
+"""for each axis of a value its place in another one, counted from the end (−1, −2 …); 0 for an axis of size 1"""
 
 
 def below_views(node: Expr, graph: PlanGraph) -> tuple[Expr, Places]:
-    """The value below views that only move axes, and the places of its axes."""
+    """Return the value below views that only move axes, and the places of its axes in ``node``."""
     node = graph.resolve(node)
     places = [axis - node.ndim if size != 1 else 0 for axis, size in enumerate(node.shape)]
     while True:
@@ -48,7 +52,7 @@ def below_views(node: Expr, graph: PlanGraph) -> tuple[Expr, Places]:
 
 
 def at_places(value: Expr, places: Places) -> Expr:
-    """A value whose axes stand at places of another, in a shape that broadcasting aligns."""
+    """Record a value with its axes at places, in a shape that broadcasting aligns: the inverse of `below_views`."""
     kept = sorted([(place, axis) for axis, place in enumerate(places) if place])
     if not kept:
         return reshape(value, ())
@@ -61,17 +65,23 @@ def at_places(value: Expr, places: Places) -> Expr:
 
 
 def _squeezed(shape: Shape) -> Shape:
+    """Return a shape without its axes of size 1."""
     return tuple([size for size in shape if size != 1])
 
 
 def groups(first: Shape, second: Shape) -> list[tuple[list[int], list[int]]]:
-    """The axes of two shapes of one size, those of size 1 aside, that hold the same elements, fewest in a group."""
+    """Return groups of axes of two shapes of one size that hold the same elements, as small as possible.
+
+    Axes of size 1 are left out. A group of one axis on each side was not mixed by the reshape between the shapes.
+
+    Example: ``groups((2, 3, 4), (6, 4))`` is ``[([0, 1], [0]), ([2], [1])]``.
+    """
     ahead = [(axis, size) for axis, size in enumerate(first) if size != 1]
     behind = [(axis, size) for axis, size in enumerate(second) if size != 1]
-    found = []
+    pairs = []
     while ahead:
         a, b = [ahead.pop(0)], [behind.pop(0)]
         while (size := math.prod([s for _, s in a])) != (other := math.prod([s for _, s in b])):
             (a if size < other else b).append((ahead if size < other else behind).pop(0))
-        found.append(([axis for axis, _ in a], [axis for axis, _ in b]))
-    return found
+        pairs.append(([axis for axis, _ in a], [axis for axis, _ in b]))
+    return pairs

@@ -1,4 +1,8 @@
-"""Risks of powers: which values may overflow, or divide by what is rounded to 0, told before a term is taken apart."""
+"""Risks of powers: which values may overflow, or divide by a number that is rounded to 0.
+
+Taking values apart into terms is dear, and useless where no power can overflow. This walk, a few operations a node,
+comes first: most graphs have no value at risk, and the rules about powers end here.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +28,27 @@ _FACTORS = (Multiply, Divide, Negative)
 
 
 class Risks:
-    """What powers of one graph may do in its values."""
+    """Levels of risk of the values of one graph, found on demand and without recursion."""
 
-    def __init__(self, graph: PlanGraph, carriers: Container[type[Operation]], made: Container[int]) -> None:
+    def __init__(self, graph: PlanGraph, carriers: Container[type[Operation]], replacements: Container[int]) -> None:
         self.graph, self.carriers = graph, carriers
         """operations through which powers are followed"""
-        self.made = made
-        """uids of what was recorded in the place of powers that cancelled"""
+        self.replacements = replacements
+        """uids of values recorded in the place of powers that cancelled"""
         self._levels: dict[int, int] = {}
-        """by uid: 2 for what may overflow, 1 for what is made of powers that do not, 0 for the rest"""
+        """by uid: 2 for values that may overflow, 1 for values made of powers that do not, 0 for others"""
         self._single: set[int] = set()
-        """uids of one power times what has none in it: nothing cancels there"""
+        """uids of one power times factors without any: nothing cancels there"""
 
     def may_cancel(self, node: Expr) -> bool:
         """Whether powers are in a value that may overflow, and more than one of them, or a sum, so that some cancel."""
         return self.may_overflow(node) and node.uid not in self._single
 
     def may_overflow(self, node: Expr) -> bool:
-        """Whether powers above 1, or divisors that are rounded to 0, are in a value, so that its terms are of use."""
-        found, carriers, graph = self._levels, self.carriers, self.graph
-        pending = [] if node.uid in found else [node]
+        """Whether powers above 1, or divisors that may be rounded to 0, are in a value, so that its terms are of
+        use."""
+        levels, carriers, graph = self._levels, self.carriers, self.graph
+        pending = [] if node.uid in levels else [node]
         while pending:
             current = pending[-1]
             operation_class = type(current.operation)
@@ -52,28 +57,28 @@ class Risks:
             if 0 < len(operands) <= TERMS:
                 waiting = len(pending)
                 for operand in operands:
-                    if operand.uid in found:
-                        level = max(level, found[operand.uid])
+                    if operand.uid in levels:
+                        level = max(level, levels[operand.uid])
                     elif type(operand.operation) in carriers:
                         pending.append(operand)
                 if len(pending) > waiting:
                     continue
-                if level == 1 and operation_class in _DIVISORS and found.get(operands[_DIVISORS[operation_class]].uid):
+                if level == 1 and operation_class in _DIVISORS and levels.get(operands[_DIVISORS[operation_class]].uid):
                     level = 2
-            found[current.uid] = level
+            levels[current.uid] = level
             if operation_class is Exp:
                 self._single.add(current.uid)
             elif level == 2 and operation_class in _FACTORS:
-                powers = [operand.uid for operand in operands if found.get(operand.uid) or not self._is_plain(operand)]
+                powers = [operand.uid for operand in operands if levels.get(operand.uid) or not self._is_plain(operand)]
                 if len(powers) == 1 and powers[0] in self._single:
                     self._single.add(current.uid)
             pending.pop()
-        return found[node.uid] == 2
+        return levels[node.uid] == 2
 
     def _is_plain(self, node: Expr) -> bool:
         """Whether no powers were in a value, nor any that cancelled and left 0."""
-        return type(node.operation) not in self.carriers and node.uid not in self.made
+        return type(node.operation) not in self.carriers and node.uid not in self.replacements
 
     def forget(self, node: Expr) -> None:
-        """Enter that a value has no powers that can be followed."""
+        """Enter that a value has no powers that can be followed, so that no rule takes it apart again."""
         self._levels[node.uid] = 0

@@ -1,7 +1,10 @@
 """Formal exponents: logarithms of positive values as sums of atoms that cancel exactly, before a number is computed.
 
 The atoms are an exponent x, the logarithm of a sum of powers (log Σ eˣ), and log(1 + eᵈ). Their differences are the
-logarithms of softmaxes and sigmoids, so a power that cannot overflow is told from one that can.
+logarithms of softmaxes and sigmoids, so that powers which cannot overflow can be told from those which can.
+
+Everything here is symbolic: coefficients are numbers of the plan, atoms name values by number and place, and no
+expression is recorded before `Mantissa.value` is asked for. graph_exponents.py connects atoms with a graph.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ Frozen: TypeAlias = "tuple[tuple[Atom, float], ...]"
 
 
 class Variable(NamedTuple):
-    """An exponent as it is computed, by its number."""
+    """Atom that is an exponent as the graph computes it, by its number."""
 
     number: int
     places: Places
 
 
 class Total(NamedTuple):
-    """log Σ eˣ over some axes of a numbered exponent x."""
+    """Atom log Σ eˣ over some axes of a numbered exponent x."""
 
     number: int
     axes: tuple[int, ...]
@@ -35,14 +38,17 @@ class Total(NamedTuple):
 
 
 class OnePlus(NamedTuple):
-    """log(1 + eᵈ) for an exponent d and a number added to it."""
+    """Atom log(1 + eᵈ⁺ᵒᶠᶠˢᵉᵗ) for an exponent d."""
 
     exponent: Frozen
     offset: float
 
 
 class Leaf(NamedTuple):
-    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed."""
+    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed.
+
+    Leaves carry NaN: a power that cancels would hide that its exponent is NaN, so its leaves are remembered.
+    """
 
     number: int
     places: Places
@@ -51,14 +57,16 @@ class Leaf(NamedTuple):
         """Whether each number of the other is NaN where the one of this leaf is."""
         if self.number != other.number:
             return False
-        return all(there in (here, 1) for here, there in zip(self.places, other.places, strict=True))
+        return all(
+            other_place in (own_place, 1) for own_place, other_place in zip(self.places, other.places, strict=True)
+        )
 
     def summed(self, axes: Container[int]) -> Leaf:
-        """The leaf of a sum over axes, which are kept."""
+        """Return the leaf of a sum over axes, which are kept."""
         return Leaf(self.number, tuple([1 if place in axes else place for place in self.places]))
 
     def moved(self, places: dict[int, int]) -> Leaf:
-        """The leaf of a value whose axes stand elsewhere."""
+        """Return the leaf of the value with its axes at other places."""
         return Leaf(self.number, tuple([places[place] if place < 0 else place for place in self.places]))
 
     @property
@@ -71,7 +79,7 @@ Atom: TypeAlias = "Variable | Total | OnePlus"
 
 
 def added(a: Exponent, b: Exponent, times: float = 1) -> Exponent:
-    """``a`` + times · ``b``."""
+    """Return ``a`` + times · ``b``; atoms whose coefficients become 0 are gone."""
     total = dict(a)
     for atom, coefficient in b.items():
         left = total.get(atom, 0) + times * coefficient
@@ -83,12 +91,12 @@ def added(a: Exponent, b: Exponent, times: float = 1) -> Exponent:
 
 
 def scaled(a: Exponent, times: float) -> Exponent:
-    """Times · ``a``."""
+    """Return times · ``a``."""
     return {atom: times * coefficient for atom, coefficient in a.items()}
 
 
 def axes_of(atom: Atom) -> set[int]:
-    """The axes, counted from the end, along which an atom varies."""
+    """Return the axes, counted from the end, along which an atom varies."""
     if isinstance(atom, OnePlus):
         return {axis for inner, _ in atom.exponent for axis in axes_of(inner)}
     summed = atom.axes if isinstance(atom, Total) else ()
@@ -96,12 +104,12 @@ def axes_of(atom: Atom) -> set[int]:
 
 
 def nesting(atom: Atom) -> int:
-    """How many sums of powers stand inside each other."""
+    """Return how many sums of powers stand inside each other in an atom."""
     return 1 + max([nesting(inner) for inner, _ in atom.exponent], default=0) if isinstance(atom, OnePlus) else 0
 
 
 def moved(atom: Atom, places: dict[int, int]) -> Atom:
-    """The atom of a value whose axes stand elsewhere."""
+    """Return the atom of the value with its axes at other places."""
     if isinstance(atom, OnePlus):
         return OnePlus(tuple([(moved(inner, places), times) for inner, times in atom.exponent]), atom.offset)
     summed = atom.axes if isinstance(atom, Total) else ()
@@ -110,14 +118,14 @@ def moved(atom: Atom, places: dict[int, int]) -> Atom:
 
 
 def moved_all(exponent: Exponent, places: dict[int, int]) -> Exponent:
-    """The exponent of a value whose axes stand elsewhere."""
+    """Return the exponent of the value with its axes at other places."""
     return {moved(atom, places): times for atom, times in exponent.items()}
 
 
 def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
-    """1 + eᵈ⁺ᵒᶠᶠˢᵉᵗ as a power, and whether it is to be multiplied by eᵒᶠᶠˢᵉᵗ.
+    """Return 1 + eᵈ⁺ᵒᶠᶠˢᵉᵗ as a power, and whether it must still be multiplied by eᵒᶠᶠˢᵉᵗ.
 
-    eᵈ is taken out where that lets d and −d have one atom.
+    eᵈ is taken out where that lets d and −d have one atom, so that σ(x) and σ(−x) are seen to add up to 1.
     """
     frozen = tuple(sorted(exponent.items(), key=repr) if len(exponent) > 1 else exponent.items())
     if frozen and frozen[0][1] < 0:  # 1 + c·eᵈ = c·eᵈ·(1 + e⁻ᵈ / c)
@@ -127,7 +135,7 @@ def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
 
 
 class Mantissa:
-    """A value of a shape that is recorded once, when it is asked for."""
+    """Factor of a term without a power: a value that is recorded once, when it is asked for."""
 
     __slots__ = ("_record", "_value", "factors", "shape")
 
@@ -139,7 +147,7 @@ class Mantissa:
 
     @classmethod
     def of(cls, value: Expr) -> Mantissa:
-        """A value that is recorded already."""
+        """Return the mantissa of a value that is recorded already."""
         return cls(value.shape, lambda: value)
 
     @property
@@ -148,14 +156,14 @@ class Mantissa:
         return {axis - len(self.shape) for axis, size in enumerate(self.shape) if size != 1}
 
     def value(self) -> Expr:
-        """The recorded value."""
+        """Return the value, recorded at the first call."""
         if self._value is None:
             self._value = self._record()
         return self._value
 
 
 def times(a: Mantissa | None, b: Mantissa | None) -> Mantissa | None:
-    """a · b, where None is 1."""
+    """Return a · b, where None is 1."""
     if a is None or b is None:
         return b if a is None else a
     shape = broadcast_shapes(a.shape, b.shape)
@@ -164,7 +172,7 @@ def times(a: Mantissa | None, b: Mantissa | None) -> Mantissa | None:
 
 
 def over(a: Mantissa | None, b: Mantissa) -> Mantissa:
-    """a / b, where no a is 1."""
+    """Return a / b, where None is 1."""
     if a is None:
         return Mantissa(b.shape, lambda: reciprocal(b.value()))
     shape = broadcast_shapes(a.shape, b.shape)

@@ -1,4 +1,9 @@
-"""Values as sums of number · mantissa · eˣ with formal exponents x: what overflows in a graph and cancels is seen."""
+"""Values as sums of number · mantissa · eˣ with formal exponents x: powers that overflow and cancel are seen.
+
+The rules of cancel_powers.py ask for the terms of a value, look whether the powers left in them can overflow, and have
+the value recorded again from its terms. How each operation acts on terms is in power_propagation.py. Terms are found
+operands first, without recursion, and remembered in the graph's notes: a power is followed once, not once a rule.
+"""
 
 from __future__ import annotations
 
@@ -21,81 +26,82 @@ from explorer.plan.rewrite.rules.algebra.terms import LOG_LIMIT, NOTHING, Algebr
 __all__ = ["LOG_LIMIT", "Rule", "Scaled", "Term", "Terms"]
 
 _NESTED = 4
-"""sums of powers inside each other, as 1 / (1 + 1 / (1 + eˣ)) has them"""
+"""sums of powers inside each other that are followed, as in 1 / (1 + 1 / (1 + eˣ))"""
 _STEPS = 64
-"""operations through which a power is followed"""
+"""operations through which a power is followed at most: terms grow with each"""
 
 
 Rule: TypeAlias = "Callable[[Scaled, Expr, tuple[Expr, ...]], Terms | None]"
 
 
 class Scaled(Algebra):
-    """The values of one graph, as terms; what is no sum of such terms is a mantissa."""
+    """The values of one graph, as terms; a value that is no sum of such terms is a mantissa."""
 
     rules: ClassVar[dict[type[Operation], Rule]] = {}
-    """what operations do with the terms of their operands"""
+    """class of operation → the terms of its result from those of its operands"""
 
     def __init__(self, graph: PlanGraph) -> None:
         super().__init__(graph)
-        self.made: set[int] = set()
-        """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
-        self.risks = Risks(graph, self.rules, self.made)
+        self.replacements: set[int] = set()
+        """uids of values recorded in the place of powers that cancelled, which rules leave alone"""
+        self.risks = Risks(graph, self.rules, self.replacements)
         self._terms: dict[int, Terms | None] = {}
-        """by uid; None for what has no power in it"""
+        """by uid; None for a value without a power in it"""
         self._steps: dict[int, int] = {}
         """by uid, how many operations a power was followed through"""
         self._cancelled: dict[int, Terms] = {}
+        """by uid, the terms of values in which all powers cancelled"""
         self._opened = len(graph.inlined)
 
     @classmethod
     def of_graph(cls, graph: PlanGraph) -> Scaled:
-        """The terms of the values of a graph, remembered until calls are opened in it."""
-        found = graph.notes.get(cls)
-        if found is None:
-            found = graph.notes[cls] = cls(graph)
-        assert isinstance(found, cls)
-        if found._opened != len(graph.inlined):  # what was a call has powers now
-            found._opened = len(graph.inlined)
-            found.risks = Risks(graph, cls.rules, found.made)
-            for memory in (found._terms, found._steps, found._cancelled, found.made):
+        """Return the terms of the values of a graph, remembered until calls are inlined in it."""
+        values = graph.notes.get(cls)
+        if values is None:
+            values = graph.notes[cls] = cls(graph)
+        assert isinstance(values, cls)
+        if values._opened != len(graph.inlined):  # what was a call has powers now
+            values._opened = len(graph.inlined)
+            values.risks = Risks(graph, cls.rules, values.replacements)
+            for memory in (values._terms, values._steps, values._cancelled, values.replacements):
                 memory.clear()
-        return found
+        return values
 
     def terms(self, node: Expr) -> Terms | None:
-        """The terms of a value; None where no power is in it that this module knows."""
-        found, rules = self._terms, self.rules
-        if node.uid in found:
-            return found[node.uid]
+        """Return the terms of a value; None where no power is in it that can be followed."""
+        terms, rules = self._terms, self.rules
+        if node.uid in terms:
+            return terms[node.uid]
         node = self.graph.resolve(node)
         pending = [node]
         while pending:
             current = pending[-1]
             operation_class = type(current.operation)
             operands = self.graph.operands(current)
-            if current.uid in found or operation_class not in rules or len(operands) > TERMS:
-                found.setdefault(current.uid, None)
+            if current.uid in terms or operation_class not in rules or len(operands) > TERMS:
+                terms.setdefault(current.uid, None)
                 pending.pop()
                 continue
-            known, reached = len(pending), operation_class in SOURCES
+            before, reached = len(pending), operation_class in SOURCES
             if not reached:
                 for operand in operands:
-                    if operand.uid in found:
-                        reached = reached or found[operand.uid] is not None or self._is_one(operand)
+                    if operand.uid in terms:
+                        reached = reached or terms[operand.uid] is not None or self._is_one(operand)
                     elif type(operand.operation) in rules:
                         pending.append(operand)
-            if len(pending) == known:
+            if len(pending) == before:
                 pending.pop()
-                found[current.uid] = self._carried(current, operands) if reached else None
-        return found[node.uid]
+                terms[current.uid] = self._carried(current, operands) if reached else None
+        return terms[node.uid]
 
     def _is_one(self, node: Expr) -> bool:
         """Whether powers cancelled in a value and left one term."""
         return len(self._cancelled.get(node.uid, ())) == 1
 
     def _carried(self, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
-        """The terms of a value that may have powers, from those of its operands."""
-        dtype, known = node.dtype, self._steps
-        steps = self._steps[node.uid] = 1 + max([known.get(operand.uid, 0) for operand in operands])
+        """Return the terms of a value from those of its operands; None where they are too many, or leave the floats."""
+        dtype, step_counts = node.dtype, self._steps
+        steps = self._steps[node.uid] = 1 + max([step_counts.get(operand.uid, 0) for operand in operands])
         if steps > _STEPS or dtype.kind != "f":
             return None
         if not all(operand.size and operand.dtype == dtype for operand in operands):
@@ -112,13 +118,13 @@ class Scaled(Algebra):
 
     @contextmanager
     def making(self) -> Iterator[None]:
-        """A context: what is recorded inside stands for powers that cancelled."""
+        """Note the nodes recorded inside the context: they stand for powers that cancelled."""
         first = next_uid()
         yield
-        self.made.update(range(first, next_uid()))
+        self.replacements.update(range(first, next_uid()))
 
     def reduced(self, node: Expr) -> Terms | None:
-        """The terms of a value in which powers are, or were before all of them cancelled."""
+        """Return the terms of a value in which powers are, or were before all of them cancelled."""
         terms = self.terms(node)
         if terms is None:
             terms = self._cancelled.get(node.uid)
@@ -127,7 +133,7 @@ class Scaled(Algebra):
         return terms
 
     def of(self, node: Expr) -> Terms:
-        """The terms of a value, itself as a mantissa where it has none."""
+        """Return the terms of a value; itself as a mantissa where it has none."""
         terms = self.terms(node)
         if terms is not None:
             return terms
@@ -147,23 +153,23 @@ class Scaled(Algebra):
         return [Term(1.0, Mantissa.of(node), {})]
 
     def total(self, terms: Terms, node: Expr) -> Expr:
-        """The sum of terms, computed; NaN where a value is that cancelled."""
+        """Record the sum of terms, with NaN where a value that cancelled is NaN."""
         values = []
-        known: set[Leaf] = set()
+        carried: set[Leaf] = set()
         for term in terms:
-            known.update(*map(self.exponents.leaves, term.exponent))
+            carried.update(*map(self.exponents.leaves, term.exponent))
             if term.mantissa is None and not term.exponent:
                 value = full((), term.number, node.dtype, node.type.device)
                 powers = [power for operand in self.graph.operands(node) for power in self.terms(operand) or ()]
                 if len(terms) == 1 and powers and powers[0].exponent:
-                    known.update(*map(self.exponents.leaves, powers[0].exponent))
+                    carried.update(*map(self.exponents.leaves, powers[0].exponent))
                     x = self.exponents.log(powers[0].exponent)
                     finite = x if term.number else maximum(x, 0.0)  # e to −∞ is 0: taken from itself, it is 0
                     value = finite - finite + value
                 values.append(value)
             else:
                 values.append(self.value(term))
-        zeros = self.zeros(NOTHING.union(*[term.gone for term in terms]), known)
+        zeros = self.zeros(NOTHING.union(*[term.gone for term in terms]), carried)
         if len(values) == 2 and not zeros and terms[0].number * terms[1].number < 0:
             first, second = sorted(terms, key=lambda term: -term.number)
             if (first.mantissa or first.exponent) and (second.mantissa or second.exponent):
@@ -171,15 +177,16 @@ class Scaled(Algebra):
         return add_n(*values, *zeros) if len(values) + len(zeros) > 1 else values[0]
 
     def remember(self, value: Expr, terms: Terms) -> None:
-        """Enter the terms of a value that was recorded in the place of another."""
+        """Enter the terms of a value that was recorded in the place of another, so that they are not found again."""
         if any(term.exponent for term in terms):
             self._terms[value.uid] = terms
         else:
             self._cancelled[value.uid] = terms
 
-    def zeros(self, gone: frozenset[Leaf | Mantissa], known: set[Leaf]) -> list[Expr]:
-        """0, or NaN where a value is that cancelled, unless others that are known are NaN then."""
-        leaves = [each for each in gone if isinstance(each, Leaf) and not any(each.is_in(other) for other in known)]
-        values = [self.exponents.zero(each) for each in sorted(leaves)]
-        mantissas = sorted([each.value() for each in gone if isinstance(each, Mantissa)], key=lambda value: value.uid)
+    def zeros(self, gone: frozenset[Leaf | Mantissa], carried: set[Leaf]) -> list[Expr]:
+        """Record 0 for each value that cancelled, with NaN where it is NaN; none where ``carried`` leaves are NaN
+        then."""
+        leaves = [leaf for leaf in gone if isinstance(leaf, Leaf) and not any(leaf.is_in(other) for other in carried)]
+        values = [self.exponents.zero(leaf) for leaf in sorted(leaves)]
+        mantissas = sorted([lost.value() for lost in gone if isinstance(lost, Mantissa)], key=lambda value: value.uid)
         return values + [clip(value, 0.0, 0.0) for value in mantissas]

@@ -1,4 +1,10 @@
-"""Arithmetic of terms number · mantissa · eˣ: products, quotients and sums, in which equal exponents cancel."""
+"""Arithmetic of terms number · mantissa · eˣ: products, quotients and sums, in which equal exponents cancel.
+
+A value is a list of such terms, whose sum it is. Two sorts of cancellation must not go unnoticed. Where an exponent
+cancels, a NaN in it would be lost: the term remembers the leaves (``gone``) and adds 0 · leaf in the end. Where terms
+cancel (n − n), their mantissas are remembered likewise. And 1 − σ(x) is kept as σ(−x), not as a difference, which would
+lose its digits.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +28,13 @@ from explorer.plan.rewrite.rules.algebra.powers import scaled as times_exponent
 
 _LIMITS = np.finfo(np.float64)
 LOG_LIMIT = 690.0
-"""up to here e to a number, and one by it, is a float with all its digits"""
+"""largest x for which eˣ and e⁻ˣ are float64 numbers with all their digits"""
 
 NOTHING: frozenset[Leaf | Mantissa] = frozenset()
 
 
 class Term(NamedTuple):
-    """Number · mantissa · eˣ; no mantissa is 1."""
+    """Number · mantissa · eˣ, where None for the mantissa is 1."""
 
     number: float
     mantissa: Mantissa | None
@@ -36,7 +42,7 @@ class Term(NamedTuple):
     weighted: bool = False
     """the mantissa is a sum of shares, of which small ones are lost: it may only be multiplied by shares again"""
     gone: frozenset[Leaf | Mantissa] = NOTHING
-    """values that cancelled: where one of them is NaN, so is the term"""
+    """values that cancelled out of it: where one of them is NaN, so is the term"""
 
     @property
     def pure(self) -> bool:
@@ -47,42 +53,42 @@ class Term(NamedTuple):
     def axes(self) -> set[int]:
         """The axes, counted from the end, along which it varies."""
         own = set[int]() if self.mantissa is None else self.mantissa.axes
-        return own.union(*[axes_of(atom) for atom in self.exponent], *[each.axes for each in self.gone])
+        return own.union(*[axes_of(atom) for atom in self.exponent], *[lost.axes for lost in self.gone])
 
 
 Terms: TypeAlias = "list[Term]"
 
 
 class Algebra:
-    """What is done with terms whose exponents are those of one graph."""
+    """Arithmetic of terms whose exponents are those of one graph."""
 
     def __init__(self, graph: PlanGraph) -> None:
         self.graph, self.exponents = graph, Powers(graph)
 
     def times(self, a: Terms, b: Terms) -> Terms | None:
-        """The products of terms; None for too many, and for numbers that are too large or too small."""
+        """Return the products of terms; None for too many, and for numbers that are too large or too small."""
         if len(a) * len(b) > TERMS:
             return None
-        found = [self.product(first, second) for first in a for second in b]
-        return None if None in found else self.merged([term for term in found if term is not None])
+        products = [self.product(first, second) for first in a for second in b]
+        return None if None in products else self.merged([term for term in products if term is not None])
 
     def over(self, a: Terms, b: Terms) -> Terms | None:
-        """Terms divided by one."""
+        """Return terms divided by a single one; None where the divisor is a sum, 0, or has lost small shares."""
         if len(b) != 1 or b[0].weighted or b[0].number == 0:
             return None
         divisor = b[0]
         inverse = Term(1 / divisor.number, None, times_exponent(divisor.exponent, -1), False, divisor.gone)
         if not is_within(inverse.number):
             return None
-        found = [term for term in [self.product(term, inverse) for term in a] if term is not None]
-        if len(found) < len(a):
+        quotients = [term for term in [self.product(term, inverse) for term in a] if term is not None]
+        if len(quotients) < len(a):
             return None
         if divisor.mantissa is None:
-            return found
-        return [t._replace(mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
+            return quotients
+        return [t._replace(mantissa=over(t.mantissa, divisor.mantissa)) for t in quotients]
 
     def product(self, a: Term, b: Term) -> Term | None:
-        """The product of two terms; None where its number is too large, or too small, for a float."""
+        """Return the product of two terms; None where its number is too large, or too small, for a float."""
         number = a.number * b.number
         if not is_within(number) or (not number and a.number and b.number):
             return None
@@ -92,20 +98,23 @@ class Algebra:
         return Term(number, mantissa, exponent, a.weighted or b.weighted, gone)
 
     def _gone(self, term: Term, other: Exponent, left: Exponent) -> frozenset[Leaf | Mantissa]:
-        """What was lost of a term and another exponent, of which some are left."""
+        """Return the values that were lost from a term and another exponent when only ``left`` remains of both."""
         lost = [atom for exponent in (term.exponent, other) for atom in exponent if atom not in left]
         return term.gone.union(*[self.exponents.leaves(atom) for atom in lost]) if lost else term.gone
 
     def merged(self, terms: Terms) -> Terms:
-        """Terms of one mantissa together: those of one exponent, and what 1 − σ(x) is taken of."""
+        """Merge terms of one mantissa: equal exponents add their numbers, and n − n · σ(x) becomes n · σ(−x).
+
+        A merged term may merge again with others; the number of tries is bounded.
+        """
         if len(terms) == 1:
             return terms
-        found: dict[Any, list[tuple[Term, int]]] = {}
+        by_mantissa: dict[Any, list[tuple[Term, int]]] = {}
         pending, left = terms[::-1], 4 * TERMS
         while pending:
             term, left = pending.pop(), left - 1
             key, sign = self._key(term.mantissa)
-            own = found.setdefault((key, term.weighted), [])
+            own = by_mantissa.setdefault((key, term.weighted), [])
             for place, (other, of_other) in enumerate(own):
                 number = term.number * sign * of_other
                 if other.exponent == term.exponent:
@@ -121,7 +130,7 @@ class Algebra:
                         break
             else:
                 own.append((term, sign))
-        every = [term for own in found.values() for term, _ in own]
+        every = [term for own in by_mantissa.values() for term, _ in own]
         kept = [term for term in every if term.number != 0]
         if len(kept) == len(every):
             return every
@@ -130,12 +139,12 @@ class Algebra:
         return [first._replace(gone=gone - {first.mantissa}), *others]
 
     def _all(self, term: Term) -> frozenset[Leaf | Mantissa]:
-        """Everything that is lost with a term."""
+        """Return everything that is lost with a term."""
         own = self._gone(term, {}, {})
         return own if term.mantissa is None else own | {term.mantissa}
 
     def _key(self, mantissa: Mantissa | None) -> tuple[tuple[int, ...], int]:
-        """The numbers of a mantissa's factors, in order, and its sign."""
+        """Return the numbers of a mantissa's factors, in order, and its sign: equal products have equal keys."""
         pending: list[Expr] = []
         if mantissa is not None:
             pending = [factor.value() for factor in mantissa.factors or (mantissa,)]
@@ -153,7 +162,7 @@ class Algebra:
         return tuple(sorted(numbers)), sign
 
     def _complement(self, larger: Term, smaller: Term) -> Terms | None:
-        """n·eᵃ − m·eᵃ·σ(x) as n·eᵃ·σ(−x), and what is left where one number is the larger one."""
+        """Return n·eᵃ − m·eᵃ·σ(x) as n·eᵃ·σ(−x), and a second term where n and m differ; None for other terms."""
         rest = larger.number + smaller.number
         if rest and self.shares(larger) is not None:  # neither of them overflows
             return None
@@ -169,7 +178,8 @@ class Algebra:
         return [both, (larger if is_first else smaller)._replace(number=rest)] if rest else [both]
 
     def plus(self, a: Terms, b: Terms) -> Terms:
-        """The sum of terms: one term where both are positive powers, or one is taken from the other."""
+        """Return the sum of terms: one term for two positive powers, eᵃ + eᵇ = eᵃ·(1 + eᵇ⁻ᵃ), or for their
+        difference."""
         if len(a) == len(b) == 1 and a[0].mantissa is None and b[0].mantissa is None:
             first, second = a[0], b[0]
             if first.exponent == second.exponent:
@@ -181,13 +191,16 @@ class Algebra:
                 gone = self._gone(first, power, exponent) | second.gone
                 return [Term((second if is_outside else first).number, None, exponent, False, gone)]
             if first.number * second.number < 0:
-                found = self._difference(first, second) if first.number > 0 else self._difference(second, first)
-                if found is not None:
-                    return [found]
+                difference = self._difference(first, second) if first.number > 0 else self._difference(second, first)
+                if difference is not None:
+                    return [difference]
         return self.merged([*a, *b])
 
     def _difference(self, larger: Term, smaller: Term) -> Term | None:
-        """eᵃ − eᵇ as a tanh times eᵃ + eᵇ, where neither is a part of the other."""
+        """Return eᵃ − eᵇ as tanh((a − b) / 2) · (eᵃ + eᵇ), where neither is a part of the other.
+
+        The tanh has the sign and the digits of the difference; the sum is a power that may cancel.
+        """
         if larger.number != -smaller.number:
             return None
         ratio = added(smaller.exponent, larger.exponent, -1)
@@ -200,7 +213,11 @@ class Algebra:
         return Term(larger.number, Mantissa.of(tanh(half)), exponent, False, gone)
 
     def summed(self, term: Term, axes: tuple[int, ...], shape: Shape, as_power: bool = True) -> Term:
-        """A term summed over axes of a value of a shape, which are kept; as a power, whose log may be taken."""
+        """Return a term summed over axes of a value of a shape; the axes are kept.
+
+        ``as_power``: the sum of powers becomes a power, log Σ eˣ, whose log can be taken later. Otherwise powers that
+        cannot overflow are summed as numbers. Mantissas are summed with softmax weights, so that nothing overflows.
+        """
         places = {axis - len(shape) for axis in axes if shape[axis] > 1}
         varying = {atom: times for atom, times in term.exponent.items() if axes_of(atom) & places}
         rest = {atom: times for atom, times in term.exponent.items() if atom not in varying}
@@ -214,8 +231,8 @@ class Algebra:
                 return term._replace(number=term.number * count)
             return term._replace(mantissa=_total(mantissa, axes, shape, kept))
         if not (term.pure and as_power) and self.shares(term) is not None:
-            one = term._replace(number=1.0)
-            total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(self.value(one), shape)))
+            unscaled = term._replace(number=1.0)
+            total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(self.value(unscaled), shape)))
             return Term(term.number, total, {}, False, term.gone)
         x = self.exponents.log(varying)
         x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
@@ -235,19 +252,17 @@ class Algebra:
     def _summed_leaves(
         self, gone: frozenset[Leaf | Mantissa], axes: tuple[int, ...], shape: Shape
     ) -> frozenset[Leaf | Mantissa]:
-        """Values that cancelled, summed over axes that are kept."""
+        """Return values that cancelled, summed over axes that are kept: the sum is NaN where one of them is."""
         places = {axis - len(shape) for axis in axes}
         kept = tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
         return frozenset(
-            [each.summed(places) if isinstance(each, Leaf) else _total(each, axes, shape, kept) for each in gone]
+            [lost.summed(places) if isinstance(lost, Leaf) else _total(lost, axes, shape, kept) for lost in gone]
         )
 
-    # -- values ----------------------------------------------------------------------------------------------------
-
     def shares(self, term: Term) -> list[Share] | None:
-        """The shares whose product is the term's power; None where it may overflow."""
-        found = self.exponents.shares(term.exponent)
-        return None if found is None or any(abs(share.log_factor) > LOG_LIMIT for share in found) else found
+        """Return the shares (softmaxes, sigmoids) whose product is the term's power; None where it may overflow."""
+        shares = self.exponents.shares(term.exponent)
+        return None if shares is None or any(abs(share.log_factor) > LOG_LIMIT for share in shares) else shares
 
     def is_bounded(self, term: Term, dtype: np.dtype[Any]) -> bool:
         """Whether a term can be computed without overflow: its power has shares, its numbers are floats."""
@@ -259,7 +274,7 @@ class Algebra:
         return all(float(limits.tiny) <= number <= float(limits.max) or not number for number in numbers)
 
     def value(self, term: Term) -> Expr:
-        """A term, computed."""
+        """Record the value of a term."""
         value = None if term.mantissa is None else term.mantissa.value()
         shares = self.shares(term)
         powers = [exp(self.exponents.log(term.exponent))] if shares is None else [*map(self.exponents.share, shares)]
@@ -272,7 +287,7 @@ class Algebra:
 
 
 def _total(mantissa: Mantissa, axes: tuple[int, ...], shape: Shape, kept: Shape) -> Mantissa:
-    """A mantissa summed over axes of a value of a shape, which are kept."""
+    """Return a mantissa summed over axes of a value of a shape; the axes are kept."""
     return Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(mantissa.value(), shape)))
 
 
