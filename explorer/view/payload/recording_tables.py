@@ -14,6 +14,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
     "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
                    of the values that exist before a run (model/totals.py)
+    "first_nan"  the first node whose value contains a NaN, or −1
 
     Part = text | {"code": text} | [label of a fact] | [label of a fact, "code"]     the last one is written as code
     Fact = text | node | [text | node, …]
@@ -35,6 +36,7 @@ from explorer.record.escape import visible
 from explorer.record.history import declined_before
 from explorer.record.reasons import FIELD, fact_text
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
+from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
 from explorer.view.model.totals import leaves_of
 
@@ -65,6 +67,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         ],
         "layers": [_layer(layer) for layer in recording.layers],
         "leaves": leaves_of(recording)._asdict(),
+        "first_nan": first_nan(recording),
     }
 
 

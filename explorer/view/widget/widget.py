@@ -16,6 +16,7 @@ import traitlets
 from explorer.record import Recording, Stage
 from explorer.view.export.text import text
 from explorer.view.layout.box_layout import draw
+from explorer.view.model.first_nan import first_nan
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.picture.svg import svg
@@ -151,18 +152,15 @@ class GraphView(anywidget.AnyWidget):
         run, schedule = self.recording.run, self.recording.schedule
         if run is None or schedule is None or not run.values:
             raise ValueError('this recording holds no values: record the run with record="values"')
-        for node in sorted(run.values):
-            if run.values[node].nan and self.recording.nodes.kind[node] in ("leaf", "input"):
-                self.focus(node)
-                return node
+        node = first_nan(self.recording)
+        if node < 0:
+            return None
         before = self._ends[[stage.kind for stage in self.recording.stages].index("run")] - len(run.steps)
-        for place, step in enumerate(run.steps):
-            for node in schedule.kernels[step.kernel].nodes:
-                if node in run.values and run.values[node].nan:
-                    self.step = before + place + 1
-                    self.focus(node)
-                    return node
-        return None
+        places = [place for place, step in enumerate(run.steps, 1) if node in schedule.kernels[step.kernel].nodes]
+        if places:
+            self.step = before + places[0]
+        self.focus(node)
+        return node
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live widget; for readers without widgets, a picture and the canonical text."""

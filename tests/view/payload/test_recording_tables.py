@@ -174,3 +174,20 @@ def test_every_text_of_a_hostile_file_is_safe_to_show() -> None:
     found = texts(payload(sample.hostile()))
     assert found == [visible(each) for each in found]
     assert any("\\u202e" in each for each in found)
+
+
+@pytest.mark.spec("V-6")
+def test_the_first_nan_is_that_of_a_leaf_or_else_of_the_run() -> None:
+    """A leaf that holds a NaN is the first; without one, the first of the kernels as they ran."""
+    recording = sample.mlp()
+    assert recording.run is not None
+    assert recording.schedule is not None
+    assert _tables(recording)["first_nan"] == -1
+    order = [node for step in recording.run.steps for node in recording.schedule.kernels[step.kernel].nodes]
+    valued = [node for node in order if node in recording.run.values]
+    for node in (valued[-1], valued[0]):
+        recording.run.values[node] = replace(recording.run.values[node], nan=1)
+        assert _tables(recording)["first_nan"] == node
+    leaf = recording.nodes.kind.index("leaf")
+    recording.run.values[leaf] = replace(recording.run.values[valued[0]], nan=1)
+    assert _tables(recording)["first_nan"] == leaf

@@ -150,12 +150,9 @@ export class Trace {
     return node;
   }
 
-  /** The first node that holds a NaN: a leaf, else in the order of the run; −1 where there is none. */
+  /** The first node that holds a NaN, −1 where there is none. @returns {number} */
   get firstNaN() {
-    const { kind } = this.nodes;
-    const leaves = Object.keys(this.values).map(Number).filter((node) => kind[node] === "leaf" || kind[node] === "input");
-    const order = [...leaves, ...this.steps.flatMap((step) => this.kernels[step.kernel].nodes)];
-    return order.find((node) => this.values[node]?.nan > 0) ?? -1;
+    return this.recording.first_nan;
   }
 
   /** Whether a box stands for one operator of a file. @param {number} index */
