@@ -273,12 +273,13 @@ def test_every_control_has_a_name_and_a_ring(show, digits):
 @pytest.mark.spec("V-13")
 def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(show):
     """Of a thousand nodes those near the sight are drawn, and walking by keys draws the next ones."""
-    view = show(sample.big())
+    view = show(sample.dag(1000))
     press(view, "e")
     view.page.wait_for_timeout(400)
     press(view, *["+"] * 16)
     view.page.wait_for_timeout(400)
     assert view.locator(".ex-layer-nodes > g.ex-none").count() > 0
+    view.locator(".ex-node").first.focus()
     for _ in range(30):
         view.page.keyboard.press("ArrowDown")
     focused = view.locator(".ex-node:focus")

@@ -17,7 +17,7 @@ OUTSIDE = """() => [...document.querySelectorAll('svg g > text')].map(text => {
 
 
 @pytest.mark.spec("V-15")
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.hostile])
 def test_every_text_fits_into_its_node(browser, make):
     page = browser.new_page()
     page.set_content(svg(make()))

@@ -1,4 +1,4 @@
-"""Recordings built by hand, for tests of what draws them: a small believable story, and large or hostile shapes."""
+"""Recordings for tests of views: a model's plan, and shapes written by hand: a story of every stage, large, hostile."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import explorer as ex
 from explorer.record import (
     Body,
     Decision,
@@ -22,6 +23,7 @@ from explorer.record import (
     Summary,
     Type,
 )
+from tests.support.cells import MODELS
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -437,35 +439,9 @@ def hostile() -> Recording:
     return make.roots(last)
 
 
-def residual(blocks: int = 16) -> Recording:
-    """As many nodes and decisions as a ResNet-18 with its plan: about 70 nodes, 200 decisions."""
-    make = Builder("resnet", "4e57")
-    kind, weight = make.type(1, 64, 56, 56), make.type(64, 64, 3, 3)
-    value = make.leaf("image", kind)
-    nodes = []
-    for block in range(blocks):
-        scope = make.scope(f"layer{block // 4 + 1}.{block % 4}", "file")
-        kernel = make.leaf("weight", weight, scope=scope)
-        conv = make.node("conv2d", value, kernel, type=kind, scope=scope, flops=231_211_008, bytes=802_816)
-        relu = make.node("relu", conv, type=kind, scope=scope, flops=200_704, bytes=802_816)
-        nodes += [conv, relu]
-        value = (
-            relu
-            if block % 2 == 0
-            else make.node("add", relu, value, type=kind, scope=scope, flops=200_704, bytes=802_816)
-        )
-    make.stage("recorded", "record", nodes=len(make.recording.nodes))
-    for stage in ("simplify", "dedup", "prune"):
-        make.stage(stage, "rewrite", nodes=len(make.recording.nodes))
-        for node in nodes:
-            make.decide(
-                "ConvBatchNorm", "no-norm", "{node} is not followed by a normalisation: {reader} reads it", (node,),
-                applied=False, node={"node": node}, reader={"node": node}, chain=3,
-            )  # fmt: skip
-            make.decide(
-                "FoldScale", "not-scale", "{node} is no scale", (node,), applied=False, node={"node": node}, chain=4
-            )
-    return make.roots(value)
+def resnet() -> Recording:
+    """The plan of a model's file: ResNet-18, not run."""
+    return ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
 
 
 def network(layers: int = 2) -> Recording:
@@ -489,29 +465,3 @@ def network(layers: int = 2) -> Recording:
     for members in kernels:
         make.decide("Epilogue", "epilogue", "one kernel", members, group=("kernel", "conv2d · add · relu"))
     return make.roots(x)
-
-
-def big(count: int = 1000) -> Recording:
-    """A thousand nodes in layers, of which sixty are merged one after the other."""
-    make = Builder("big", "b16")
-    kind, pick = make.type(16, 16), random.Random(3)
-    scopes = [make.scope(f"block{block}", "layer") for block in range(25)]
-    ids = [make.leaf(f"x{leaf}", kind) for leaf in range(4)]
-    for number in range(count - 4):
-        operands = [pick.choice(ids[-8:]) for _ in range(2)]
-        scope = scopes[number * 25 // (count - 4)]
-        ids.append(make.node("add", *operands, type=kind, scope=scope, flops=256, bytes=1024))
-    make.stage("recorded", "record", nodes=count)
-    make.stage("dedup", "rewrite", nodes=count)
-    for merge in range(60):
-        old, new = ids[20 + merge * 15], ids[12 + merge * 15]
-        make.decide(
-            "Dedup",
-            "same",
-            "{other} computes what {node} does",
-            (old,),
-            replace=[(old, new)],
-            node={"node": new},
-            other={"node": old},
-        )
-    return make.roots(ids[-1])

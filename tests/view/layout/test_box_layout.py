@@ -57,7 +57,7 @@ def test_edges_go_from_the_bottom_of_one_item_to_the_top_of_the_next():
         assert abs(route[-1] - (y - graph.sizes[head][1] / 2)) <= 2
 
 
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet])
 def test_no_two_items_of_a_box_overlap(make):
     model = build_model(make())
     for layout in Layouts(model):

@@ -14,7 +14,7 @@ def kinds(model):
 
 
 @pytest.mark.spec("V-7")
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.hostile])
 def test_every_node_has_one_place(make):
     check(build_model(make()))
 
@@ -136,7 +136,7 @@ def test_a_graph_without_scopes_is_cut_into_parts_that_read_earlier_parts_only()
 
 
 @pytest.mark.spec("V-7")
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet])
 def test_it_opens_on_a_useful_number_of_boxes(make):
     assert 8 <= scene_size(build_model(make())) <= USEFUL
 

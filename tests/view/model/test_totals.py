@@ -11,7 +11,7 @@ from tests.view import sample
 
 
 @pytest.mark.spec("V-19")
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.network, sample.hostile])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.network, sample.hostile])
 def test_every_recorded_node_is_counted_once(make):
     recording = make()
     nodes = recording.nodes

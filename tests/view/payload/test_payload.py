@@ -22,7 +22,7 @@ def test_it_is_json_and_holds_the_tables_and_the_layout():
 
 
 @pytest.mark.spec("V-1", "V-7")
-@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet, sample.hostile])
 def test_the_layout_keeps_its_contract(make):
     layout = layout_json(make())
     boxes, slots = layout["boxes"], layout["slots"]
@@ -64,7 +64,7 @@ def test_a_slot_is_as_large_as_its_largest_node():
 
 
 def test_a_resnet_with_its_plan_is_small():
-    assert size(sample.residual()) <= 150_000
+    assert size(sample.resnet()) <= 150_000
 
 
 @pytest.mark.spec("V-7")

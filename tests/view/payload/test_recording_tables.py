@@ -75,7 +75,7 @@ def _counted(count: int) -> Recording:
 
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize(
-    "recording", [*map(_counted, (0, 1, 2, 3000)), sample.mlp(), sample.residual(), sample.hostile()]
+    "recording", [*map(_counted, (0, 1, 2, 3000)), sample.mlp(), sample.resnet(), sample.hostile()]
 )
 def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None:
     """Nouns are in the singular or the plural, lists have their commas, numbers their units, and nothing is hidden."""
