@@ -95,7 +95,8 @@ class Nodes:
     callee: list[int] = field(default_factory=list)
     """body that a call refers to, or −1"""
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
-    """node id → attribute name → value as text, for nodes that have attributes"""
+    """node id → attribute name → value as text, for nodes that have attributes; a long tuple is written as its first
+    members, its length and a digest"""
 
     def __len__(self) -> int:
         return len(self.operation)

@@ -8,6 +8,8 @@ measured times of its kernels.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -45,6 +47,10 @@ from explorer.run.recording.fingerprint import fingerprint, spoken
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
 from explorer.run.recording.stage_rows import schedule, stage
+
+_MANY, _SHOWN = 16, 8
+"""number of a tuple's members above which only the first ones are written, and how many"""
+_INTEGERS = re.compile(r"[-0-9, ()]+")
 
 
 class _Tables:
@@ -170,9 +176,15 @@ def _kinds(operation: Operation) -> tuple[Kind, Kind]:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
-        if set(map(type, value)) == {int}:
-            return repr(value)  # the same text, for thousands of indices at once
-        return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+        # Of integers, and of tuples of them, the representation is the same text, many times faster.
+        text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
+        if not _INTEGERS.fullmatch(text):
+            text = "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+        if len(value) <= _MANY:
+            return text
+        # A batch gathers hundreds of runs of rows: nobody reads them all, but a comparison must tell them apart.
+        digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+        return f"({', '.join(map(_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
         return dtype_name(value)
     return spoken(value) if callable(value) else str(value)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.core.ir.traversal import reachable
+from explorer.ops.manipulation.concat import GatherStack
 from explorer.plan import Options, plan
 from explorer.plan.passes import Batch, Inline
 from explorer.record import loads, to_json
@@ -50,3 +51,16 @@ def test_random_programs(roots: Any, limit: int, differentiated: bool) -> None:
         leaves = [node for node in reachable(roots) if isinstance(node, ex.Tensor)] or roots
         roots = [*roots, *ex.grad(ex.add_n(*[root.sum() for root in roots]), leaves)]
     told(roots, Options(batch=Batch(fewest=2), inline=Inline(limit)))
+
+
+def test_long_attributes_are_written_short_and_told_apart() -> None:
+    """Hundreds of runs of rows are written as the first ones, their number and a digest; up to 16 in full."""
+    x = ex.tensor(np.ones((1000, 2), np.float32))
+    few, many, others = (tuple((0, row, row + 1) for row in rows) for rows in (range(16), range(500), range(1, 501)))
+    recording = recorder.build(plan([GatherStack(runs)(x) for runs in (few, many, others)]), "", {})
+    in_full, *cut = [found["runs"] for found in recording.nodes.attributes.values()]
+    assert in_full == str(few)
+    assert cut[0].startswith("((0, 0, 1), (0, 1, 2), ")
+    assert ", (0, 7, 8), … 500 in all, #" in cut[0]
+    assert cut[0].rpartition("#")[2] != cut[1].rpartition("#")[2]
+    assert max(map(len, cut)) < 150
