@@ -134,6 +134,17 @@ def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
         licence = metadata["License-Expression"]
         assert licence is None or licence in row, f"{need.name} is under {licence}"
     assert "tree/16.1.0" in notices
+    for dist in needs("explorer-graphs"):
+        assert canonical(dist.name) in tested, f"{dist.name}, which a need needs, has no tested version"
+        for need in map(Requirement, dist.requires or []):
+            if canonical(need.name) in tested and (need.marker is None or need.marker.evaluate({"extra": ""})):
+                version = tested[canonical(need.name)]
+                assert version in need.specifier, f"{dist.name} needs {need}, and {version} was tested"
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as constraints.txt writes it."""
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def test_the_bundled_graphviz_is_the_one_that_is_named() -> None:

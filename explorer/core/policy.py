@@ -135,6 +135,14 @@ class Policy:
 
     minor: Minor
     value: Any
+    _hash: int = field(init=False, repr=False)
+    """computed once: keys of weak tables are hashed again while the interpreter exits, when modules are gone"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.minor, exact(self.value))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Policy, (self.minor, self.value)
 
     def __repr__(self) -> str:
         return f"{self.minor!r} = {policy_text(self.value)}"
@@ -143,7 +151,7 @@ class Policy:
         return isinstance(other, Policy) and self.minor == other.minor and exact(self.value) == exact(other.value)
 
     def __hash__(self) -> int:
-        return hash((self.minor, exact(self.value)))
+        return self._hash
 
 
 class PolicyClass:

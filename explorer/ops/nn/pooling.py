@@ -10,20 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.tiles import Index
-from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import broadcast_to, float_dtype, reshape
-from explorer.ops.manipulation.concat import concatenate
-from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
-from explorer.ops.reduction.reduce import max
 
 
 class MaxPool2d(PoolingForward):
@@ -201,54 +195,6 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
         return types[0].size * self.size[0] * self.size[1]
 
 
-class AdaptiveAvgPool2d(Operation):
-    """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
-
-    output: Pair
-    linear: ClassVar[bool] = True
-    examples = (
-        Example(real(2, 3, 4, 4), output=(2, 2)),
-        Example(real(1, 2, 5, 7), output=(3, 2)),
-        Example(real(1, 2, 3, 3), output=(1, 1)),
-    )
-
-    def infer(self, x: TensorType) -> TensorType:
-        if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
-            raise self.refuse(
-                (x,), "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
-            )
-        return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
-
-    def kernel(self, out: Array, x: Array) -> Array:
-        if x.shape == out.shape:  # windows of one pixel: a product with the identity makes NaN of 0 · ∞
-            np.copyto(out, x)
-            return out
-        rows, columns = _shares(x.shape[2], self.output[0]), _shares(x.shape[3], self.output[1])
-        np.matmul(np.matmul(rows.astype(out.dtype), x), columns.T.astype(out.dtype), out=out)
-        return out
-
-    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        from_rows = as_operands((_shares(x.shape[2], self.output[0]).T.astype(g.dtype),))[0]
-        from_columns = as_operands((_shares(x.shape[3], self.output[1]).astype(g.dtype),))[0]
-        return (from_rows @ g @ from_columns,)
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
-        return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
-
-    def flops(self, result: AnyType, *types: TensorType) -> int:
-        return types[0].size
-
-
-def _shares(length: int, windows: int) -> Array:
-    """Return the share of each pixel in each window's mean, (windows, length)."""
-    shares = np.zeros((windows, length))
-    for index in range(windows):
-        start, stop = index * length // windows, -(-(index + 1) * length // windows)
-        shares[index, start:stop] = 1 / (stop - start)
-    return shares
-
-
 def _options(
     size: Any, strides: Any, padding: Any, dilation: Any, ceil: bool
 ) -> tuple[Pair, Pair, Padding, Pair, bool]:
@@ -274,33 +220,3 @@ def avg_pool2d(
 ) -> Expr:
     """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size."""
     return AvgPool2d(*_options(size, strides, padding, 1, ceil), count_padding)(x)
-
-
-@public
-def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
-    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output)."""
-    return AdaptiveAvgPool2d(pair(output, "output size"))(x)
-
-
-@public
-def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
-    """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
-    1."""
-    (x,) = as_operands((x,))
-    sizes = output if isinstance(output, (tuple, list)) else (output,)
-    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
-    if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
-        raise OperandError(
-            f"adaptive_max_pool: {counts} windows of {x.type}",
-            rule="there must be at least one window along each of the last axes, and an element in each",
-        )
-    y: Expr = x
-    for axis, count in enumerate(counts, x.ndim - len(counts)):
-        length = y.shape[axis]
-        if count == length:
-            continue
-        claim_steps("adaptive_max_pool", 2 * count)
-        front = [slice(None)] * axis
-        windows = [slice(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
-        y = concatenate([max(part_of(y, (*front, window)), axis, keepdims=True) for window in windows], axis)
-    return y

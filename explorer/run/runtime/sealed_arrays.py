@@ -16,7 +16,8 @@ def sealed(value: Array) -> Array:
     """Return a view of an array's memory that NumPy refuses to make writable, as well as any view of it.
 
     Clearing the flag is not enough: a view can be made writable again where the array that owns the memory is writable.
-    A view of a read-only buffer cannot.
+    A view of a read-only buffer cannot. No object of Python is out of reach, though: the buffer names the array that
+    owns the memory (``result.base.base.obj``), and writing there breaks what is promised of recalled values.
     """
     plain = value.dtype.kind in _NUMBERS and value.dtype.isnative
     # Other dtypes have no name in the buffer protocol.

@@ -10,7 +10,8 @@ from explorer.formats.pnnx.operators.arguments import sizes
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
-from explorer.ops.nn.pooling import adaptive_avg_pool2d, adaptive_max_pool, avg_pool2d, max_pool2d
+from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_max_pool
+from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 
 
 def _axes(op: OperatorContext) -> int:

@@ -15,9 +15,10 @@ from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.unary import relu, sigmoid, tanh
 from explorer.ops.manipulation.reshape import flatten
+from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.normalization import batch_norm
-from explorer.ops.nn.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.softmax_and_loss import softmax
 
 Size: TypeAlias = int | tuple[int, int]

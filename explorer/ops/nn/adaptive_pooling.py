@@ -1,0 +1,153 @@
+"""Adaptive pooling: windows that cover images evenly, whatever their number; they may share pixels.
+
+Window i of h along an axis of length H reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉. Each result is computed from the pixels of
+its window alone, so that an ∞ or NaN elsewhere does not reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.memory_budget import claim_steps
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
+from explorer.ops.base import float_dtype, reshape
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.kernels.window import Pair, pair
+from explorer.ops.reduction.reduce import max
+
+
+class AdaptiveAvgPool2d(Operation):
+    """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
+
+    output: Pair
+    linear: ClassVar[bool] = True
+    examples = (
+        Example(real(2, 3, 4, 4), output=(2, 2)),
+        Example(real(1, 2, 5, 7), output=(3, 2)),
+        Example(real(1, 2, 3, 3), output=(1, 1)),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
+            raise self.refuse(
+                (x,), "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
+            )
+        return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        if x.shape == out.shape:
+            np.copyto(out, x)
+            return out
+        n, channels, height, width = x.shape
+        rows = np.empty((n, channels, self.output[0], width), out.dtype)
+        for index, window in _windows(height, self.output[0]):
+            pixels = x[:, :, window].astype(out.dtype, copy=False)
+            rows[:, :, index] = _shares(window, out.dtype) @ pixels
+        for index, window in _windows(width, self.output[1]):
+            out[..., index] = rows[..., window] @ _shares(window, out.dtype)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (AdaptiveAvgPool2dGradient((x.shape[2], x.shape[3]))(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return _merged(self, size, x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+class AdaptiveAvgPool2dGradient(Operation):
+    """Adjoint of adaptive pooling to images of ``size``: each pixel gets its share of the windows that it is in."""
+
+    size: Pair
+    linear: ClassVar[bool] = True
+    examples = (
+        Example(real(2, 3, 2, 2), size=(4, 4)),
+        Example(real(1, 2, 3, 2), size=(5, 7)),
+        Example(real(1, 2, 3, 3), size=(2, 3)),
+    )
+
+    def infer(self, g: TensorType) -> TensorType:
+        if g.rank != 4 or min(self.size) < 1 or min(g.shape[2:]) < 1:
+            raise self.refuse((g,), "the gradient must be (N, C, h, w) with at least one window, of at least one pixel")
+        return TensorType((*g.shape[:2], *self.size), float_dtype(g.dtype))
+
+    def kernel(self, out: Array, g: Array) -> Array:
+        if g.shape == out.shape:
+            np.copyto(out, g)
+            return out
+        columns = np.zeros((*g.shape[:3], self.size[1]), out.dtype)
+        for index, window in _windows(self.size[1], g.shape[3]):
+            columns[..., window] += g[..., index, None] * _shares(window, out.dtype)
+        out.fill(0)
+        for index, window in _windows(self.size[0], g.shape[2]):
+            out[:, :, window] += columns[:, :, index, None] * _shares(window, out.dtype)[:, None]
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
+        return (AdaptiveAvgPool2d((g.shape[2], g.shape[3]))(upstream),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
+        return _merged(self, size, g)
+
+    def flops(self, result: TensorType, *types: TensorType) -> int:
+        return result.size
+
+
+def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
+    """Yield each window along an axis, by its number."""
+    for index in range(count):
+        yield index, slice(index * length // count, -(-(index + 1) * length // count))
+
+
+def _shares(window: slice, dtype: np.dtype[Any]) -> Array:
+    """Return the share of each pixel of a window in its mean."""
+    return np.full(window.stop - window.start, 1 / (window.stop - window.start), dtype)
+
+
+def _merged(operation: Operation, size: int, x: Expr) -> Expr:
+    """Return an operation on images of ``size`` members, side by side as channels of one batch."""
+    result = operation(reshape(x, (size * x.shape[1], *x.shape[2:])))
+    return reshape(result, (size, x.shape[1], *result.shape[1:]))
+
+
+@public
+def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
+    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output)."""
+    counts = pair(output, "output size")
+    claim_steps("adaptive_avg_pool2d", sum(counts))
+    return AdaptiveAvgPool2d(counts)(x)
+
+
+@public
+def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
+    """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
+    1."""
+    (x,) = as_operands((x,))
+    sizes = output if isinstance(output, (tuple, list)) else (output,)
+    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
+    if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
+        raise OperandError(
+            f"adaptive_max_pool: {counts} windows of {x.type}",
+            rule="there must be at least one window along each of the last axes, and an element in each",
+        )
+    y: Expr = x
+    for axis, count in enumerate(counts, x.ndim - len(counts)):
+        length = y.shape[axis]
+        if count == length:
+            continue
+        claim_steps("adaptive_max_pool", 2 * count)
+        front = [slice(None)] * axis
+        parts = [part_of(y, (*front, window)) for _, window in _windows(length, count)]
+        y = concatenate([max(part, axis, keepdims=True) for part in parts], axis)
+    return y
