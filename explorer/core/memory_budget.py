@@ -39,6 +39,9 @@ class Budget:
     ``operators``: operators that a file's calls of functions, its own and ONNX's standard ones, expand to in all.
     ``steps``: steps of sequences, windows and parts that single operators of one net claim. ``text``: bytes of a
     graph's file, and by how much the entries of a zip unpack to more than the zip itself holds.
+
+    >>> ex.budget.operators
+    25000
     """
 
     __slots__ = ("_memory", "constants", "operators", "steps", "text")

@@ -40,6 +40,12 @@ class Minor:
     ``recorded`` is False if the value does not affect the recorded feed-forward, so that layers which differ only in it
     share one function. ``scoped`` is False if the value changes the result of an operation, not just how it is
     computed: it is then taken only from the operation's call, not from a scope.
+
+    >>> class StepPolicy(ex.PolicyClass):
+    ...     "How a layer moves on."
+    ...     order = ex.Minor("forward", among=("forward", "backward"))
+    >>> StepPolicy.order("backward")
+    StepPolicy.order = 'backward'
     """
 
     def __init__(
@@ -131,7 +137,12 @@ def policy_text(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """Value of a minor class."""
+    """Value of a minor class.
+
+    >>> policy = ex.PAccumulateIn("float64")
+    >>> policy.minor, policy.value
+    (AccumulationPolicy.dtype, dtype('float64'))
+    """
 
     minor: Minor
     value: Any
@@ -158,6 +169,12 @@ class PolicyClass:
     """Major class: its minor classes are declared in its body; an instance holds the values for one layer.
 
     ``layer.select(GradPolicy).update`` reads a value.
+
+    >>> class PrecisionPolicy(ex.PolicyClass):
+    ...     "How a layer rounds."
+    ...     digits = ex.Minor(3, kind=int)
+    >>> PrecisionPolicy.digits, PrecisionPolicy.digits.default
+    (PrecisionPolicy.digits, 3)
     """
 
     minors: ClassVar[dict[str, Minor]] = {}

@@ -13,7 +13,11 @@ from typing import TypeAlias
 @dataclass(frozen=True, slots=True)
 class Progress:
     """State of the work: ``done`` of ``total`` parts of ``phase`` are complete, ``what`` is next; ``total`` 0 is
-    unknown."""
+    unknown.
+
+    >>> ex.Progress("running", "matmul", done=3, total=10)
+    Progress(phase='running', what='matmul', done=3, total=10)
+    """
 
     phase: str
     """reading, building, planning or running"""
@@ -75,6 +79,12 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
     Parts are a file's operators, passes, and kernels. An exception raised by ``report`` stops the work there; raise
     ``Cancelled`` to cancel it.
+
+    >>> steps = []
+    >>> with ex.progress(steps.append):
+    ...     value = ex.evaluate(ex.tensor([1.0, 2.0]) + 1)
+    >>> steps[-1].phase
+    'running'
     """
     token = _current.set(report)
     try:

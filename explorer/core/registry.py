@@ -47,7 +47,11 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def operation(name: str) -> type[Operation]:
-    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones."""
+    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones.
+
+    >>> ex.operation("tanh").elementwise
+    True
+    """
     try:
         return operations[name]
     except KeyError:

@@ -36,22 +36,38 @@ def _of_rank(rank: int, word: str, arguments: tuple[Any, ...], dtype: Any, name:
 
 
 def Scalar(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
-    """Make a tensor of rank 0: Scalar(2.5), Scalar(2.5, np.float32)."""
+    """Make a tensor of rank 0: Scalar(2.5), Scalar(2.5, np.float32).
+
+    >>> ex.Scalar(2.5).type, ex.Scalar(2.5, np.float32).type
+    (scalar float64, scalar float32)
+    """
     return _of_rank(0, "Scalar", value, dtype, name, device)
 
 
 def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 1: Vector([1.0, 2.0]) from a value; Vector(10) from a length, zeros of float32."""
+    """Make a tensor of rank 1: Vector([1.0, 2.0]) from a value; Vector(10) from a length, zeros of float32.
+
+    >>> ex.Vector([1.0, 2.0]).shape, ex.Vector(10).shape
+    ((2,), (10,))
+    """
     return _of_rank(1, "Vector", value, dtype, name, device)
 
 
 def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 2: Matrix([[1.0, 2.0]]) from a value; Matrix(10, 20) from its sizes, zeros of float32."""
+    """Make a tensor of rank 2: Matrix([[1.0, 2.0]]) from a value; Matrix(10, 20) from its sizes, zeros of float32.
+
+    >>> ex.Matrix([[1.0, 2.0]]).shape, ex.Matrix(10, 20).shape
+    ((1, 2), (10, 20))
+    """
     return _of_rank(2, "Matrix", value, dtype, name, device)
 
 
 def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 3 from a value, or from its sizes: ThreeDArray(2, 10, 20), zeros of float32."""
+    """Make a tensor of rank 3 from a value, or from its sizes: ThreeDArray(2, 10, 20), zeros of float32.
+
+    >>> ex.ThreeDArray(2, 10, 20).type
+    2×10×20 float32
+    """
     return _of_rank(3, "ThreeDArray", value, dtype, name, device)
 
 
@@ -61,6 +77,10 @@ def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Ex
     x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, whatever the values of x: −0.0 keeps its sign, ∞ and NaN
     vanish. The number 0.0 or TrivialTensor(0.0) is IEEE's zero instead: −0.0 + 0.0 is 0.0, and 0.0 · ∞ is NaN, as in
     NumPy.
+
+    >>> x = ex.tensor([1.0, np.inf])
+    >>> ex.evaluate(x * ex.ZeroTensor(2))
+    array([0., 0.])
     """
     sizes, dtype, device = _sizes("ZeroTensor", shape, dtype, device)
     return zeros(sizes, dtype, device)
@@ -70,6 +90,10 @@ def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = c
     """Record a tensor whose elements are all ``value``: TrivialTensor(v, (5, 10)) or TrivialTensor(v, 5, 10).
 
     It stores one number. The dtype is that of a Scalar, float32 for a number, or ``dtype`` if given.
+
+    >>> ex.evaluate(ex.TrivialTensor(0.5, 2, 3))
+    array([[0.5, 0.5, 0.5],
+           [0.5, 0.5, 0.5]], dtype=float32)
     """
     number, dtype = _number("TrivialTensor", value, dtype)
     sizes, element_dtype, device = _sizes("TrivialTensor", shape, dtype, device)
@@ -82,6 +106,9 @@ def BiasVector(  # noqa: N802
     """Record a vector of zeros with ``value`` at ``position``, counted from zero; it stores three numbers.
 
     The dtype is that of a Scalar, float32 for a number, or ``dtype`` if given.
+
+    >>> ex.evaluate(ex.BiasVector(4, 1))
+    array([0., 1., 0., 0.], dtype=float32)
     """
     number, dtype = _number("BiasVector", value, dtype)
     return one_hot_vector(length, position, number, dtype, device)

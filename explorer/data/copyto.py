@@ -19,6 +19,11 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
 
     ``casting`` is NumPy's rule for dtypes. Raises OperandError for another shape or a dtype that does not convert,
     StateError if anything else reads the target, before anything is overwritten.
+
+    >>> target = ex.Tensor(3)
+    >>> ex.copyto(target, [1, 2, 3])
+    >>> target.array
+    array([1., 2., 3.], dtype=float32)
     """
     if not isinstance(target, Tensor):
         raise OperandError(

@@ -23,11 +23,17 @@ def load_csv(
     empty: float = float("nan"),
     dtype: Any = np.float32,
 ) -> Tensor:
-    """Load the numbers of a CSV file as a tensor (rows, columns).
+    r"""Load the numbers of a CSV file as a tensor (rows, columns).
 
     Empty cells become ``empty``; empty lines are skipped. ``header`` tells whether the first row holds names; None
     checks whether one of its cells is neither a number nor empty. Raises FileError, with the line, for a cell that is
     not a number of the dtype and for a row of another length.
+
+    >>> with open("sizes.csv", "w") as file:
+    ...     count = file.write("height,width\n1,2\n3,\n")
+    >>> ex.load_csv("sizes.csv").array
+    array([[ 1.,  2.],
+           [ 3., nan]], dtype=float32)
     """
     element_dtype = np.dtype(dtype)
     if element_dtype.kind not in "fiu" or len(delimiter) != 1:

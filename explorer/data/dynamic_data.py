@@ -46,6 +46,10 @@ def make_dynamic(x: Any, category: str | None = None) -> Expr:
     """Record ``x`` with its concrete type hidden; dynamic data is returned as it is. The value is that of ``x``.
 
     Raises OperandError if ``x`` is not of the requested category ("matrix", say).
+
+    >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]), "matrix")
+    >>> ex.evaluate(hidden + 1)
+    array([[2., 3.]])
     """
     (x,) = as_operands((x,))
     if category is not None and category_of(x) != category:
@@ -58,7 +62,15 @@ def make_dynamic(x: Any, category: str | None = None) -> Expr:
 
 
 def try_cast(x: Expr, kind: Any) -> Any:
-    """Return the value hidden in dynamic data if it is of a concrete type, else None (MetaNN: TryCastTo)."""
+    """Return the value hidden in dynamic data if it is of a concrete type, else None (MetaNN: TryCastTo).
+
+    ``x`` is an expression, hidden by ``make_dynamic`` or not; ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or of
+    ``ex.Operation``, or a structured tensor (``ex.ZeroTensor``). Raises OperandError for another kind.
+
+    >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]))
+    >>> ex.try_cast(hidden, ex.Tensor).shape, ex.try_cast(hidden, ex.Data)
+    ((1, 2), None)
+    """
     hidden = x.operands[0] if isinstance(x, Expr) and isinstance(x.operation, Dynamic) else x
     (concrete,) = as_operands((hidden,))
     wanted = _STRUCTURED.get(kind, kind) if callable(kind) else kind

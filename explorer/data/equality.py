@@ -23,6 +23,10 @@ def same(a: Any, b: Any) -> bool:
 
     ``==`` and ``!=`` are different: x == y records an elementwise comparison, as in NumPy, and has a truth value only
     for a single element.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> ex.same(x + 1, x + 1), ex.same(x + 1, x + 2)
+    (True, False)
     """
     first, second = _value(a), _value(b)
     if isinstance(first, Expr) and isinstance(second, Expr):

@@ -134,7 +134,11 @@ def load_image(
     shorter side, and that centre is cut out, as torchvision does. Levels from 0 to 1 are normalised by ``mean`` and
     ``std``, per channel or one for all; by default those of ``preset``: "imagenet", "0-1" (levels stay) or "none"
     (levels from 0 to 255). Raises FileError for a file that is no image, OperandError for other wrong arguments.
-    Example: ``load_image("cat.png")`` has the shape (1, 3, 224, 224).
+
+    >>> import PIL.Image
+    >>> PIL.Image.new("RGB", (300, 200), "grey").save("grey.png")
+    >>> ex.load_image("grey.png", 224, preset="0-1").type
+    1×3×224×224 float32
     """
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     height, width = (size, size) if isinstance(size, int) else size

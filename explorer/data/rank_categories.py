@@ -38,25 +38,45 @@ def type_of(x: Any) -> TensorType:
 
 
 def category(x: Any) -> str:
-    """Return MetaNN's name of the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on."""
+    """Return MetaNN's name of the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on.
+
+    >>> ex.category(ex.Tensor(2, 3))
+    'matrix'
+    """
     return type_of(x).category
 
 
 def is_scalar(x: Any) -> bool:
-    """Whether a value has rank 0."""
+    """Whether a value has rank 0.
+
+    >>> ex.is_scalar(ex.Scalar(1.0)), ex.is_scalar(ex.Vector(1))
+    (True, False)
+    """
     return type_of(x).rank == 0
 
 
 def is_vector(x: Any) -> bool:
-    """Whether a value has rank 1."""
+    """Whether a value has rank 1.
+
+    >>> ex.is_vector(ex.Vector(3))
+    True
+    """
     return type_of(x).rank == 1
 
 
 def is_matrix(x: Any) -> bool:
-    """Whether a value has rank 2."""
+    """Whether a value has rank 2.
+
+    >>> ex.is_matrix(ex.Matrix(2, 3))
+    True
+    """
     return type_of(x).rank == 2
 
 
 def is_three_d_array(x: Any) -> bool:
-    """Whether a value has rank 3."""
+    """Whether a value has rank 3.
+
+    >>> ex.is_three_d_array(ex.Tensor(2, 3, 4))
+    True
+    """
     return type_of(x).rank == 3

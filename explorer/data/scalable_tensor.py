@@ -30,6 +30,12 @@ class ScalableTensor(ExprLike):
 
     Values are adjacent in memory that doubles when it is full, so an operand is a view; expressions are stacked when
     they are evaluated. Later changes do not affect expressions that used it before.
+
+    >>> rows = ex.ScalableTensor((2,))
+    >>> for row in ([1, 2], [3, 4]):
+    ...     rows.push_back(np.array(row, np.float32))
+    >>> ex.evaluate(rows.sum(axis=0))
+    array([4., 6.], dtype=float32)
     """
 
     def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:

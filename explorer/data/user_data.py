@@ -3,19 +3,6 @@
 Two ways lead into expressions. Whatever has a method ``__expr__()`` is, as an operand, the expression that this gives.
 A subclass of ``Data`` names its ``type`` (shape, dtype, device) and evaluates to an array by ``evaluate()``: it is then
 a node of its own, drawn by the name of its class, on which rules can be written (``roots = (Diagonal.Operation,)``).
-
-    class Diagonal(ex.Data):
-        "A square matrix that stores its diagonal."
-
-        def __init__(self, diagonal):
-            self.diagonal = np.asarray(diagonal, np.float32)
-
-        @property
-        def type(self):
-            return ex.TensorType((self.diagonal.size, self.diagonal.size), self.diagonal.dtype)
-
-        def evaluate(self):
-            return np.diag(self.diagonal)
 """
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
@@ -112,7 +99,25 @@ class UserData(Operation, abstract=True):
 
 
 class Data(ExprLike):
-    """Base of users' data types: a subclass defines ``type`` and ``evaluate()``, and does not change once used."""
+    """Base of users' data types: values that a subclass stores in a form of its own.
+
+    ``type`` is a property that returns the TensorType; ``evaluate()`` returns an array of that type, or an expression
+    of it, and is called when a plan needs the value. The data must not change once an expression uses it. A subclass
+    needs a docstring; DeclarationError names the parts that are missing.
+
+    >>> class Diagonal(ex.Data):
+    ...     "A square matrix that stores its diagonal."
+    ...     def __init__(self, diagonal):
+    ...         self.diagonal = np.asarray(diagonal, np.float32)
+    ...     @property
+    ...     def type(self):
+    ...         return ex.TensorType((self.diagonal.size, self.diagonal.size))
+    ...     def evaluate(self):
+    ...         return np.diag(self.diagonal)
+    >>> ex.evaluate(Diagonal([1, 2]) + 1)
+    array([[2., 1.],
+           [1., 3.]], dtype=float32)
+    """
 
     Operation: ClassVar[type[UserData]]
     """operation of the type's nodes, to be matched by rules"""

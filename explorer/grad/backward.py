@@ -141,7 +141,12 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
 
     Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar, unless ``seed`` is a gradient
     for it, of its shape. An input that the loss does not depend on gets the structured zero, and the plan says so.
-    Raises OperandError for a loss that is not a real number. Example: ``dw, db = ex.grad(loss, [w, b])``.
+    Raises OperandError for a loss that is not a real number.
+
+    >>> w, x = ex.tensor([1.0, 2.0], name="w"), ex.tensor([3.0, 4.0], name="x")
+    >>> dw, dx = ex.grad((w * x).sum(), [w, x])
+    >>> ex.evaluate([dw, dx])
+    [array([3., 4.]), array([1., 2.])]
     """
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):

@@ -25,6 +25,10 @@ class AccumulationPolicy(PolicyClass):
 
     ``by``: the operation that replaces a sum's addition. ``dtype``: the least dtype of partial results; the result is
     converted to its own. None is the result's dtype, or float32 for halves, which would overflow.
+
+    >>> x = ex.tensor([2.0, 3.0, 4.0])
+    >>> float(ex.sum(x, policies=[ex.PAccumulateByProduct]))
+    24.0
     """
 
     by = Minor("sum", among=("sum", "product"), scoped=False)
@@ -35,7 +39,11 @@ PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), Accumulat
 
 
 def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named as the policies are
-    """Return the policy to accumulate in this floating dtype, or in the result's if that is wider."""
+    """Return the policy to accumulate in this floating dtype, or in the result's if that is wider.
+
+    >>> ex.PAccumulateIn("float64")
+    AccumulationPolicy.dtype = float64
+    """
     return AccumulationPolicy.dtype(dtype)
 
 

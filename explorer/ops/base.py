@@ -24,6 +24,17 @@ class Elementwise(Operation, abstract=True):
     """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
 
     The gradient may have the result's shape: the backward pass sums the broadcast axes.
+
+    >>> class Cube(ex.Elementwise):
+    ...     "x³."
+    ...     examples = (ex.Example(ex.real(2, 3)),)
+    ...     def kernel(self, out, x):
+    ...         return np.power(x, 3, out=out)
+    ...     def gradient(self, upstream, result, x):
+    ...         return (upstream * 3 * x * x,)
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> ex.evaluate([ex.cube(x), ex.grad(ex.cube(x).sum(), x)])
+    [array([1., 8.]), array([ 3., 12.])]
     """
 
     elementwise = True

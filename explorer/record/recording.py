@@ -28,7 +28,12 @@ from explorer.record.rows import (
 class Recording:
     """Plain data of a plan: nodes, decisions, schedule and run.
 
-    Example: ``recording = plan.recording; [recording.reason(d) for d in recording.decisions]``.
+    >>> x = ex.tensor([1.0, 2.0], name="x")
+    >>> plan = ex.EvalPlan()
+    >>> handle = plan.register(ex.log(ex.exp(x)))
+    >>> recording = plan.eval().recording
+    >>> [(decision.rule, decision.code) for decision in recording.decisions if decision.verdict == "applied"]
+    [('LogOfExp', 'log_exp'), ('Prune', 'unneeded')]
     """
 
     title: str = ""

@@ -23,6 +23,9 @@ def calibrate() -> CostModel:
 
     Returns the times in µs of NumPy's call of a kernel and of a view, and the rates of elementwise operations, matrix
     products and memory, all in float32.
+
+    >>> model = ex.calibrate()
+    >>> plan = ex.EvalPlan(costs="measured")
     """
     global _measured
     small, cached, large = [np.ones(count, np.float32) for count in (_SMALL, _IN_CACHE, _LARGE)]

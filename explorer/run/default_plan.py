@@ -24,7 +24,11 @@ _default = _Default()
 
 
 def default_plan(device: Device = cpu) -> EvalPlan:
-    """Return the current thread's plan for a device; ``expression.eval_register()`` registers there."""
+    """Return the current thread's plan for a device; ``expression.eval_register()`` registers there.
+
+    >>> ex.default_plan() is ex.default_plan()
+    True
+    """
     check_device(device)
     if device not in _default.plans:
         _default.plans[device] = EvalPlan(device=device, recall=True)
@@ -32,7 +36,13 @@ def default_plan(device: Device = cpu) -> EvalPlan:
 
 
 def eval_register(value: Any) -> Handle:
-    """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister)."""
+    """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister).
+
+    >>> first, second = ex.eval_register(ex.tensor([1.0]) + 1), ex.eval_register(ex.tensor([2.0]) + 1)
+    >>> plan = ex.default_plan().eval()
+    >>> first.data(), second.data()
+    (array([2.]), array([3.]))
+    """
     expr = as_written(value)
     return default_plan(expr.type.device if isinstance(expr, Expr) else cpu).register(expr)
 
@@ -45,6 +55,10 @@ def evaluate(value: Any, **options: Any) -> Any:
     ``eval_register()``; their results are reused for as long as somebody holds them (MetaNN: Evaluate). With
     ``options`` (those of EvalPlan) they get a plan of their own. Values that are not expressions are returned
     unchanged.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> ex.evaluate({"twice": 2 * x, "sum": x.sum()})
+    {'twice': array([2., 4.]), 'sum': array(3.)}
     """
     leaves, structure = flatten(value)
     expressions = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import View, hooks
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
@@ -36,11 +36,9 @@ from explorer.run.runtime.sealed_arrays import sealed
 from explorer.run.runtime.timing import Timing
 
 if TYPE_CHECKING:
-    from explorer.core.ir.hooks import View
     from explorer.record.compare.comparison import Comparison
 
-COSTS = ("reference", "measured")
-RECORDS = ("times", "values", "off")
+COSTS, RECORDS = ("reference", "measured"), ("times", "values", "off")
 
 
 class EvalPlan:
@@ -53,7 +51,10 @@ class EvalPlan:
     reference table, the same on every machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning
     passes, in order (ex.default_passes). Further options are those of the planner.
 
-    Example: ``plan = ex.EvalPlan(); handle = plan.register(x + 1); plan.eval(); handle.data()``.
+    >>> plan = ex.EvalPlan(without="fuse")
+    >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
+    >>> plan.eval() is plan, handle.data()
+    (True, array([2., 3.]))
     """
 
     def __init__(
@@ -298,8 +299,7 @@ class EvalPlan:
     def to_graphviz(self, stage: str | None = None) -> Any:
         """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
 
-        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for a stage that the plan does not
-        have.
+        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
         """
         return hooks.to_graphviz(self, stage)
 

@@ -24,7 +24,16 @@ def expression_of(value: Any) -> Expr:
 
 
 class Handle:
-    """Value of a registered expression; ``data()`` returns it once the plan has run."""
+    """Value of a registered expression; ``data()`` returns it once the plan has run.
+
+    >>> plan = ex.EvalPlan()
+    >>> handle = plan.register(ex.tensor([1.0, 2.0]) * 2)
+    >>> handle
+    <handle of multiply: waiting>
+    >>> plan = plan.eval()
+    >>> handle.data()
+    array([2., 4.])
+    """
 
     __slots__ = ("_failure", "_value", "expr")
 

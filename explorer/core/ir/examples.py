@@ -25,7 +25,12 @@ class Real:
 
 
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
-    """Describe an operand uniform in ``low … high``."""
+    """Describe a floating operand of a shape, uniform in ``low … high``: ``real()`` is a scalar of float64.
+
+    >>> (x,) = ex.Example(ex.real(2, 3, dtype="float32")).draw()
+    >>> x.shape, x.dtype, bool(abs(x).max() <= 1)
+    ((2, 3), dtype('float32'), True)
+    """
     return Real(shape, dtype, low, high)
 
 
@@ -44,13 +49,26 @@ class Integers:
 
 
 def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> Integers:
-    """Describe an integer operand, ``low`` included, ``high`` excluded."""
+    """Describe an integer operand, ``low`` included, ``high`` excluded.
+
+    >>> (indices,) = ex.Example(ex.integers(100, high=3)).draw()
+    >>> int(indices.min()), int(indices.max())
+    (0, 2)
+    """
     return Integers(shape, dtype, low, high)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Example:
-    """Legal use of an operation: descriptions of its operands, and its attributes."""
+    """Legal use of an operation: descriptions of its operands, and its attributes by name.
+
+    An operation's class lists some in ``examples``. The tests of explorer's laws draw arrays for them: inferred types
+    agree with the kernel's, gradients with finite differences, batches with loops.
+
+    >>> example = ex.Example(ex.real(2, 3), ex.integers(4, high=10), axis=1)
+    >>> [array.shape for array in example.draw(seed=0)], example.attributes
+    ([(2, 3), (4,)], {'axis': 1})
+    """
 
     operands: tuple[Real | Integers, ...]
     attributes: dict[str, Any] = field(default_factory=dict)

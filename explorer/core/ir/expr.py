@@ -42,7 +42,21 @@ next_uid = _uids.__next__
 
 class Expr(NumpyProtocol, Operators):
     """Recorded value: an operation on operands, with its type and the line that wrote it. Immutable, hashed by
-    identity."""
+    identity.
+
+    >>> x = ex.tensor([1.0, 2.0], "float32", name="x")
+    >>> y = 2 * x + 1
+    >>> y.shape, y.dtype
+    ((2,), dtype('float32'))
+    >>> print(y)
+    add: vector 2 float32
+      multiply: vector 2 float32
+        2: scalar float32
+        x: vector 2 float32
+      1: scalar float32
+    >>> ex.evaluate(y)
+    array([3., 5.], dtype=float32)
+    """
 
     __slots__ = ("__weakref__", "code", "instruction", "operands", "operation", "scope", "type", "uid")
     uid: int

@@ -27,7 +27,14 @@ def kernel(*operations: str | Operation | type[Operation], on: Device | ElementT
     """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
 
     Operands and ``out`` are the device's arrays, or the stored numbers of an element type. Raises UnknownNameError for
-    the name of no operation. Example: ``@ex.kernel("relu", on=device)``.
+    the name of no operation.
+
+    >>> board = ex.Device("board")
+    >>> @ex.kernel("tanh", on=board)
+    ... def tanh_on_board(operation, out, x):
+    ...     return np.tanh(x, out=out)
+    >>> ex.evaluate(ex.tanh(ex.tensor([0.0, 1.0], device=board)))
+    array([0.        , 0.76159416])
     """
     classes = [_class_of(operation) for operation in operations]
 

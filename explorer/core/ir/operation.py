@@ -47,6 +47,20 @@ class Operation(metaclass=Interning):
 
     ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an existing operation: for operands that its
     own rule rejects, X's rule is asked, and X is recorded if it accepts them.
+
+    >>> class Antidiagonal(ex.Operation):
+    ...     "Antidiagonal of a square matrix: (n, n) → (n,)."
+    ...     nondifferentiable = unbatchable = "left out of this example"
+    ...     examples = (ex.Example(ex.real(3, 3)),)
+    ...     def infer(self, x):
+    ...         return x.with_shape(x.shape[:1])
+    ...     def kernel(self, out, x):
+    ...         out[...] = np.diag(x[:, ::-1])
+    ...         return out
+    ...     def flops(self, result, x):
+    ...         return 0
+    >>> ex.evaluate(ex.antidiagonal(np.arange(9.0).reshape(3, 3)))
+    array([2., 4., 6.])
     """
 
     name: ClassVar[str]

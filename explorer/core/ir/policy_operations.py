@@ -33,6 +33,9 @@ class Adjustable(Operation, abstract=True):
     them.
 
     A policy that an operation does not read changes nothing; neither does one whose value is the default.
+
+    >>> ex.operation("sum").policies
+    (AccumulationPolicy.by, AccumulationPolicy.dtype)
     """
 
     policies: ClassVar[tuple[Minor, ...]] = ()
@@ -175,6 +178,12 @@ def policies(*items: Policy) -> Iterator[None]:
 
     They reach all operations that read them, also inside functions, layers and gradients. Raises DeclarationError for a
     policy that changes the computed result: it must be given where the operation is called.
+
+    >>> x = ex.tensor(np.full(4, 0.1, "float32"))
+    >>> with ex.policies(ex.PAccumulateIn("float64")):
+    ...     total = x.sum()
+    >>> total.dtype
+    dtype('float32')
     """
     own = Policies(items, "ex.policies")
     _refuse_subs(items, "ex.policies")

@@ -79,7 +79,17 @@ def single_source_line() -> Iterator[None]:
 
 @contextmanager
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
-    """Record the nodes of the block inside a named scope; ``type`` is the class of the thing (a layer's class, say)."""
+    """Record the nodes of the block inside a named scope, which pictures draw as a box; scopes nest.
+
+    ``kind`` is "scope" for a box of the user's; layers, functions, files and gradients have kinds of their own;
+    ``type`` is the class of a layer or operator, and ``payload`` data that the recording keeps with the box.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> with ex.scope("head"):
+    ...     y = ex.tanh(x)
+    >>> y.scope, x.scope
+    (head, None)
+    """
     outer = state.scope
     state.scope = inner = Scope(name, kind, outer, type, payload)
     try:

@@ -73,6 +73,12 @@ class Tensor(Expr):
 
     ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of the given dtype, that
     may be assigned. ``ex.tensor`` makes one from a value.
+
+    >>> t = ex.Tensor(2, 3)
+    >>> t[0] = 1
+    >>> ex.evaluate(t + 1)
+    array([[2., 2., 2.],
+           [1., 1., 1.]], dtype=float32)
     """
 
     __slots__ = ("name", "storage")
@@ -183,8 +189,13 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
 
     The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be assigned (t[i] = v) until
-    an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers. Example:
-    ``ex.tensor([[1.0, 2.0]], dtype="float32", name="x")``.
+    an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers.
+
+    >>> x = ex.tensor([[1.0, 2.0]], dtype="float32", name="x")
+    >>> x.label, x.shape
+    ('x', (1, 2))
+    >>> x.array
+    array([[1., 2.]], dtype=float32)
     """
     if dtype is not None and isinstance(dtype, (int, np.integer)):
         raise OperandError(

@@ -47,6 +47,11 @@ class Function(Generic[_Parameters, _Result]):
 
     A body is recorded for each combination of operand types and static arguments, and again when anything that it reads
     from outside has changed: a variable, an attribute, an item of a container, an element of an array.
+
+    >>> double = ex.function(lambda x: x + x)
+    >>> a, b = double(ex.tensor([1.0])), double(ex.tensor([2.0]))
+    >>> double.traces
+    1
     """
 
     def __init__(self, function: Callable[_Parameters, _Result], name: str = "", kind: str = "function") -> None:
@@ -180,6 +185,13 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     generator, which give another value each time. Not seen are changes inside installed packages and inside objects of
     other libraries written in C, variables read through ``globals()``, and files, clocks and random numbers: what
     Python computes from these is computed once, when the body is recorded.
+
+    >>> @ex.function
+    ... def norm(x):
+    ...     return ex.sqrt((x * x).sum())
+    >>> length = norm(ex.tensor([3.0, 4.0]))
+    >>> length.label, ex.evaluate(length)
+    ('norm', array(5.))
     """
     if not callable(body):
         raise DeclarationError(

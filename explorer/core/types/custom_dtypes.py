@@ -20,6 +20,18 @@ class ElementType:
     Operations decode their operands, compute on ``numbers`` and encode the result; ``explorer.kernels[operation,
     element]`` registers a kernel on the stored values instead: function(operation, out, *operands). A second instance
     of the same class and name replaces the first.
+
+    >>> class Eighths(ex.ElementType):
+    ...     "Numbers in steps of 1/8, stored as 16-bit integers."
+    ...     storage = np.int16
+    ...     def decode(self, stored):
+    ...         return stored / 8
+    ...     def encode(self, numbers):
+    ...         return np.round(numbers * 8)
+    >>> eighths = Eighths()
+    >>> x = ex.tensor(eighths.array([0.5, 0.3]))
+    >>> eighths.read(ex.evaluate(x + x))
+    array([1. , 0.5])
     """
 
     storage: ClassVar[DTypeLike]

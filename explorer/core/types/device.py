@@ -15,10 +15,18 @@ _ALIGNMENT = 64
 
 class Device:
     """Device with memory of its own; operations register a kernel for each device that they run on
-    (``explorer.kernel``).
+    (``ex.kernel``).
 
     A device has NumPy's memory unless a subclass overrides ``empty``, ``write`` and ``read``. There is one object per
     name: if its class is declared again, the object becomes one of the new class, and keeps its arrays and kernels.
+
+    >>> class Board(ex.Device):
+    ...     "An accelerator board; here its memory is NumPy's."
+    >>> x = ex.tensor([1.0, 2.0], device=Board("second board"))
+    >>> x.device
+    Device('second board')
+    >>> ex.evaluate(x.to_device(ex.cpu) + 1)
+    array([2., 3.])
     """
 
     __slots__ = ("name",)
@@ -80,7 +88,11 @@ cpu = Device("cpu")
 
 
 def device(name: str) -> Device:
-    """Return the device of a name; raises UnknownNameError if none was declared."""
+    """Return the device of a name; raises UnknownNameError if none was declared.
+
+    >>> ex.device("cpu") is ex.cpu
+    True
+    """
     try:
         return _devices[name]
     except KeyError:

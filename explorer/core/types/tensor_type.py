@@ -25,7 +25,14 @@ Number: TypeAlias = bool | int | float | complex
 
 
 class TensorType:
-    """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object."""
+    """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object.
+
+    >>> t = ex.TensorType((2, 3), "float32")
+    >>> t, t.rank, t.nbytes
+    (2×3 float32, 2, 24)
+    >>> t is ex.TensorType((2, 3), "float32")
+    True
+    """
 
     __slots__ = ("device", "dtype", "nbytes", "plain", "shape", "size", "sizes")
     shape: Shape

@@ -55,6 +55,14 @@ class Layer(LayerBase):
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
     name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
     accepts no other types. Attributes are fixed once it is made; ``prepare`` sets those derived from the arguments.
+
+    >>> class Scaled(ex.layers.Layer):
+    ...     factor: float = 2.0
+    ...     def forward(self, input):
+    ...         return input * self.factor
+    >>> layer = Scaled("scaled", 3.0)
+    >>> ex.evaluate(layer(ex.tensor([1.0, 2.0])))
+    array([3., 6.])
     """
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:

@@ -74,6 +74,9 @@ class ConvolutionPolicy(PolicyClass):
 
     "priced" leaves it to the plan, which chooses Winograd's algorithm where that is faster; "direct" multiplies pixels
     with weights, so that a NaN or ∞ affects only the results of its own windows.
+
+    >>> ex.ConvolutionPolicy.algorithm("direct")
+    ConvolutionPolicy.algorithm = 'direct'
     """
 
     algorithm = Minor("priced", among=("priced", "direct"))

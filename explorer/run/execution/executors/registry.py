@@ -39,6 +39,8 @@ class Executor(Protocol):
     raised, the caller then drops the values of the run (``forget()``), so that the program can be run again. Floating
     point events are values: NumPy's warnings are off on the calling thread, and must be turned off
     (``np.errstate(all="ignore")``) on threads that an executor starts.
+
+    Example: see ``ex.register_executor``.
     """
 
     def __call__(self, program: Program, observer: Observer | None, /) -> Timing:
@@ -60,7 +62,11 @@ EXECUTORS: dict[str, RegisteredExecutor] = {
 
 
 def executors() -> dict[str, str]:
-    """Return what each executor does, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``."""
+    """Return what each executor does, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``.
+
+    >>> [name for name in ex.executors() if name in ("simple", "dag")]
+    ['simple', 'dag']
+    """
     return {name: _summary(entry.run) for name, entry in EXECUTORS.items()}
 
 
@@ -69,6 +75,15 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 
     ``lanes`` is the number of kernels that may run at a time: the planner then keeps so many apart in memory. Raises
     DeclarationError for a name that is taken, unless ``replace`` is True, and for what cannot be called.
+
+    >>> def in_planned_order(program, observer):
+    ...     timing = program.blank_timing()
+    ...     for index in range(len(program.runners)):
+    ...         program.run_kernel(index, timing, observer)
+    ...     return timing
+    >>> ex.register_executor("one by one", in_planned_order)
+    >>> ex.evaluate(ex.tensor([1.0, 2.0]) + 1, executor="one by one")
+    array([2., 3.])
     """
     check_type(name, "name", str, "a text", 'name="reversed"')
     check_type(replace, "replace", bool, "True or False", "replace=True")

@@ -1,0 +1,30 @@
+"""Run the examples of the package's docstrings: ``python tests/support/docstring_examples.py MODULE …``.
+
+It is a process of its own, in an empty folder, because examples declare operations, devices and executors, which would
+stay registered for the tests after them.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import sys
+
+import numpy as np
+
+import explorer as ex
+
+
+def run(modules: list[str]) -> int:
+    """Run all examples, each docstring with names of its own; return the number of those that failed."""
+    runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
+    for name in modules:
+        module = importlib.import_module(name)
+        for example in doctest.DocTestFinder(exclude_empty=True).find(module, globs={"ex": ex, "np": np}):
+            runner.run(example)
+    print(f"{runner.tries} examples, {runner.failures} failed")
+    return runner.failures
+
+
+if __name__ == "__main__":
+    sys.exit(bool(run(sys.argv[1:])))
