@@ -64,8 +64,8 @@ def make_dynamic(x: Any, category: str | None = None) -> Expr:
 def try_cast(x: Expr, kind: Any) -> Any:
     """Return the value hidden in dynamic data if it is of a concrete type, else None (MetaNN: TryCastTo).
 
-    ``x`` is an expression, hidden by ``make_dynamic`` or not; ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or of
-    ``ex.Operation``, or a structured tensor (``ex.ZeroTensor``). Raises OperandError for another kind.
+    ``x`` is an expression, hidden by ``make_dynamic`` or not. ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or
+    of ``ex.Operation``, or a structured tensor (``ex.ZeroTensor``). Raises OperandError for another kind.
 
     >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]))
     >>> ex.try_cast(hidden, ex.Tensor).shape, ex.try_cast(hidden, ex.Data)
