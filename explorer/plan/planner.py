@@ -172,6 +172,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
             continue
         name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name
         names.add(planning_pass.name)
+        # A call that stayed closed is a kernel, whose working memory is what its body's schedule takes.
         if planning_pass.kind == "order":
             graph.body_schedules = _schedules_of_bodies(graph, options)
         if _run(planning_pass, name, graph):

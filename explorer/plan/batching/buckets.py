@@ -69,6 +69,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
+        # Views take no time, and tuples cannot be stacked: neither is batched by itself.
         elif not operation.view and not operation.takes_tuples:
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level

@@ -59,6 +59,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         if not node.operation.pure:
             rule = "what an operation does beside computing its value is done for each member"
             raise NotBatchableError(f"{node.operation.label} over members", rule=rule)
+        # Constants and tensors are the same for all members.
         if not node.operands:
             images[node.uid] = node, False
             continue

@@ -29,6 +29,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
     inner: set[int] = set()
     for group in graph.groups:
         if group.kind == "kernel":
+            # A group is found by its last member, whose value is the kernel's result; the others are values inside it.
             members_of[group.members[-1].uid] = group.members
             inner.update([node.uid for node in group.members[:-1]])
     leaves: list[Expr] = []

@@ -170,6 +170,7 @@ class PlanGraph(DecisionLog):
         roots = self.roots
         for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
+        # Operands of the last walk are read again: of these only nodes replaced since then have to be resolved.
         before, replaced, resolve = self.inputs, self.replaced, self.resolve
         since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
@@ -222,7 +223,7 @@ class PlanGraph(DecisionLog):
         """
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
-        if old.uid in dead:
+        if old.uid in dead:  # its operands lost this reader before
             return
         dead.add(old.uid)
         pending = [old]

@@ -101,6 +101,7 @@ def _greedy(spans: Sequence[Span], order: Sequence[int], meeting: Sequence[Seque
     end = 0
     for index in order:
         size = spans[index].size
+        # Gaps between spans that are placed, and in use at the same time, by offset; past all of them is always room.
         taken = sorted([(offsets[other], spans[other].size) for other in meeting[index] if offsets[other] >= 0])
         at, place, smallest = 0, -1, 0
         for start, length in taken:

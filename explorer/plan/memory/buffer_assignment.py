@@ -74,8 +74,10 @@ def assign_buffers(ordered: OrderedKernels, number_of: Mapping[int, int]) -> Buf
                 buffers[index] = buffers[number_of[overwritten.uid]]
                 needs[uid] = needs[overwritten.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
+                # Not of calls, which hand on what the run of their body gave, nor of devices, which have their own.
                 size = needs[uid] = aligned_size(result.type)
                 buffers[index] = _take(size, sizes, free, freed_by.get(ordered.chains[index], -1))
+        # An overwritten operand is dead at once: its buffer goes on as that of the result, and is not free below.
         for read, use in last:
             dying.setdefault(index if read is overwritten else use.dead, []).append(read)
         if may_die and uid not in last_uses:

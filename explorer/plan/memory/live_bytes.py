@@ -36,6 +36,7 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
     """kernels with working memory, by the last kernel that begins before they end"""
     for index, kernel in enumerate(kernels):
         uid, cost, reuses = kernel.nodes[-1].uid, kernel.cost, assignment.reuses[index]
+        # A result that is written over an operand takes no further memory.
         if reuses is None and uid in number_of:
             live += cost.bytes
             if buffers[index] >= 0:

@@ -57,10 +57,12 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) ->
         if kernel.cost.scratch:
             span_of_scratch.append((index, len(spans)))
             spans.append([align_up(kernel.cost.scratch), index, ordered.runs_until[index]])
+        # The span of a chain of results, each written over the one before, ends where the last of them is freed.
         for node in assignment.frees[index]:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index
     packing = pack([Span(*span) for span in spans], _MEETINGS + 8 * len(ordered.kernels))
+    # Side by side is easier to follow, so packing must save something.
     if packing is None or packing[1] >= below:
         return None
     offsets, arena = packing

@@ -124,6 +124,7 @@ class Algorithms(Pass):
             graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
             facts = {"count": min(filters.shape[:2]), "least": _CHANNELS}
+            # The direct way is the faster one here, so that declining costs nothing.
             graph.decline(self.rule, self.few_channels, facts, node, estimated_cost_us=0.0)
         elif tiles < _TILES:
             facts = {"count": tiles, "least": _TILES}

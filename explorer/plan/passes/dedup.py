@@ -94,6 +94,7 @@ class Dedup(Pass):
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
+            # Two tensors over one array are one value; parameters are given values of their own at each run.
             elif isinstance(node, Tensor):
                 key = node.storage
             else:
@@ -109,6 +110,7 @@ class Dedup(Pass):
             if turned
             else ()
         )
+        # A decision about 0.0 and −0.0 is worth it only where an operation with turned operands exists.
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
@@ -125,6 +127,7 @@ class Dedup(Pass):
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
             first = by_uid[uid]
+            # A literal in a loop is as many constants as rounds: one decision for each would bury the others.
             if isinstance(first.operation, Full):
                 constants.append((first, copies))
                 continue

@@ -82,9 +82,11 @@ class Fuse(FuseReasons, Pass):
                     facts = {"operand": operand, "reader": operation.label}
                     graph.decline(self.chain, self.computed_once, facts, node, unfused_operand=operand)
                     continue
+                # The usual case without a call: no other reader, one type, and no earlier operand has a group.
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if alone or self._joins(node, operand, base, other, roots, graph):
                     base = other if base is None else merged(base, other, larger)
+            # No operand has a group to join, so the node begins one, which its reader may join.
             if base is None:
                 groups[uid] = FusionGroup([node])
                 continue
@@ -150,6 +152,7 @@ class Fuse(FuseReasons, Pass):
             group = groups.get(operand.uid)
             if group is None:
                 below = operand
+                # Decline where a view alone keeps the reduction from operations that it could have joined.
                 while below.operation.view and below.operands:
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:

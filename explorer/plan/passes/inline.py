@@ -102,6 +102,7 @@ class Inline(Pass):
                     assert isinstance(item.operation, Item)
                     graph.substitute(number, item, outputs[item.operation.index])
             _enter_items(inside, items, graph)
+            # The body's nodes come next, in their order, so that nested calls are met as if they had been written here.
             pending.extendleft(reversed(inside))
 
 

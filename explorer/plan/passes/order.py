@@ -53,6 +53,7 @@ class _Queue:
         candidates = tuple(ready) if count <= _SHOWN else tuple(ready[:_SHOWN])
         waiting: tuple[Priority, ...] = ()
         if waiting_count:
+            # Kernels that became ready are left in the heap until they are at its top: a heap has no cheap removal.
             while not self.needs[self.waiting[0][-1]]:
                 heapq.heappop(self.waiting)
             unready = [priority for priority in self.waiting[: 2 * _SHOWN] if self.needs[priority[-1]]]
@@ -133,6 +134,7 @@ class Order(Pass):
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
+            # False sorts first: constants begin before all kernels of the run that they are computed once for.
             priorities.append((not kernel.constant, rank, uid, index))
         queue = _Queue(priorities, producers, users, parallel=self.lanes > 1)
         began: list[int] = []  # numbers of kernels, in the order in which they begin
@@ -162,6 +164,7 @@ class Order(Pass):
                 queue.end(index)
                 continue
             heapq.heappush(running, (now + kernels[index].cost.estimate, place, index))
+            # Where nothing is ready, or all lanes are taken, time goes on to the next end; all due by then end, too.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
                 runs_until[place] = len(began) - 1

@@ -199,6 +199,7 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
     if not operation.pure:
         return Folding.impure.declined(operation=operation.name)
     try:
+        # Overflow and NaN are values, as in a run.
         with np.errstate(all="ignore"):
             constant = _uniform(operation, type_, constants)
             return constant if constant is not None else _listed(operation, type_, constants)

@@ -111,6 +111,7 @@ def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
     if not np.can_cast(narrow, wide, "safe"):
         return False
     if narrow.kind in "iu" and wide.kind in "fc":
+        # int32 has 31 digits and a sign, and float64 holds 53: so every int32, but not every int64, is a float64.
         digits = 8 * narrow.itemsize - (narrow.kind == "i")
         return digits <= np.finfo(wide).nmant + 1
     return True
@@ -130,6 +131,7 @@ def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
         if left is right:
             continue
         budget -= 1
+        # Tensors are compared by storage: two arrays with equal numbers may differ in the next run.
         if isinstance(left, Tensor) and isinstance(right, Tensor):
             if left.storage is not right.storage:
                 return False

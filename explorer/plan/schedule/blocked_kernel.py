@@ -145,6 +145,7 @@ def _assign(
                     target = register
                 else:
                     released.append((registers[register], register))
+        # No operand's register could be taken over: one that is free, or a new one.
         if target < 0:
             spare = free.get(dtype)
             if spare:

@@ -31,6 +31,7 @@ def depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequen
     inputs = sorted([leaf for leaf in leaves if leaf.uid in readers], key=_name)
     starts: list[Iterable[int]] = [sorted(readers[leaf.uid], key=names.__getitem__) for leaf in inputs]
     has_producers = {user for following in users for user in following}
+    # Kernels that no input reaches come last: first those that read no other kernel.
     starts.append(sorted(range(len(kernels)), key=lambda index: (index in has_producers, names[index])))
     finished: list[int] = []
     seen = [False] * len(kernels)

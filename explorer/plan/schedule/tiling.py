@@ -142,6 +142,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         extents[axis] = -(-shape[axis] // counts[axis])
         size = others * extents[axis]
 
+    # Rows stay whole as long as they can: first cut the axes that are not combined, from the outermost on.
     least = most // (_RUN if in_parts else _LINE)
     inner, outside = math.prod(shape), True
     for axis in order:
@@ -152,6 +153,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
                 cut(axis, 1, 1)
             else:  # a single index between axes that are combined would make one run of them
                 cut(axis, -(-least // inner), 2)
+    # What is still too large can only be cut through rows: along combined axes, but not within runs of memory.
     if size > most and not in_parts:
         return None
     for axis in order:

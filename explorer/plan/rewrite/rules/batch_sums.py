@@ -78,6 +78,7 @@ class SumOfMembers(Rule):
             reach = len(terms)
         else:
             taken = member(terms[-1], graph)
+            # Looking at every prefix of a chain of additions is quadratic: only the addition of the last row is asked.
             if taken is None or taken[1] != taken[0].shape[0] - 1:
                 return None  # not the top of a chain of additions
             reach = taken[0].shape[0]

@@ -1,4 +1,10 @@
-"""Powers that overflow, or are rounded to 0, and cancel: computed with the exponents that are left, in any form."""
+"""Powers that overflow, or are rounded to 0, and cancel: computed with the exponents that are left, in any form.
+
+stability.py knows the formulas that people write. Gradients of such formulas, and formulas in other words, are
+quotients and sums of powers in countless shapes; these rules take a value apart into terms number · mantissa · eˣ
+(algebra/scaled_sums.py), in which exponents are subtracted before any power is computed. They apply only where an
+operand may overflow and the result cannot: elsewhere the program's own form is as good, and shorter.
+"""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -25,11 +31,14 @@ from explorer.plan.rewrite.rules.algebra.scaled_sums import Scaled, Term, Terms
 from explorer.plan.rewrite.rules.stability import as_node
 
 _MOST = 4_000
-"""operations that one value is taken apart into at most"""
+"""operations up to which a value is taken apart; a plan would grow without end otherwise"""
 
 
 class PowersThatCancel(Rule):
-    """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead."""
+    """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead.
+
+    Values that this rule has recorded are left alone, or it would take its own results apart forever.
+    """
 
     roots = (Multiply, Divide, Reciprocal, Add, AddN, Subtract, SoftmaxGradient, SigmoidGradient)
     producers = CARRIERS
@@ -63,12 +72,12 @@ class PowersThatCancel(Rule):
                 value = as_node(values.total(terms, node), node)
             values.remember(value, terms)
         else:
-            found = self._in_shape_of_sum(node, values, graph)
-            if found is None and any(term.weighted for term in terms):
-                found = self._taken_in(node, values, graph)
-            if found is None:
+            elsewhere = self._in_shape_of_sum(node, values, graph)
+            if elsewhere is None and any(term.weighted for term in terms):
+                elsewhere = self._taken_in(node, values, graph)
+            if elsewhere is None:
                 return None
-            value = found
+            value = elsewhere
         if next_uid() - first > _MOST:  # many terms, each with exponents of its own: a plan would grow without end
             values.risks.forget(node)
             return self.too_many_terms.declined(node=node, terms=len(terms), most=_MOST)
@@ -76,7 +85,7 @@ class PowersThatCancel(Rule):
 
     @staticmethod
     def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: PlanGraph) -> bool:
-        """Whether an operand, or what divides, may overflow, and the result cannot."""
+        """Whether an operand, or a divisor's reciprocal, may overflow, and the result cannot."""
         if not all(values.is_bounded(term, node.dtype) for term in terms):
             return False
         operands = [*map(values.of, graph.operands(node))]
@@ -85,11 +94,11 @@ class PowersThatCancel(Rule):
             if below is None:
                 return False
             operands.append(below)
-        return any(values.shares(term) is None for each in operands for term in each)
+        return any(values.shares(term) is None for operand_terms in operands for term in operand_terms)
 
     @staticmethod
     def _in_shape_of_sum(node: Expr, values: Scaled, graph: PlanGraph) -> Expr | None:
-        """Multiply, or divide, in the shape in which powers were summed, where a reshape that mixes axes lies between.
+        """Record a product or quotient in the shape in which powers were summed, before a reshape that mixes axes.
 
         Terms name the axes that they stand at, and a mixed axis has no name: what divides them would not be known
         again as their sum.
@@ -100,32 +109,32 @@ class PowersThatCancel(Rule):
         shapes = {shape for factor in operands if factor.size == node.size for shape in _mixed_shapes(factor, graph)}
         for shape in sorted(shapes):
             with values.making():
-                again = node.operation(*[reshape(broadcast_to(x, node.shape), shape) for x in operands])
-                first, second = map(values.of, again.operands)
+                reshaped = node.operation(*[reshape(broadcast_to(x, node.shape), shape) for x in operands])
+                first, second = map(values.of, reshaped.operands)
                 terms = (
                     values.over(first, second) if isinstance(node.operation, Divide) else values.times(first, second)
                 )
                 if terms and all(values.is_bounded(term, node.dtype) for term in terms):
-                    total = broadcast_to(values.total(terms, again), shape)
+                    total = broadcast_to(values.total(terms, reshaped), shape)
                     return as_node(reshape(total, node.shape), node)
         return None
 
     @staticmethod
     def _taken_in(node: Expr, values: Scaled, graph: PlanGraph) -> Expr | None:
-        """(Σ n / (eˣ + eʸ))·eʸ with the y that is no axis of the sum taken into it, where no term overflows then."""
+        """Record (Σ n / (eˣ + eʸ))·eʸ with eʸ taken into the sum, if y does not vary along it and no term overflows."""
         if not isinstance(node.operation, Multiply):
             return None
         operands = graph.operands(node)
         for factor, other in (operands, operands[::-1]):
             with values.making():
-                found = _inside(factor, values.of(other), values)
-                if found is not None:
-                    return as_node(found, node)
+                total = _inside(factor, values.of(other), values)
+                if total is not None:
+                    return as_node(total, node)
         return None
 
 
 def _mixed_shapes(value: Expr, graph: PlanGraph, depth: int = 3) -> set[Shape]:
-    """The shapes that a value, or what it is added up and multiplied of, had before axes were mixed."""
+    """Return the shapes that a value, or values that it is added or multiplied from, had before axes were mixed."""
     base = below_views(value, graph)[0]
     if isinstance(base.operation, Reshape):
         return {graph.operands(base)[0].shape}
@@ -136,17 +145,17 @@ def _mixed_shapes(value: Expr, graph: PlanGraph, depth: int = 3) -> set[Shape]:
 
 
 def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr | None:
-    """A sum over axes, or an addition of such, times a factor that is taken into it; None where a term may overflow."""
+    """Record a sum over axes, or an addition of such, times a factor taken into it; None where a term may overflow."""
     operands = values.graph.operands(value)
-    if depth and isinstance(value.operation, (Add, AddN)) and all(each.shape == value.shape for each in operands):
+    if depth and isinstance(value.operation, (Add, AddN)) and all(operand.shape == value.shape for operand in operands):
         parts = [_inside(operand, factor, values, depth - 1) for operand in operands]
         return add_n(*[part for part in parts if part is not None]) if all(part is not None for part in parts) else None
     if depth and isinstance(value.operation, Multiply):
         for inner, other in (operands, operands[::-1]):
             both = values.times(factor, values.of(other))
-            found = None if both is None else _inside(inner, both, values, depth - 1)
-            if found is not None:
-                return found
+            taken = None if both is None else _inside(inner, both, values, depth - 1)
+            if taken is not None:
+                return taken
     base, places = below_views(value, values.graph)
     if not isinstance(base.operation, Sum):
         return None
@@ -164,7 +173,10 @@ def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr 
 
 
 class LogOfPowers(Rule):
-    """The log of products, quotients and positive sums of powers is computed from their exponents."""
+    """The log of products, quotients and positive sums of powers is computed from their exponents.
+
+    A difference has no such form: log(eˣ − eʸ) loses the digits that x and y share, however it is written.
+    """
 
     roots = (Log, Log1p, Log10)
     producers = CARRIERS
@@ -232,7 +244,8 @@ class LogOfPowers(Rule):
         return self.from_exponents.applied(as_node(value, node), y=y)
 
     def _of_product(self, y: Expr, values: Scaled, graph: PlanGraph) -> Answer:
-        """The answer for powers that a tensor weighs, which no plan reads."""
+        """Decline powers that a tensor weighs: a plan does not depend on the values of tensors, so signs are
+        unknown."""
         for powers, weights in (graph.operands(y), graph.operands(y)[::-1]):
             terms = values.terms(powers)
             if terms is not None and any(values.shares(term) is None for term in terms):

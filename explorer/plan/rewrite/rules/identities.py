@@ -88,6 +88,7 @@ class NeutralNumber(Rule):
             return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
             return self.complex.declined(**facts)
+        # x + 0.0 and x − (−0.0) make 0.0 of −0.0; x + (−0.0) and x − 0.0 keep it.
         signed = neutral == 0 and below != isinstance(node.operation, Add)
         if signed and not never_minus_zero(x):
             return self.minus_zero.declined(**facts)

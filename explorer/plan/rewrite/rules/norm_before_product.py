@@ -85,6 +85,7 @@ class NormIntoWeights(IntoWeights):
         while len(steps) < _STEPS and (step := around.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
+        # A reason that the walk ended is told only if moving could have paid.
         if not steps or _cannot_pay(saved, graph):
             return None if _cannot_pay(x.size, graph) else around.declined
         parts = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]

@@ -115,6 +115,7 @@ class FactorIntoWeights(IntoWeights):
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
         axes = varying(factor, node)
         constant = is_constant(factor, graph)
+        # A factor of the result's own shape is a product of two values, not a scale by channel: not worth a decision.
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None

@@ -84,6 +84,7 @@ class SliceOfConcatenation(Rule):
             return None
         axis = concatenate.axis
         uid, starts = self._last
+        # Slices of one concatenation come one after the other, so that its starts are counted once.
         if uid != joined.uid:
             starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
             self._last = joined.uid, starts

@@ -32,6 +32,7 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> 
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
     kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
+    # exp(x) / exp(x).sum(axis=1) without keepdims divides by sums of other rows where the array is square.
     if (1,) * (len(kept) - value.ndim) + value.shape != kept:  # broadcasting puts missing axes in front
         return False
     while isinstance(value.operation, Reshape):

@@ -66,6 +66,7 @@ class PowerByProducts(Rule):
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
             return self.type.declined(**facts)
+        # Powers of 0.5 differ from roots at −∞ and −0.0 alone; below 0 both are NaN.
         if exponent == 0.5 and not is_known_nonnegative(x):
             return self.domain.declined(x=x, known=x.operation.range)
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):

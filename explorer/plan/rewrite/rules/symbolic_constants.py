@@ -76,6 +76,7 @@ class ProductWithOneHot(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
+        # One factor is enough: the other one's row is taken, whatever it is.
         left, right = producer(a, OneHot), producer(b, OneHot)
         hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
         if hot is None:

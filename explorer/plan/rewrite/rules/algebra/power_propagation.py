@@ -1,4 +1,9 @@
-"""What operations do with powers: which make them, and how the others carry them on."""
+"""Powers through operations: which operations make them, and how the others carry them on.
+
+Each function below returns the terms of an operation's result from those of its operands, or None where it has no such
+form; its docstring is the formula. An operation that is not in the table ends the way of a power: its result is a
+mantissa. Users' operations do, too, which costs stability in rare formulas and never correctness.
+"""
 
 from __future__ import annotations
 
@@ -23,67 +28,81 @@ from explorer.plan.rewrite.rules.algebra.scaled_sums import LOG_LIMIT, Rule, Sca
 
 
 def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """eˣ: a power by itself."""
     return [Term(1.0, None, terms.exponents.of(operands[0]))]
 
 
 def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """eˣ / Σ eˣ."""
     exponents, axes = terms.exponents, node.operation.axes  # type: ignore[attr-defined]
     x, total = exponents.of(operands[0]), exponents.total(operands[0], axes)
-    found = terms.product(Term(1.0, None, x), Term(1.0, None, times_exponent(total, -1)))
-    return None if found is None else [found]
+    result = terms.product(Term(1.0, None, x), Term(1.0, None, times_exponent(total, -1)))
+    return None if result is None else [result]
 
 
 def _sigmoid(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """1 / (1 + e⁻ˣ)."""
     x = terms.exponents.of(operands[0])
     _, below = one_plus(times_exponent(x, -1))
     return [Term(1.0, None, times_exponent(below, -1))]
 
 
 def _cosh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """(eˣ + e⁻ˣ) / 2."""
     x = terms.exponents.of(operands[0])
     return terms.plus([Term(0.5, None, x)], [Term(0.5, None, times_exponent(x, -1))])
 
 
 def _sinh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """tanh(x) · cosh(x): a power without a difference."""
     (power,) = _cosh(terms, node, operands)
     return [power._replace(mantissa=Mantissa.of(tanh(operands[0])))]
 
 
 def _negative(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """−Σ terms."""
     return [term._replace(number=-term.number) for term in terms.of(operands[0])]
 
 
 def _multiply(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """All products of terms."""
     return terms.times(terms.of(operands[0]), terms.of(operands[1]))
 
 
 def _square(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """All products of the terms with each other."""
     own = terms.of(operands[0])
     return terms.times(own, own)
 
 
 def _divide(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """Each term over the divisor, which must be a single one."""
     return terms.over(terms.of(operands[0]), terms.of(operands[1]))
 
 
 def _reciprocal(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """1 over a single term."""
     return terms.over([Term(1.0, None, {})], terms.of(operands[0]))
 
 
 def _power(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """A single term to a small constant power."""
     times = constant(operands[1], terms.graph)
     return _to_the(terms, operands[0], times) if isinstance(times, (int, float)) and abs(times) <= 4 else None
 
 
 def _sqrt(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """A single term to the power ½."""
     return _to_the(terms, operands[0], 0.5)
 
 
 def _rsqrt(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """A single term to the power −½."""
     return _to_the(terms, operands[0], -0.5)
 
 
 def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
+    """A single positive term to a power that is a multiple of ½: of a sum there is no such form."""
     own = terms.of(x)
     if len(own) != 1 or not own[0].pure or not times or not (2 * times).is_integer():
         return None
@@ -93,39 +112,42 @@ def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
 
 
 def _add(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
-    found = terms.of(operands[0])
+    """The terms of both, merged where exponents are equal."""
+    result = terms.of(operands[0])
     for operand in operands[1:]:
-        found = terms.plus(found, terms.of(operand))
-    return found
+        result = terms.plus(result, terms.of(operand))
+    return result
 
 
 def _subtract(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """The terms of one and the negative terms of the other."""
     return terms.plus(terms.of(operands[0]), [term._replace(number=-term.number) for term in terms.of(operands[1])])
 
 
 def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """Each term summed; axes that are not kept move the places of those before them."""
     operation, x = node.operation, operands[0]
     assert isinstance(operation, (Sum, Mean))
-    found = [terms.summed(term, operation.axes, x.shape) for term in terms.of(x)]
+    result = [terms.summed(term, operation.axes, x.shape) for term in terms.of(x)]
     if not operation.keepdims:
         kept = [axis - x.ndim for axis in range(x.ndim) if axis not in operation.axes]
         to = {place: index - len(kept) for index, place in enumerate(kept)}
-        found = [moved_term(term, to) for term in found]
+        result = [moved_term(term, to) for term in result]
     if isinstance(operation, Mean):
         count = math.prod([x.shape[axis] for axis in operation.axes])
-        found = [term._replace(number=term.number / count) for term in found]
-    return terms.merged(found)
+        result = [term._replace(number=term.number / count) for term in result]
+    return terms.merged(result)
 
 
 def moved_term(term: Term, places: dict[int, int]) -> Term:
-    """A term whose axes that are not of size 1 stand elsewhere."""
+    """Return a term with its axes, but for those of size 1, at other places."""
     mantissa = None if term.mantissa is None else placed(term.mantissa, places)
     gone = frozenset([leaf.moved(places) if isinstance(leaf, Leaf) else placed(leaf, places) for leaf in term.gone])
     return term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, places), gone=gone)
 
 
 def placed(mantissa: Mantissa, places: dict[int, int]) -> Mantissa:
-    """A mantissa whose axes that are not of size 1 stand elsewhere, in the same order."""
+    """Return a mantissa with its axes, but for those of size 1, at other places, in the same order."""
     rank = len(mantissa.shape)
     sizes = {places[axis - rank]: size for axis, size in enumerate(mantissa.shape) if size != 1}
     shape = tuple([sizes.get(place, 1) for place in range(min(sizes, default=0), 0)])
@@ -133,52 +155,61 @@ def placed(mantissa: Mantissa, places: dict[int, int]) -> Mantissa:
 
 
 def _broadcast(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """The same terms: they broadcast with each other by places."""
     return terms.of(operands[0])
 
 
 def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """The same terms at other places."""
     axes = node.operation.axes  # type: ignore[attr-defined]
     to = {axis - node.ndim: place - node.ndim for place, axis in enumerate(axes)}
-    found = []
+    result = []
     for term in terms.of(operands[0]):
         mantissa = term.mantissa
         if mantissa is not None:
             mantissa = _transposed(mantissa, axes)
         gone = frozenset([leaf.moved(to) if isinstance(leaf, Leaf) else _transposed(leaf, axes) for leaf in term.gone])
-        found.append(term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, to), gone=gone))
-    return found
+        result.append(term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, to), gone=gone))
+    return result
 
 
 def _reshaped(mantissa: Mantissa, before: Shape, after: Shape) -> Mantissa:
+    """Return a mantissa in the shape that its axes were mixed into."""
     return Mantissa(after, lambda: reshape(broadcast_to(mantissa.value(), before), after))
 
 
 def _transposed(mantissa: Mantissa, axes: tuple[int, ...]) -> Mantissa:
+    """Return a mantissa with its axes in another order."""
     whole = (1,) * (len(axes) - len(mantissa.shape)) + mantissa.shape
     shape = tuple([whole[axis] for axis in axes])
     return Mantissa(shape, lambda: Transpose(axes)(reshape(mantissa.value(), whole)))
 
 
 def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    """The same terms at other places; axes that are mixed by the reshape make new values of their exponents."""
     (x,) = operands
     pairs = [pair for pair in groups(x.shape, node.shape) if len(pair[0]) == len(pair[1]) == 1]
     to = {before - x.ndim: after - node.ndim for (before,), (after,) in pairs}
 
-    def again(value: Expr) -> Expr:
+    def reshaped_value(value: Expr) -> Expr:
+        """Record a value in the shape of the result."""
         return reshape(broadcast_to(value, x.shape), node.shape)
 
     def stays(axes: set[int]) -> bool:
+        """Whether axes are not mixed with others."""
         return axes <= to.keys()
 
     def reshaped(mantissa: Mantissa) -> Mantissa:
+        """Return a mantissa at its new places, or in the shape of the result."""
         return placed(mantissa, to) if stays(mantissa.axes) else _reshaped(mantissa, x.shape, node.shape)
 
     def of_leaf(leaf: Leaf) -> Leaf | Mantissa:
+        """Return a leaf at its new places, or its NaN as a mantissa."""
         if stays(leaf.axes):
             return leaf.moved(to)
-        return Mantissa(node.shape, lambda: again(terms.exponents.zero(leaf)))
+        return Mantissa(node.shape, lambda: reshaped_value(terms.exponents.zero(leaf)))
 
-    found = []
+    result = []
     for term in terms.of(x):
         mantissa, exponent = term.mantissa, dict[Atom, float]()
         if mantissa is not None:
@@ -187,14 +218,17 @@ def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
         for atom, times in term.exponent.items():
             whole = {atom: 1.0}
             spread = (
-                moved_all(whole, to) if stays(axes_of(atom)) else terms.exponents.of(again(terms.exponents.log(whole)))
+                moved_all(whole, to)
+                if stays(axes_of(atom))
+                else terms.exponents.of(reshaped_value(terms.exponents.log(whole)))
             )
             exponent = added(exponent, spread, times)
-        found.append(term._replace(mantissa=mantissa, exponent=exponent, gone=gone))
-    return found
+        result.append(term._replace(mantissa=mantissa, exponent=exponent, gone=gone))
+    return result
 
 
 def _sigmoid_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """g·y·(1 − y) for y = σ(x)."""
     g, y = map(terms.of, operands)
     first = terms.times(g, y)
     rest = terms.plus([Term(1.0, None, {})], [term._replace(number=-term.number) for term in y])
@@ -214,6 +248,7 @@ def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> 
 
 
 def _nll_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """−t·g / (Σ t · p)."""
     g, truth, prediction = operands
     share = Mantissa(truth.shape, lambda: truth * (g / truth.sum()))
     return terms.over([Term(-1.0, share, {})], terms.of(prediction))
@@ -229,14 +264,14 @@ def _matmul(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | No
         if not isinstance(number, (int, float)) or not number or other.ndim > 2:
             continue
         axis = x.ndim - min(last, x.ndim)
-        found = [terms.summed(term, (axis,), x.shape) for term in terms.of(x)]
+        result = [terms.summed(term, (axis,), x.shape) for term in terms.of(x)]
         if other.ndim == 1:
             kept = [place - x.ndim for place in range(x.ndim) if place != axis]
             to = {place: index - len(kept) for index, place in enumerate(kept)}
-            found = [moved_term(term, to) for term in found]
+            result = [moved_term(term, to) for term in result]
         elif x.ndim == 1:
-            found = [moved_term(term, {}) for term in found]
-        return terms.times(found, [Term(float(number), None, {})])
+            result = [moved_term(term, {}) for term in result]
+        return terms.times(result, [Term(float(number), None, {})])
     return None
 
 
