@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -14,7 +17,8 @@ from explorer.plan.passes import Simplify  # noqa: E402
 from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
 from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
 from explorer.plan.rewrite.rule import Rule  # noqa: E402
-from tests.golden.programs import PROGRAMS, recorded  # noqa: E402
+from explorer.run.recording.recorder import build  # noqa: E402
+from tests.laws.occasions import LIMITS, OCCASIONS, occasion  # noqa: E402
 
 HEAD = """# Reasons of decisions
 
@@ -31,13 +35,12 @@ def main() -> None:
 
 def page() -> str:
     """The page as text."""
-    examples = _examples()
     lines = [HEAD]
     for title, purpose, owners in _sections():
         found = [(owner, reason) for owner in owners for reason in CATALOGUE.values() if reason.owner is owner]
         if found:
             lines += [title, "", purpose, ""]
-            lines += [line for _, reason in found for line in _entry(reason, examples)]
+            lines += [line for _, reason in found for line in _entry(reason)]
     return "\n".join(lines)
 
 
@@ -69,28 +72,26 @@ def _first_line(kind: type) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _entry(reason: Reason, examples: dict[tuple[str, str], tuple[str, str]]) -> Iterator[str]:
+def _entry(reason: Reason) -> Iterator[str]:
     yield f'<a id="{reason.anchor}"></a>'
     yield f"**`{reason.code}`** {reason.sentence}"
     yield ""
     yield f"- What it means: {reason.meaning}"
     yield f"- What would change it: {reason.change}"
-    if (reason.code, reason.sentence) in examples:
-        said, line = examples[reason.code, reason.sentence]
-        yield f"- For example, `{line}`: {said}" if line else f"- For example: {said}"
+    yield f"- For example{_example(reason)}"
     yield ""
 
 
-def _examples() -> dict[tuple[str, str], tuple[str, str]]:
-    """(code, template) → a decision of the golden programs in words, and the line of code that it is about."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
-    for name in PROGRAMS:
-        recording = recorded(name)
-        for decision in recording.decisions:
-            sources = [recording.nodes.source[node] for node in decision.subjects if recording.nodes.source[node] >= 0]
-            line = recording.sources[sources[0]].text.strip() if sources else ""
-            found.setdefault((decision.code, decision.reason), (recording.reason(decision), line))
-    return found
+def _example(reason: Reason) -> str:
+    """The program that tests keep for a reason, where it is a line, and the decision in words."""
+    with LIMITS.get(reason, nullcontext)():
+        recording = build(occasion(reason).plan, "", {})
+    decisions = [decision for decision in recording.decisions if decision.reason == reason.sentence]
+    program = OCCASIONS[reason]
+    function = program[0] if isinstance(program, tuple) else program
+    lines, _ = inspect.getsourcelines(function)
+    written = re.search(r"lambda: (.*?)(?:, \{.*\}\))?,$", lines[0].strip()) if len(lines) == 1 else None
+    return f"{f', `{written[1]}`' if written else ''}: {recording.reason(decisions[0])}"
 
 
 if __name__ == "__main__":

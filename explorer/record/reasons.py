@@ -22,21 +22,21 @@ _ROUNDS_UP = 999.5
 
 
 def bytes_text(count: float) -> str:
-    """Format a number of bytes: 512 B, 6 KB, 1.5 MB (1 KB is 1024 bytes)."""
-    for unit in ("B", "KB", "MB"):
+    """Format a number of bytes: 512 B, 6 KB, 1.5 MB, up to TB (1 KB is 1024 bytes)."""
+    for unit in ("B", "KB", "MB", "GB"):
         if abs(count) < (1024 if unit == "B" else _ROUNDS_UP):
             return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
         count /= 1024
-    return f"{count:.3g} GB"
+    return f"{count:.3g} TB"
 
 
 def count_text(count: float) -> str:
-    """Format a large number: 950, 25 K, 1.82 G."""
-    for unit in ("", " K", " M"):
+    """Format a large number: 950, 25 K, 1.82 G, up to T."""
+    for unit in ("", " K", " M", " G"):
         if abs(count) < _ROUNDS_UP:
             return f"{count:.3g}{unit}" if unit else f"{count:.0f}"
         count /= 1000
-    return f"{count:.3g} G"
+    return f"{count:.3g} T"
 
 
 def micros_text(micros: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
-from explorer.record.reasons import mentioned, render
+from explorer.record.reasons import FIELD, mentioned, render
 from explorer.record.rows import (
     Body,
     Decision,
@@ -110,7 +110,8 @@ class Recording:
         alike: dict[str, list[int]] = {}
         for node in mentioned(decision.reason, decision.facts):
             alike.setdefault(self.label(node), []).append(node)
-        texts = [value for value in decision.facts.values() if isinstance(value, str)]
+        names = {name for name, _, _ in FIELD.findall(decision.reason)} - {"operation"}  # not the name of one node
+        texts = [decision.facts[name] for name in names if isinstance(decision.facts[name], str)]
         marks: dict[int, str] = {}
         for label, nodes in alike.items():
             if len(nodes) > 1 or label in texts:

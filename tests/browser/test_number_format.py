@@ -17,7 +17,7 @@ NUMBERS: list[float] = [
     *[0.5, 1.5, 2.5, 1.125, 1.135, 11.25, 112.5, 1152, 1176, 11_520, 1_125_000, 1_135_000],  # in the middle of two
     *[scale * half / 1000 for scale in (1, 10, 1000, 1024, 1024**2) for half in range(1005, 1095, 10)],
     *[_PICK.randrange(10**9) for _ in range(500)],
-    *[_PICK.random() * 10 ** _PICK.randrange(-6, 13) for _ in range(500)],
+    *[_PICK.random() * 10 ** _PICK.randrange(-6, 15) for _ in range(500)],
 ]  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def test_decisions_are_filtered_by_verdict_and_by_words(show):
     expect(view.locator(".ex-why h5", has_text="the whole plan: 5 applied, 3 declined")).to_be_visible()
     view.get_by_role("button", name="all", exact=True).click()
     field.fill("operands")
-    expect(rows).to_have_text(["✓matmul computes what matmul does: same operation, same operands"])
+    expect(rows).to_have_text(["✓matmul (line 2) computes what matmul (line 1) does: same operation, same operands"])
 
 
 @pytest.mark.spec("V-23")

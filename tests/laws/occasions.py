@@ -38,6 +38,7 @@ from explorer.plan.rewrite.rules import (
     symbolic_constants,
 )
 from tests.support.foreign import fixed, there
+from tests.support.programs import prepared
 
 Build = Callable[[], Any]
 
@@ -387,3 +388,13 @@ LIMITS: dict[Reason, Callable[[], AbstractContextManager[Any]]] = {
     cancel_powers.PowersThatCancel.too_many_terms: lambda: patch.object(cancel_powers, "_MOST", 2),
 }
 """reason → what sets a limit so low that a small program exceeds it"""
+
+
+def occasion(reason: Reason) -> Planned:
+    """The plan of the program that is kept for a reason."""
+    program = OCCASIONS[reason]
+    build, options = program if isinstance(program, tuple) else (program, {})
+    made = build()
+    if isinstance(made, Planned):
+        return made
+    return Planned(prepared(*(made if isinstance(made, list) else [made]), **options).planned)

@@ -31,7 +31,7 @@ from tests.laws.claims import (
     weights,
 )
 from tests.laws.claims.decisions import CHECKS, At, Claim, verify
-from tests.laws.occasions import LIMITS, OCCASIONS, Planned, row, x, zero
+from tests.laws.occasions import LIMITS, OCCASIONS, occasion, row, x, zero
 from tests.support.programs import prepared, programs
 
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
@@ -52,16 +52,6 @@ def check(planned: Plan, recall: Recall | None = None) -> None:
             ) from error
     last = At(planned, len(graph.decisions))
     assert last.live.keys() == {node.uid for node in graph.live}
-
-
-def occasion(reason: Reason) -> Planned:
-    """The plan of the program that is kept for a reason."""
-    program = OCCASIONS[reason]
-    build, options = program if isinstance(program, tuple) else (program, {})
-    made = build()
-    if isinstance(made, Planned):
-        return made
-    return Planned(prepared(*(made if isinstance(made, list) else [made]), **options).planned)
 
 
 @pytest.mark.spec("P-15", "P-17", headline=True)

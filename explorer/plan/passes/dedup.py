@@ -40,7 +40,7 @@ class Dedup(Pass):
     commuted = Reason(
         "commuted",
         "`{first}` is computed once and its result used {count} times, because the program contains {count} equal "
-        "expressions: {turned} of them have the operands in the other order, which makes no difference to "
+        "expressions: {turned:of them has|of them have} the operands in the other order, which makes no difference to "
         "`{operation}`. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="a + b and b + a have the same bits.",
         change='EvalPlan(without=["dedup"]) computes each one.',

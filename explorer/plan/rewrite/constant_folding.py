@@ -204,7 +204,7 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
             constant = _uniform(operation, type_, constants)
             return constant if constant is not None else _listed(operation, type_, constants)
     except Exception as error:
-        return Folding.fails.declined(operation=operation.name, error=str(error))
+        return Folding.fails.declined(operation=operation.name, error=str(error).removesuffix("."))
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:

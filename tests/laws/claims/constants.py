@@ -147,7 +147,7 @@ def fails(at: At, node: Expr) -> Facts:
         with np.errstate(all="ignore"):
             node.operation.compute(*[at.value(operand) for operand in at.operands(node)])
     except Exception as error:
-        return {"operation": kind(node), "error": str(error)}
+        return {"operation": kind(node), "error": str(error).removesuffix(".")}
     raise AssertionError("it can be computed")
 
 

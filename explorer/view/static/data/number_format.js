@@ -33,21 +33,21 @@ const ROUNDS_UP = 999.5;
 /** 512 B, 6 KB, 1.5 MB; 1 KB is 1024 bytes. @param {number} count */
 export function bytesText(count) {
   if (Math.abs(count) < 1024) return `${whole(count)} B`;
-  for (const unit of ["KB", "MB"]) {
+  for (const unit of ["KB", "MB", "GB"]) {
     count /= 1024;
     if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
   }
-  return `${general(count / 1024)} GB`;
+  return `${general(count / 1024)} TB`;
 }
 
 /** 950, 25 K, 1.82 G. @param {number} count */
 export function countText(count) {
   if (Math.abs(count) < ROUNDS_UP) return whole(count);
-  for (const unit of ["K", "M"]) {
+  for (const unit of ["K", "M", "G"]) {
     count /= 1000;
     if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
   }
-  return `${general(count / 1000)} G`;
+  return `${general(count / 1000)} T`;
 }
 
 /** 3.4 µs, 12.1 ms, 2.5 s. @param {number} micros */
