@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes import Buffers, Dedup, MemoryFormat, Order, Prune, Simplify
+from explorer.plan.passes import Buffers, Dedup, Fuse, MemoryFormat, Order, Prune, Simplify
 from explorer.plan.pipeline import PIPELINE, pass_of
 
 
@@ -178,3 +178,19 @@ def test_no_pass_changes_a_record_of_the_schedule_that_an_earlier_one_made() -> 
     for record, name in [*records, (ordered.picks[0], "reason"), (placement, "offset")]:
         with pytest.raises(AttributeError):
             setattr(record, name, getattr(record, name))
+
+
+@pytest.mark.spec("P-7", "P-13")
+def test_kernels_of_one_pattern_share_their_cost() -> None:
+    """Equal operations on equal types are priced once, fused or not; others have costs of their own."""
+    x, y = ex.tensor(np.ones((3, 4))), ex.tensor(np.ones((3, 4)))
+    roots = [ex.cumsum(x, 0), ex.cumsum(y, 0), ex.tanh(x + y) * x, ex.tanh(y + x) * y, ex.tanh(y + x) * x]
+    graph = PlanGraph(roots)
+    Fuse().run(graph)
+    Order().run(graph)
+    kernels = {kernel.result.uid: kernel for kernel in graph.ordered.kernels}
+    sums, fused = [kernels[root.uid] for root in roots[:2]], [kernels[root.uid] for root in roots[2:]]
+    assert [len(kernel.nodes) for kernel in (*sums, *fused)] == [1, 1, 3, 3, 3]
+    assert sums[0].cost is sums[1].cost
+    assert fused[0].cost is fused[1].cost
+    assert fused[1].cost is not fused[2].cost  # its product reads the other operand of the sum

@@ -11,7 +11,9 @@ import pytest
 
 import explorer as ex
 from assets.reasons import page
-from explorer.plan.graph.reasons import CATALOGUE, Reason
+from explorer.plan.graph.reasons import CATALOGUE, Reason, RuleInfo
+from explorer.plan.pipeline import PIPELINE, pass_of
+from explorer.plan.rewrite.constant_folding import Folding
 from explorer.record import from_json, to_json
 from tests.golden.programs import PROGRAMS, recorded
 
@@ -28,6 +30,23 @@ def _undeclared(path: Path) -> Iterator[str]:
             texts = [part for part in node.args if isinstance(part, (ast.Constant, ast.JoinedStr, ast.BinOp))]
             if name in ("Applied", "Declined") or (name in ("decide", "decline") and texts):
                 yield f"{path.name}:{node.lineno} {name}"
+
+
+@pytest.mark.spec("P-2")
+def test_decisions_name_a_rule_or_a_pass_by_one_record() -> None:
+    """Every rule, every pass and every criterion of a pass has a RuleInfo: name, purpose, and where it is written."""
+    passes = [pass_of(step) for step in PIPELINE]
+    for decider in (*ex.Rule.rules, *passes):
+        info = decider.info
+        assert (info.name, info.owner) == (type(decider).__name__, type(decider))
+        assert info.purpose == (type(decider).__doc__ or "").strip().split("\n")[0]
+    owners = [*map(type, passes), Folding]
+    criteria = [info for owner in owners for info in vars(owner).values() if isinstance(info, RuleInfo)]
+    names = {info.name: info for info in [*criteria, *[rule.info for rule in ex.Rule.rules]]}
+    for program in PROGRAMS:
+        for decision in recorded(program).decisions:
+            assert decision.location == names[decision.rule].location
+            assert decision.location.startswith("plan/")
 
 
 @pytest.mark.spec("P-2")

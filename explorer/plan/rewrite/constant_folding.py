@@ -234,17 +234,17 @@ def _same(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, type_: TensorType) -> Array:
+def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_: TensorType) -> Array:
     """Return the sum or the mean of equal elements, with the range, the width and the zeros of NumPy's.
 
     A floating sum is rounded once from float64, in which a product by the count overflows no sooner than the run's.
     """
-    assert isinstance(given, TensorType)
+    assert isinstance(operand_type, TensorType)
     if not operation.axes:
         return number.astype(type_.dtype)
     count = 1
     for axis in operation.axes:
-        count *= given.shape[axis]
+        count *= operand_type.shape[axis]
     if isinstance(operation, Mean):
         return np.asarray(0 + number if count else np.nan).astype(type_.dtype)  # −0.0 adds up to 0.0
     if not count:

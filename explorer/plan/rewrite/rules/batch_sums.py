@@ -86,23 +86,23 @@ class SumOfMembers(Rule):
         if not wholes:  # members that are broadcast in the sum
             return None
         sums: list[_Members] = []
-        for held in wholes:
-            if len(held.found) < held.whole.shape[0]:
-                rest.extend(held.found.values())
+        for rows in wholes:
+            if len(rows.terms) < rows.whole.shape[0]:
+                rest.extend(rows.terms.values())
             else:
-                sums.append(held)
-        kept = {held.whole.dtype for held in sums} | {term.dtype for term in rest}
+                sums.append(rows)
+        kept = {rows.whole.dtype for rows in sums} | {term.dtype for term in rest}
         if not sums:
-            most = max(wholes, key=lambda held: len(held.found))
-            facts = {"found": len(most.found), "members": most.whole.shape[0], "whole": most.whole}
+            most = max(wholes, key=lambda rows: len(rows.terms))
+            facts = {"found": len(most.terms), "members": most.whole.shape[0], "whole": most.whole}
             return self.not_all_members.declined(**facts)
         if kept != {node.dtype}:
-            given = " and ".join(sorted(map(str, kept)))
-            return self.mixed.declined(whole=sums[0].whole, given=given, wanted=str(node.dtype))
-        totals = [Sum((0,))(held.whole) for held in sums]
+            dtypes = " and ".join(sorted(map(str, kept)))
+            return self.mixed.declined(whole=sums[0].whole, given=dtypes, wanted=str(node.dtype))
+        totals = [Sum((0,))(rows.whole) for rows in sums]
         if totals[0].dtype != node.dtype:
             return self.dtype.declined(given=str(node.dtype), wanted=str(totals[0].dtype))
-        count = sum([len(held.found) for held in sums])
+        count = sum([len(rows.terms) for rows in sums])
         parts = [*reversed(rest), *totals]
         facts = {"found": count, "members": count, "whole": sums[0].whole}
         reason = self.one_value
@@ -117,7 +117,7 @@ class _Members:
     """The members of one value that are among the terms of a sum, by index."""
 
     whole: Expr
-    found: dict[int, Expr]
+    terms: dict[int, Expr]
 
 
 def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], list[Expr]]:
@@ -136,9 +136,9 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
                 continue
             part = member(term, graph)
             if part is not None:
-                held = wholes.setdefault(part[0].uid, _Members(part[0], {}))
-                if part[1] not in held.found:
-                    held.found[part[1]] = term
+                rows = wholes.setdefault(part[0].uid, _Members(part[0], {}))
+                if part[1] not in rows.terms:
+                    rows.terms[part[1]] = term
                     continue
             elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1:
                 pending.append(term)

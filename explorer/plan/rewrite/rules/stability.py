@@ -206,8 +206,8 @@ class LogOfSigmoid(Rule):
         (y,) = graph.operands(node)
         complement = producer(y, Subtract) is not None
         if complement:
-            one, y = graph.operands(y)
-            if constant(one, graph) != 1 or y.shape != node.shape:
+            minuend, y = graph.operands(y)
+            if constant(minuend, graph) != 1 or y.shape != node.shape:
                 return None
         if producer(y, Sigmoid) is None or not is_real(node):
             return None
