@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 Template: TypeAlias = str
@@ -64,16 +65,22 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+@lru_cache(maxsize=1024)
+def fields(template: Template) -> tuple[tuple[str, str, str], ...]:
+    """Return the facts that a sentence names, in order, each with its noun and plural, or "" where there is none."""
+    return tuple(FIELD.findall(template))
+
+
 def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
     """Return the nodes that a sentence names, in order, each once."""
     nodes: dict[int, None] = {}
-    waiting = [facts[name] for name, _, _ in reversed(FIELD.findall(template))]
+    waiting = [facts[name] for name, _, _ in reversed(fields(template))]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, Mapping):
-            nodes[value["node"]] = None
-        elif isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)):
             waiting.extend(reversed(value))
+        elif isinstance(value, dict):
+            nodes[value["node"]] = None
     return list(nodes)
 
 

@@ -34,7 +34,7 @@ from explorer.record import Decision, Layer, Recording, Stage, Template
 from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
-from explorer.record.reasons import FIELD, fact_text
+from explorer.record.reasons import FIELD, fact_text, fields
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
@@ -154,7 +154,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
 @lru_cache(maxsize=1024)
 def _counted(template: Template) -> tuple[str, ...]:
     """Return the names of the facts whose nouns a sentence puts in the singular or the plural."""
-    return tuple(name for name, noun, _ in FIELD.findall(template) if noun)
+    return tuple(name for name, noun, _ in fields(template) if noun)
 
 
 def _parts(decision: Decision) -> Iterator[Any]:
