@@ -52,6 +52,21 @@ def check(recording: ex.Recording) -> None:
             assert account.kernels
     for root in recording.roots:
         assert found.nodes[root].fate != "unneeded"
+    replaced = {old: new for _, old, new in recording.substitutions}
+
+    def now(node: int) -> int:
+        while node in replaced:
+            node = replaced[node]
+        return node
+
+    live, pending = set(), [now(root) for root in recording.roots]
+    while pending:
+        node = pending.pop()
+        if node not in live:
+            live.add(node)
+            pending += [now(operand) for operand in rows.operands[node]]
+    for node, account in found.nodes.items():
+        assert account.stands == (now(node) if now(node) in live else -1), (node, account)
 
 
 @pytest.mark.spec("P-16")

@@ -109,3 +109,10 @@ def test_what_is_initialised_with_is_checked() -> None:
     shared = layers.Initializer({"shared": [1, 2], "more": [1]}, names={"b/parameter": "shared"})
     layer.init(shared)
     assert shared.unused() == ("more",)
+
+
+@pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
+def test_policies_of_a_sublayer_that_a_source_has_not_are_refused(kind: type[layers.Layer]) -> None:
+    """A source checks its shape, and what every layer checks: it has no sublayers that policies could go to."""
+    with refused(ex.UnknownNameError, "inner", "w"):
+        kind("w", (3,), policies=[layers.Sub("inner", layers.PUpdate)])

@@ -16,7 +16,7 @@ import pytest
 import explorer as ex
 from explorer.core.files.atomic_write import Replacement, scratch_files
 from explorer.formats.common import paired_files as module
-from tests.formats.common.pairs import net, number
+from tests.formats.common.pairs import TYPES, net, number
 
 ENDINGS = {"m.pnnx.param": "m.pnnx.bin", "m.json": "m.npz"}
 formats = pytest.mark.parametrize("name", list(ENDINGS))
@@ -257,15 +257,22 @@ def test_a_reader_looks_again_where_a_save_came_between(tmp_path: Path, monkeypa
     net(0).save(path)
     opened = module._open
     saves = iter([1, 2, 3])
+    archives = []
 
     def late(beside: Path):
         for one in saves:
             net(one).save(path)
             break
-        return opened(beside)
+        archives.append(opened(beside))
+        return archives[-1]
 
     monkeypatch.setattr(module, "_open", late)
-    assert number(path) == 3
+    found = ex.open(path)
+    assert TYPES.index(found["last"].type) == 3
+    *passed_over, last = archives
+    assert len(passed_over) == 3
+    assert all(archive.fp is None for archive in passed_over)  # closed before the next look
+    assert last.fp is not None
 
 
 @formats
