@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 from explorer.record.decoder import decode, hints, spoken
+from explorer.record.gc_pause import gc_paused
 from explorer.record.recording import Recording
 from explorer.record.upgrade import upgrade_1
 from explorer.record.validate import check
@@ -22,6 +23,7 @@ _SCALARS = frozenset({int, str, float})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
+@gc_paused()
 def to_json(recording: Recording) -> dict[str, Any]:
     """Return a recording as dicts, lists, strings, numbers, booleans and None."""
     plain: dict[str, Any] = _encode(recording)
@@ -58,6 +60,7 @@ def _encode(value: Any) -> Any:
     return [_encode(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+@gc_paused()
 def from_json(plain: Mapping[str, Any]) -> Recording:
     """Return the recording of a plain form; raise ValueError that names the wrong field, or the unknown schema."""
     if not isinstance(plain, Mapping):
@@ -76,6 +79,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
     return decoded
 
 
+@gc_paused()
 def loads(text: str) -> Recording:
     """Return the recording in a JSON text; raise ValueError if it is not one."""
     try:

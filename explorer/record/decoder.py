@@ -57,8 +57,7 @@ def _decoder(kind: Any) -> _Decoder:
     if origin is list:
         return _list_decoder(arguments[0])
     if origin is tuple and arguments[-1] is Ellipsis:
-        many = _list_decoder(arguments[0])
-        return lambda value: tuple(many(value))
+        return _list_decoder(arguments[0], tuple)
     if origin is tuple:
         return _tuple_decoder(arguments)
     if origin is dict:
@@ -93,15 +92,15 @@ def _plain_decoder(kind: Any) -> _Decoder:
     return decode
 
 
-def _list_decoder(member: Any) -> _Decoder:
-    """Return the decoder of a list of one type."""
+def _list_decoder(member: Any, make: type[list[Any]] | type[tuple[Any, ...]] = list) -> _Decoder:
+    """Return the decoder of a list of one type, which becomes a list or a tuple."""
     decode = _decoder(member)
 
-    def decode_list(value: Any) -> list[Any]:
+    def decode_list(value: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list):
             raise _MismatchError("a list", spoken(value))
         if member in (int, str) and set(map(type, value)) <= {member}:
-            return list(value)
+            return make(value)
         decoded: list[Any] = []
         try:
             for item in value:
@@ -109,7 +108,7 @@ def _list_decoder(member: Any) -> _Decoder:
         except _MismatchError as wrong:
             wrong.path.append(f"[{len(decoded)}]")
             raise
-        return decoded
+        return make(decoded)
 
     return decode_list
 
@@ -153,13 +152,14 @@ def _row_decoder(cls: type) -> _Decoder:
     known_fields = {field.name: field for field in fields(cls)}
     required = [name for name, f in known_fields.items() if f.default is MISSING and f.default_factory is MISSING]
     decoders = {name: _decoder(hints(cls)[name]) for name in known_fields}
+    necessary = frozenset(required)
 
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
-        unknown = [spoken(name) for name in value if name not in known_fields]
-        missing = [name for name in required if name not in value]
-        if unknown or missing:
+        if not necessary <= value.keys() <= decoders.keys():
+            unknown = [spoken(name) for name in value if name not in known_fields]
+            missing = [name for name in required if name not in value]
             problems = [f"unknown {', '.join(unknown[:3])}"] * bool(unknown) + [f"no {', '.join(missing)}"] * bool(
                 missing
             )

@@ -1,10 +1,12 @@
 """The collector of cycles rests while rows are made, and is afterwards as it was."""
 
 import gc
+import json
 
 import pytest
 
 import explorer as ex
+from explorer.record import loads, to_json
 from explorer.record.gc_pause import gc_paused
 
 
@@ -32,6 +34,19 @@ def test_planning_and_recording_a_large_program_are_not_interrupted(collections)
     collections.clear()
     plan.prepare()
     assert len(plan.recording.nodes) == 3001
+    assert len(collections) <= 4
+
+
+def test_writing_and_reading_a_large_recording_are_not_interrupted(collections):
+    plan = ex.EvalPlan()
+    y = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(3000):
+        y = ex.tanh(y)
+    plan.register(y)
+    recording = plan.prepare().recording
+    gc.collect()
+    collections.clear()
+    assert loads(json.dumps(to_json(recording))) == recording
     assert len(collections) <= 4
 
 
