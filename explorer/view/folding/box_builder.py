@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from explorer.record import Recording
-from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift
+from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
@@ -68,12 +68,10 @@ class BoxBuilder:
         self.tree.hold(box, kept)
 
     def number(self, boxes: Sequence[int]) -> None:
-        """Label new boxes as numbered blocks, and record their structure."""
+        """Label new boxes as numbered blocks."""
         for number, box in enumerate(boxes, self._blocks + 1):
             self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
         self._blocks += len(boxes)
-        if boxes:
-            self.structure.enter(self.tree, boxes, lift(self.tree, self.slots.recorded))
 
     def common(self, items: list[BoxItem]) -> str:
         """Return a common name for equal items: their shared name, or the first and the last one."""

@@ -37,15 +37,17 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Put batches into boxes; fold subgraphs, blocks, chains, stacks and repeats; cut boxes that are still large."""
     gather(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
-    edges, recorded = lift(tree, slots.edges), lift(tree, slots.recorded)
+    edges, recorded = _lifted(tree, slots)
     # The outermost boxes are inside no other, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
-    if stack_pieces(folder, edges, recorded):
-        edges = lift(tree, slots.edges)
-    if folder.blocks(edges):
-        edges = lift(tree, slots.edges)
-    recorded, is_changed = lift(tree, slots.recorded), False
+    if made := stack_pieces(folder, edges, recorded):
+        edges, recorded = _lifted(tree, slots)
+        folder.structure.enter(tree, made, recorded)
+    if made := folder.blocks(edges):
+        edges, recorded = _lifted(tree, slots)
+        folder.structure.enter(tree, made, recorded)
+    is_changed = False
     for box in tree.postorder():
         items = tree.boxes[box].items
         if tree.boxes[box].kind in FOLDED:
@@ -65,6 +67,12 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     tree.compact()
 
 
+def _lifted(tree: Tree, slots: Slots) -> tuple[list[Edges], list[Edges]]:
+    """Return the segments of all edges, and of those that the program recorded, in every box."""
+    edges = lift(tree, slots.edges)
+    return edges, edges if slots.recorded is slots.edges else lift(tree, slots.recorded)
+
+
 class _Folder(BoxBuilder):
     """Builder of chains, stacks, leaves, repeats and parts."""
 
@@ -77,8 +85,8 @@ class _Folder(BoxBuilder):
             self.operands[consumer] += 1
         self._ordered: dict[int, tuple[list[BoxItem], Edges, list[int]]] = {}
 
-    def blocks(self, edges: list[Edges]) -> bool:
-        """Put repeated blocks without a scope of their own into boxes; return whether there are any."""
+    def blocks(self, edges: list[Edges]) -> list[int]:
+        """Put repeated blocks without a scope of their own into boxes; return these."""
         new: list[int] = []
         for box in self.tree.postorder():
             items = self.tree.boxes[box].items
@@ -93,7 +101,7 @@ class _Folder(BoxBuilder):
             self.join(box, [Joined("block", "", block) for blocks in found for block in blocks])
             new += range(first, len(self.tree.boxes))
         self.number(new)
-        return bool(new)
+        return new
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
         """Whether a block is part of a plain chain, which is folded as a chain."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from explorer.view.folding.box_builder import FEW, PARTS, BoxBuilder
 from explorer.view.folding.isomorphic import alike
-from explorer.view.tree.box_tree import Box, BoxItem, lift
+from explorer.view.tree.box_tree import Box, BoxItem
 
 LEAST = 24
 """minimum operations of a box that is searched for repetition"""
@@ -16,8 +16,8 @@ _Pieces = list[list[BoxItem]]
 """equal subgraphs, each with its operations in the same order"""
 
 
-def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> bool:
-    """Stack equal operations and equal subgraphs in every box; return whether there are any.
+def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> list[int]:
+    """Stack equal operations and equal subgraphs in every box; return the new boxes, each after those inside it.
 
     Recorded items and produced items are compared separately: ``recorded`` are the edges in every box between items
     that the program recorded, ``edges`` all of them.
@@ -28,9 +28,7 @@ def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> bool:
     for box, stacks in found:
         inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
         tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
-    made = [box for box in tree.postorder() if box >= first]
-    joiner.structure.enter(tree, made, lift(tree, joiner.slots.recorded))
-    return bool(found)
+    return [box for box in tree.postorder() if box >= first]
 
 
 def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:

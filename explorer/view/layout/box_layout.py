@@ -149,6 +149,8 @@ class Layouts(Sequence[BoxLayout]):
         spent = 0
         for box in self._ranked:
             graph = self._graph(box)
+            if graph not in simple and spent + len(graph.sizes) + len(graph.edges) > _BUDGET:
+                simple[graph] = True  # the least that it could cost
             if graph not in simple:
                 price = cost(graph)
                 path = self._model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
