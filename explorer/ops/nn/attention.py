@@ -17,7 +17,7 @@ from explorer.core.registry import public
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.linalg.matmul import matmul, swap
 from explorer.ops.manipulation.rearrange import repeat
-from explorer.ops.nn.softmax_and_loss import softmax
+from explorer.ops.nn.softmax import softmax
 
 
 @public

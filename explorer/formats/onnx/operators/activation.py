@@ -43,7 +43,7 @@ from explorer.ops.nn.activation import (
     softsign,
     threshold,
 )
-from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
+from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.sorting import argmax
 
 

@@ -10,7 +10,7 @@ from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.unary import absolute, log, sqrt, square
-from explorer.ops.nn.softmax_and_loss import logsumexp
+from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import max, mean, min, prod, sum
 
 

@@ -31,7 +31,7 @@ from explorer.ops.nn.activation import (
     tanhshrink,
     threshold,
 )
-from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
+from explorer.ops.nn.softmax import log_softmax, softmax
 
 
 def _enter(function: Callable[[Any], Expr], *types: str) -> None:

@@ -11,7 +11,8 @@ from explorer.formats.pnnx.operators.padding import MODES, padded
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.conv import conv2d
-from explorer.ops.nn.conv_transpose import conv1d, conv3d, conv_transpose1d, conv_transpose2d
+from explorer.ops.nn.conv_1d_3d import conv1d, conv3d
+from explorer.ops.nn.conv_transpose import conv_transpose1d, conv_transpose2d
 
 
 def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:

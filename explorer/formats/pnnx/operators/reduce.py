@@ -11,7 +11,7 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.arguments import flag, integers, value
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.nn.softmax_and_loss import logsumexp
+from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
 from explorer.ops.reduction.statistics import std, var, vector_norm
 

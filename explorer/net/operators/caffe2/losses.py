@@ -9,7 +9,7 @@ from explorer.ops.elementwise.arithmetic import maximum
 from explorer.ops.elementwise.unary import log
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.manipulation.reshape import flatten, reshape
-from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
+from explorer.ops.nn.softmax import log_softmax, softmax
 
 LEAST_PROBABILITY = 1e-20
 """what a probability of 0 counts as (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""

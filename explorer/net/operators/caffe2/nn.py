@@ -19,7 +19,7 @@ from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
-from explorer.ops.nn.softmax_and_loss import softmax
+from explorer.ops.nn.softmax import softmax
 
 Size: TypeAlias = int | tuple[int, int]
 """one number for rows and columns, or one for each"""

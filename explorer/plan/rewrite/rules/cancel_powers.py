@@ -20,7 +20,7 @@ from explorer.ops.elementwise.trigonometric_and_logs import Log10
 from explorer.ops.elementwise.unary import Exp, Log, Log1p, Negative, Reciprocal, SigmoidGradient, log
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.reshape import Reshape
-from explorer.ops.nn.softmax_and_loss import SoftmaxGradient
+from explorer.ops.nn.softmax import SoftmaxGradient
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rule import Answer, Reason, Rule

@@ -15,7 +15,8 @@ from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise.arithmetic import Add, Divide, Subtract
 from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, Sigmoid, exp, softplus
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
-from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp, NllLoss, Softmax
+from explorer.ops.nn.losses import NllLoss
+from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import constant, is_real, producer, same

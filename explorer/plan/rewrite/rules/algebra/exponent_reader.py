@@ -15,7 +15,7 @@ from explorer.ops.creation.constants import Structured
 from explorer.ops.elementwise.unary import Negative, Softplus
 from explorer.ops.manipulation.reshape import Reshape
 from explorer.ops.nn.activation import clip
-from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp
+from explorer.ops.nn.softmax import LogSoftmax, LogSumExp
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rules.algebra.axis_places import Places, at_places, below_views, groups

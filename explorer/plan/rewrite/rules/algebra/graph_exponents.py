@@ -14,7 +14,7 @@ from typing import NamedTuple
 from explorer.core.ir.expr import Expr
 from explorer.ops.elementwise.trigonometric_and_logs import logaddexp
 from explorer.ops.elementwise.unary import Sigmoid, softplus
-from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp, Softmax
+from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rules.algebra.axis_places import Places, at_places, below_views
 from explorer.plan.rewrite.rules.algebra.exponent_reader import ExponentReader

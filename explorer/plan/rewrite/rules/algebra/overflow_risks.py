@@ -13,7 +13,8 @@ from explorer.core.ir.operation import Operation
 from explorer.ops.elementwise.arithmetic import Divide, Multiply, Power
 from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Rsqrt, Sinh
 from explorer.ops.elementwise.unary import Exp, Negative, Reciprocal, Sigmoid
-from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax
+from explorer.ops.nn.losses import NllLossGradient
+from explorer.ops.nn.softmax import Softmax
 from explorer.plan.graph.plan_graph import PlanGraph
 
 SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)

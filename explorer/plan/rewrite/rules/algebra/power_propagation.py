@@ -18,7 +18,8 @@ from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Rsqrt, Sinh
 from explorer.ops.elementwise.unary import Exp, Negative, Reciprocal, Sigmoid, SigmoidGradient, Sqrt, Square, tanh
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
-from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax, SoftmaxGradient
+from explorer.ops.nn.losses import NllLossGradient
+from explorer.ops.nn.softmax import Softmax, SoftmaxGradient
 from explorer.ops.reduction.reduce import Mean, Sum
 from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rules.algebra.axis_places import groups

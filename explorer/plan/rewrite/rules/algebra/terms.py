@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise.arithmetic import Multiply
 from explorer.ops.elementwise.unary import Negative, exp, tanh
-from explorer.ops.nn.softmax_and_loss import Softmax
+from explorer.ops.nn.softmax import Softmax
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rules.algebra.graph_exponents import Powers, Share

@@ -1,0 +1,88 @@
+"""Losses: the negative log likelihood of probabilities, and its gradient.
+
+It is written plainly, as in a textbook, and the logarithm of a probability 0 is −∞. Of the composition with a softmax
+the plan's rewrite rules make the stable form, and record the decision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
+from explorer.ops.elementwise.unary import log
+
+
+class NllLoss(Operation):
+    """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
+
+    examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
+
+    def infer(self, truth: TensorType, prediction: TensorType) -> TensorType:
+        if truth.shape != prediction.shape:
+            raise self.refuse(
+                (truth, prediction), "truth and prediction must have one shape", "use ex.one_hot for class numbers"
+            )
+        return TensorType((), float_dtype(np.result_type(truth.dtype, prediction.dtype)))
+
+    def kernel(self, out: Array, truth: Array, prediction: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = −∞ is the value of the formula as written
+            out[...] = -np.sum(truth * np.log(prediction)) / np.sum(truth)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr]:
+        return -g * (log(prediction) + y) / truth.sum(), NllLossGradient()(g, truth, prediction)
+
+    def batch(self, size: int, batched: tuple[bool, ...], truth: Expr, prediction: Expr) -> Expr:
+        truth, prediction = (
+            x if is_batched else broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((truth, prediction), batched, strict=True)
+        )
+        axes = tuple(range(1, truth.ndim))
+        return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return (EXPENSIVE + 3) * types[1].size
+
+
+class NllLossGradient(Operation):
+    """Gradient of NllLoss for p: −g·t / (p·Σ t) (MetaNN: NLLLossGrad)."""
+
+    examples = (Example(real(), real(2, 3, low=0.1), real(2, 3, low=0.1)),)
+
+    def infer(self, g: TensorType, truth: TensorType, prediction: TensorType) -> TensorType:
+        if g.shape or truth.shape != prediction.shape:
+            raise self.refuse((g, truth, prediction), "g must be a scalar, truth and prediction must have one shape")
+        return TensorType(prediction.shape, float_dtype(np.result_type(g.dtype, truth.dtype, prediction.dtype)))
+
+    def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
+            np.divide(truth, prediction, out=out)
+            np.multiply(out, np.divide(g, -np.sum(truth, dtype=out.dtype)), out=out)
+        return out
+
+    def gradient(self, upstream: Expr, result: Expr, g: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr, Expr]:
+        total = truth.sum()
+        weighted = upstream * truth / prediction
+        inner = weighted.sum()
+        to_truth = -g / total * (upstream / prediction - inner / total)
+        return -inner / total, to_truth, upstream * g * truth / (prediction * prediction * total)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, truth: Expr, prediction: Expr) -> Expr:
+        g, truth, prediction = (
+            x if is_batched else broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((g, truth, prediction), batched, strict=True)
+        )
+        ones = (size, *[1] * (truth.ndim - 1))
+        axes = tuple(range(1, truth.ndim))
+        return -reshape(g, ones) * truth / (prediction * truth.sum(axis=axes, keepdims=True))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 4 * types[2].size
+
+
+nll_loss, nll_loss_gradient = NllLoss(), NllLossGradient()
+"""``nll_loss(truth, prediction)`` is a scalar; ``nll_loss_gradient(g, truth, prediction)`` has prediction's shape."""

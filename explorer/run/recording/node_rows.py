@@ -1,0 +1,173 @@
+"""Rows of nodes, and of the operations, types, scopes and source lines that they refer to.
+
+Each object has one row, found by its identity: ten thousand nodes of a repeated block refer to a few rows of types and
+lines. Ids of nodes are given out here, in the order in which ``enter`` gets the nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import Scope as Box
+from explorer.core.ir.source_location import Place, place_of
+from explorer.core.types.custom_dtypes import dtype_name
+from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.ops.creation.constants import Full
+from explorer.plan.graph.cost_model import flops_of, result_bytes
+from explorer.record import (
+    Kind,
+    Recording,
+    Scope,
+    Source,
+    Type,
+)
+from explorer.run.recording.fingerprint import spoken
+
+_MANY, _SHOWN = 16, 8
+"""number of a tuple's members above which only the first ones are written, and how many"""
+_INTEGERS = re.compile(r"[-0-9, ()]+")
+
+
+class NodeRows:
+    """Rows of a recording under construction, and the objects that they were made from."""
+
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self.ids: dict[int, int] = {}
+        self.operations: dict[str, int] = {}
+        self.types: dict[int, int] = {}
+        self.scopes: dict[int, int] = {}
+        self.boxes: list[Box | None] = [None]
+        """source object of each scope row"""
+        self.sources: dict[Any, int] = {}
+        self.bodies: dict[int, int] = {}
+        self.flops: dict[int, int] = {}
+
+    def operation(self, name: str) -> int:
+        """Return the row of an operation's name."""
+        if name not in self.operations:
+            self.operations[name] = len(self.recording.operations)
+            self.recording.operations.append(name)
+        return self.operations[name]
+
+    def type(self, type_: AnyType) -> int:
+        """Return the row of a type."""
+        row = self.types.get(id(type_))
+        if row is None:
+            if isinstance(type_, TupleType):
+                parts = tuple([self.type(part) for part in type_.parts])
+                type_row = Type((), "tuple", type_.device.name, parts)
+            else:
+                type_row = Type(type_.shape, dtype_name(type_.dtype), type_.device.name)
+            row = self.types[id(type_)] = len(self.recording.types)
+            self.recording.types.append(type_row)
+        return row
+
+    def scope(self, scope: Box | None) -> int:
+        """Return the row of a scope."""
+        path = []
+        while scope is not None and id(scope) not in self.scopes:
+            path.append(scope)
+            scope = scope.parent
+        row = 0 if scope is None else self.scopes[id(scope)]
+        for box in reversed(path):
+            if box.kind == "twin":
+                self.scopes[id(box)] = row
+                continue
+            self.boxes.append(box)
+            self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
+            row = self.scopes[id(box)] = len(self.recording.scopes) - 1
+        return row
+
+    def source(self, node: Expr) -> int:
+        """Return the row of a node's source line, or −1."""
+        if node.code is None:
+            return -1
+        key = (id(node.code), node.instruction)
+        row = self.sources.get(key)
+        if row is None:
+            place = node.code if isinstance(node.code, Place) else place_of(node.code, node.instruction)
+            row = self.sources.get(place)
+            if row is None:
+                row = self.sources[place] = len(self.recording.sources)
+                self.recording.sources.append(Source(*place))
+            self.sources[key] = row
+        return row
+
+    def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
+        """Add the rows of (node, decision that produced it, graph); ids are given out in this order."""
+        nodes, expressions = self.recording.nodes, [node for node, _, _ in rows]
+        self.ids.update({node.uid: row for row, node in enumerate(expressions)})
+        # An operation is looked at once, however many nodes it has.
+        operations = {id(node.operation): node.operation for node in expressions}
+        known = {number: self._operation_row(operation) for number, operation in operations.items()}
+        found = [known[id(node.operation)] for node in expressions]
+        nodes.operation = [row.operation for row in found]
+        nodes.kind = [
+            row.kind if node.operands else row.kind_alone for row, node in zip(found, expressions, strict=True)
+        ]
+        nodes.label = [node.label for node in expressions]
+        nodes.type = [self.type(node.type) for node in expressions]
+        nodes.operands = [tuple([self.ids[operand.uid] for operand in node.operands]) for node in expressions]
+        nodes.scope = [self.scope(node.scope) for node in expressions]
+        nodes.source = [self.source(node) for node in expressions]
+        nodes.flops = [flops_of(node, node.operands) for node in expressions]
+        self.flops = {node.uid: flops for node, flops in zip(expressions, nodes.flops, strict=True)}
+        nodes.bytes = [result_bytes(node) if node.operands else 0 for node in expressions]
+        nodes.born = [born for _, born, _ in rows]
+        nodes.gone = [-1] * len(rows)
+        nodes.body = [body for _, _, body in rows]
+        nodes.callee = [row.callee for row in found]
+        nodes.attributes = {number: dict(row.attributes) for number, row in enumerate(found) if row.attributes}
+
+    def _operation_row(self, operation: Operation) -> _OperationRow:
+        callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1
+        named = {} if isinstance(operation, (Call, Item, Parameter)) else operation.attributes
+        attributes = {name: _text(value) for name, value in named.items()}
+        return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
+
+
+class _OperationRow(NamedTuple):
+    """What the rows of all nodes of an operation have in common."""
+
+    operation: int
+    kind: Kind
+    kind_alone: Kind
+    """kind of a node without operands"""
+    callee: int
+    attributes: dict[str, str]
+
+
+def _kinds(operation: Operation) -> tuple[Kind, Kind]:
+    """Return the kind of an operation's node with operands, and of one without."""
+    if isinstance(operation, Call):
+        return "call", "call"
+    if isinstance(operation, Item):
+        return "item", "item"
+    if isinstance(operation, Parameter):
+        return "input", "input"
+    return "operation", "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        # Of integers, and of tuples of them, the representation is the same text, many times faster.
+        text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
+        if not _INTEGERS.fullmatch(text):
+            text = "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+        if len(value) <= _MANY:
+            return text
+        # A batch gathers hundreds of runs of rows: nobody reads them all, but a comparison must tell them apart.
+        digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+        return f"({', '.join(map(_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
+    if isinstance(value, np.dtype):
+        return dtype_name(value)
+    return spoken(value) if callable(value) else str(value)
