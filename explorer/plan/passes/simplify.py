@@ -11,6 +11,7 @@ second sweep asks only where a rule counted the readers of a value, since only t
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -84,7 +85,7 @@ class Simplify(Pass):
         ``explained`` are the uids of zero gradients that have their decision.
         """
         graph.consumer_queries.clear()
-        chains, folding, inputs = _ApplicableRules(graph), Folding(), graph.inputs
+        chains, folding, inputs = applicable_rules(graph), Folding(), graph.inputs
         constants = folding.known
         outer = state.scope, state.origin
         try:
@@ -110,7 +111,7 @@ class Simplify(Pass):
             graph.current_node = None
         rules_applied = len(graph.substitutions)
         # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
-        if Call not in chains or graph.inlined:
+        if Call not in chains.kinds or graph.inlined:
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
@@ -192,15 +193,18 @@ _Asked: TypeAlias = list[tuple[int, Rule]]
 
 
 class _ApplicableRules(dict[type, _Asked]):
-    """Rules that are asked at a class of operation, by that class; made at the first question."""
+    """Rules that are asked at a class of operation, by that class; made at the first question.
 
-    def __init__(self, graph: PlanGraph) -> None:
+    ``kinds`` are all classes of operations in a graph, ``rules`` the registered rules; graphs with the same share them.
+    """
+
+    def __init__(self, kinds: frozenset[type], rules: tuple[Rule, ...]) -> None:
         super().__init__()
+        self.kinds = kinds
         self._over: dict[tuple[type, ...], _Asked] = {}
-        kinds = {type(node.operation) for node in graph.live}
         self._rules = [
             (index, rule)
-            for index, rule in enumerate(Rule.rules)
+            for index, rule in enumerate(rules)
             if not rule.among or any(issubclass(operation_class, rule.among) for operation_class in kinds)
         ]
 
@@ -232,6 +236,14 @@ class _ApplicableRules(dict[type, _Asked]):
             if rule.applies_over(tuple(producers)) or (is_hidden and rule.concrete)
         ]
         return rules
+
+
+_shared_rules = functools.lru_cache(maxsize=64)(_ApplicableRules)
+
+
+def applicable_rules(graph: PlanGraph) -> _ApplicableRules:
+    """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
+    return _shared_rules(frozenset([type(node.operation) for node in graph.live]), tuple(Rule.rules))
 
 
 def _check_reason(rule: Rule, answer: Applied | Declined) -> None:

@@ -12,7 +12,7 @@ import pytest
 import explorer as ex
 from explorer.ops.elementwise.arithmetic import Multiply
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes.simplify import _ApplicableRules
+from explorer.plan.passes.simplify import applicable_rules
 from tests.plan.rewrite.rules.asking import applied, close, declined, simplified
 from tests.plan.rewrite.rules.forms import FORMS, VECTORS, operand
 from tests.support.exact import exact
@@ -64,7 +64,7 @@ def test_halves_are_as_right_as_their_digits_allow(form: str) -> None:
 @pytest.mark.spec("P-1")
 def test_graphs_without_powers_ask_no_link_about_them() -> None:
     def asked(root: ex.Expr) -> set[str]:
-        return {rule.name for _, rule in _ApplicableRules(PlanGraph([root]))[Multiply]}
+        return {rule.name for _, rule in applicable_rules(PlanGraph([root]))[Multiply]}
 
     assert "PowersThatCancel" not in asked(x * x + x)
     assert "PowersThatCancel" in asked(ex.exp(x) * x)
