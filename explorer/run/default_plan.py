@@ -62,7 +62,7 @@ def evaluate(value: Any, **options: Any) -> Any:
     """
     leaves, structure = flatten(value)
     expressions = {
-        index: as_written(leaf)
+        index: leaf if isinstance(leaf, Expr) else as_written(leaf)
         for index, leaf in enumerate(leaves)
         if isinstance(leaf, Expr) or stands_for_expression(leaf)
     }
