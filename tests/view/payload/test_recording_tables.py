@@ -128,9 +128,9 @@ def test_of_many_declined_decisions_the_last_ones_are_kept() -> None:
     """A value that thousands of operations read does not make the tables quadratic."""
     recording = sample.mlp()
     applied = next(row for row in recording.decisions if row.verdict == "applied")
-    declined = replace(applied, verdict="declined", stage=0)
-    count = 3000
-    recording.decisions = [*[declined] * count, *[replace(applied, stage=0)] * count]
+    first, second = (replace(applied, verdict="declined", stage=0, subjects=(node,)) for node in (0, 1))
+    both, count = replace(applied, stage=0, subjects=(0, 1)), 3000
+    recording.decisions = [*[first, second] * (count // 2), *[both] * count]
     recording.stages = [replace(recording.stages[0], first=0, last=2 * count)]
     before = declined_before(recording)
     assert set(before[count:]) == {tuple(range(count - 40, count))}

@@ -1,0 +1,48 @@
+"""Differences of two graphs: what a node is to the other side, and how it is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.view.compare.comparison_view import Compared
+from explorer.view.picture.difference_marks import differences, legend, marks_json, tally
+
+
+def recorded(activation: ex.Operation, without: tuple[str, ...] = ()) -> Recording:
+    """A product, an activation and a softmax, planned."""
+    x, weight = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in ("x", "w"))
+    plan = ex.EvalPlan(without=list(without))
+    plan.register(ex.softmax(activation(x @ weight)))
+    return plan.prepare().recording
+
+
+@pytest.mark.spec("V-3")
+def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
+    """The same program planned in two ways has the same graph at the beginning, and other kernels at the end."""
+    compared = Compared.of(recorded(ex.tanh), recorded(ex.tanh, ("fuse",)))
+    assert differences(compared, (0, 0)) == ({}, {})
+    ends = differences(compared, (compared.before.end, compared.after.end))
+    assert {kind for side in ends for kind in side.values()} == {"regrouped"}
+    assert legend(ends[0].values()) == [f"≠ {len(ends[0])} in other kernels"]
+
+
+@pytest.mark.spec("V-3")
+def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
+    """Another operation is removed on one side and added on the other; its reader has changed."""
+    compared = Compared.of(recorded(ex.tanh), recorded(ex.relu))
+    before, after = differences(compared, (0, 0))
+    assert sorted(before.values()) == ["changed", "removed"]
+    assert sorted(after.values()) == ["added", "changed"]
+    assert tally([*before.values(), *after.values()]) == "−1 +1 Δ2"
+
+
+@pytest.mark.spec("V-3", "V-13")
+def test_each_difference_has_a_sign_and_words() -> None:
+    """Colours only repeat the signs, which differ from each other, and the words of one node and of many."""
+    rows = marks_json(Compared.of(recorded(ex.tanh), recorded(ex.relu)))["differences"]
+    for column in ("kind", "sign", "word", "many", "meaning"):
+        assert len({row[column] for row in rows}) == len(rows) == 4
+        assert all(row[column] for row in rows)
