@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ import explorer as ex
 from explorer.formats.pnnx.param_reader import parse
 from explorer.plan import plan
 from explorer.view.export.html_page import html
-from tests.bench.contest import table
+from tests.bench.contest import micros, table
 from tests.support.large import flat
 
 pytestmark = pytest.mark.bench
@@ -29,16 +27,6 @@ PROGRAMS: dict[str, Callable[[Sequence[ex.Expr]], ex.Expr]] = {
     "stack(tanh(x), …).sum": lambda xs: ex.stack([ex.tanh(x) for x in xs]).sum(axis=0),
     "(total + x) @ I": lambda xs: reduce(lambda total, x: (total + x) @ np.eye(2), xs),
 }
-
-
-def micros(work: Callable[[], Any], count: int) -> float:
-    """The least of three times, in µs for each of ``count``."""
-    spent = []
-    for _ in range(3):
-        began = time.process_time()
-        work()
-        spent.append(time.process_time() - began)
-    return min(spent) / count * 1e6
 
 
 def test_planning_grows_with_the_nodes_only() -> None:
