@@ -56,7 +56,7 @@ def sentence(value: Any) -> str:
         return f"`{value!r}`"
     if isinstance(value, (bool, str, list, tuple)):
         return "an attribute of a class"
-    told = " ".join((inspect.getdoc(value) or "").split())
+    told = " ".join((inspect.getdoc(value) or "").partition(">>>")[0].split())
     first = re.split(r"(?<=[.;!?:]) (?=[A-Z`])|(?<=[a-z])\. |\(MetaNN", told)[0]
     return first.strip().rstrip(".:;").replace("|", r"\|")
 

@@ -56,7 +56,7 @@ from explorer.grad import grad
 from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
 from explorer.ops.nn.conv import ConvolutionPolicy
-from explorer.plan import Again, Applied, Declined, Pass, Reason, Rule, default_passes, reason
+from explorer.plan import Again, Applied, Declined, Pass, Reason, Rule, default_passes, passes, reason
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 from explorer.run.calibrate import calibrate
@@ -270,6 +270,7 @@ __all__ = [
     "net_operator",
     "open",
     "operation",
+    "passes",
     "policies",
     "progress",
     "real",

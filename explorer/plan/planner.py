@@ -92,11 +92,9 @@ class Options:
             check_pipeline(self.passes)
         pass_choices = PASSES if self.passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(self.passes)]))
         if self.batch is not None:
-            check_type(self.batch, "batch", Batch, "the pass that batches", "batch=Batch(), of explorer.plan.passes")
+            check_type(self.batch, "batch", Batch, "the pass that batches", "batch=ex.passes.Batch()")
         if self.inline is not None:
-            check_type(
-                self.inline, "inline", Inline, "the pass that inlines calls", "inline=Inline(), of explorer.plan.passes"
-            )
+            check_type(self.inline, "inline", Inline, "the pass that inlines calls", "inline=ex.passes.Inline()")
         names = f"the names of passes to leave out ({', '.join(pass_choices)})"
         check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,8 @@ from explorer.plan.pipeline import PIPELINE, pass_of
 from explorer.plan.rewrite.constant_folding import Folding
 from explorer.record import from_json, to_json
 from tests.golden.programs import PROGRAMS, recorded
+from tests.laws.occasions import OCCASIONS
+from tests.support.programs import prepared
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "explorer" / "plan"
@@ -90,6 +95,46 @@ def test_a_recording_explains_its_decisions_once(name: str) -> None:
     assert len({*explained}) == len(explained)
     assert {(decision.code, decision.reason) for decision in recording.decisions} == {*explained}
     assert from_json(to_json(recording)).explanations == recording.explanations
+
+
+def _tried(reason: Reason, **options: Any) -> list[Reason]:
+    """The reasons of the program that is kept for a reason, under other options."""
+    program = OCCASIONS[reason]
+    build, own = program if isinstance(program, tuple) else (program, {})
+    roots = build()
+    roots = roots if isinstance(roots, list) else [roots]
+    return [decision.reason for decision in prepared(*roots, **{**own, **options}).planned.graph.decisions]
+
+
+@pytest.mark.spec("P-2", "P-18")
+@pytest.mark.parametrize("reason", [each for each in OWN if "without=[" in each.change], ids=lambda each: each.anchor)
+def test_leaving_out_a_pass_changes_a_decision_as_advised(reason: Reason) -> None:
+    """``without=["pass"]`` in the advice is tried: the decision is no longer made; other advice says so itself."""
+    (name,) = re.findall(r'without=\["(\w+)"\]', reason.change)
+    assert (reason in _tried(reason, without=(name,))) == ("unless" in reason.change)
+
+
+@pytest.mark.spec("P-2", "P-18")
+@pytest.mark.parametrize(
+    "reason", [each for each in OWN if "A higher limit" in each.change], ids=lambda each: each.anchor
+)
+def test_a_higher_limit_changes_a_decision_as_advised(reason: Reason) -> None:
+    assert "ex.passes.Inline(limit=…)" in reason.change
+    assert reason not in _tried(reason, inline=ex.passes.Inline(limit=10**6))
+
+
+@pytest.mark.spec("P-2")
+def test_what_is_advised_exists() -> None:
+    """Names behind ``ex.`` and methods of ``x.`` in meanings and advice are there."""
+    texts = " ".join([f"{each.meaning} {each.change}" for each in OWN])
+    names = {*re.findall(r"\bex\.([\w.]+\w)", texts)}
+    assert len(names) > 8
+    for name in names:
+        attrgetter(name)(ex)
+    methods = {*re.findall(r"\bx\.(\w+)\(", texts)}
+    assert methods
+    assert not [name for name in methods if not hasattr(ex.Expr, name)]
+    assert not re.findall(r"(?<![\w.])(?:EvalPlan|Inline|policies|kernel)\(", texts)
 
 
 @pytest.mark.spec("P-2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.plan.graph.reasons import Reason
 
 _BATCH = "Batching is np.stack: f(x0), f(x1), … become the rows of one f(np.stack([x0, x1, …]))."
-_UNBATCHED = 'EvalPlan(without=["batch"]) computes them one by one.'
+_UNBATCHED = 'ex.EvalPlan(without=["batch"]) computes them one by one.'
 
 
 class BatchReasons:
@@ -30,7 +30,7 @@ class BatchReasons:
         "{count:call} of `{name}` stay separate, because they do not run on the CPU, and only there operands are "
         "stacked.",
         meaning=_BATCH,
-        change='Compute on the CPU: x.to("cpu").',
+        change='Compute on the CPU: x.to_device("cpu").',
     )
     not_batchable_calls = Reason(
         "not_batchable",

@@ -34,7 +34,7 @@ class MemoryFormat(Pass):
         "convolution or pooling then finds its window in a few contiguous stretches of memory.",
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
-        change='EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
+        change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
     )
     asked_for = Reason(
         "asked_for",

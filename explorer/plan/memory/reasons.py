@@ -46,5 +46,5 @@ class BuffersReasons:
         "use {working_bytes} of working memory at a time; one after another they would need {apart_bytes} in all.",
         meaning="Fused operations keep a piece of each intermediate result for every thread. For small arrays these "
         "pieces may take more memory than the arrays themselves.",
-        change='EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
+        change='ex.EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
     )

@@ -1,4 +1,8 @@
-"""The passes, one a file."""
+"""The passes, one a file; ``ex.passes`` for users, who give one with other options, or make a pipeline of their own.
+
+Their fields are their options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is a list of them, in
+order: ``ex.EvalPlan(passes=[ex.passes.Simplify(), *ex.default_passes()[2:]])``.
+"""
 
 from explorer.plan.batching.batch import Batch
 from explorer.plan.memory.buffers import Buffers

@@ -50,7 +50,7 @@ class Algorithms(Pass):
         "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
         "because that saves {saved_flops} of the {direct_flops} that they take when they are computed directly.",
         meaning=_METHOD + " The last digits may differ.",
-        change='EvalPlan(without=["algorithms"]) computes convolutions directly.',
+        change='ex.EvalPlan(without=["algorithms"]) computes convolutions directly.',
     )
     windows = Reason(
         "windows",

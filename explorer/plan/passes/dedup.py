@@ -35,7 +35,7 @@ class Dedup(Pass):
         "expressions; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="Two expressions are equal where they apply the same operation, with the same options, to the same "
         "values.",
-        change='EvalPlan(without=["dedup"]) computes each one.',
+        change='ex.EvalPlan(without=["dedup"]) computes each one.',
     )
     commuted = Reason(
         "commuted",
@@ -43,7 +43,7 @@ class Dedup(Pass):
         "expressions: {turned:of them has|of them have} the operands in the other order, which makes no difference to "
         "`{operation}`. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="a + b and b + a have the same bits.",
-        change='EvalPlan(without=["dedup"]) computes each one.',
+        change='ex.EvalPlan(without=["dedup"]) computes each one.',
     )
     constants = Reason(
         "constants",

@@ -12,7 +12,7 @@ _KERNEL = "A kernel is one step of the run. Operations of one kernel hand on sma
 _FUSED = f"{_KERNEL}, so results between them are never written to memory and read again."
 _APART = f"{_KERNEL}; operations of two kernels hand on whole arrays through memory."
 _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
-_UNFUSED = 'EvalPlan(without=["fuse"]) runs every operation as a kernel of its own.'
+_UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation as a kernel of its own.'
 _SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
 
 
@@ -72,7 +72,7 @@ class FuseReasons:
         "`{reader}` is not fused with `{operand}`, because `{operand}` depends on weights alone and is computed once, "
         "while `{reader}` is computed in every run.",
         meaning="Results that are the same in all runs are computed before the first one, and kept. " + _APART,
-        change='EvalPlan(without=["constants"]) computes them in every run, and may fuse them then.',
+        change='ex.EvalPlan(without=["constants"]) computes them in every run, and may fuse them then.',
     )
     asked_for = Reason(
         "asked_for",
@@ -149,7 +149,7 @@ class FuseReasons:
         "producer",
         "`{reader}` is not fused with the call of `{call}`, whose result it reads, because the call runs as one step.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned once, for itself.",
-        change="A higher limit for operations: ex.EvalPlan(inline=Inline(limit=…)).",
+        change="A higher limit for operations: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     producer = Reason(
         "producer",
@@ -183,5 +183,5 @@ class FuseReasons:
         "device",
         "This operation is a kernel of its own, because it runs on {device}, and only operations on the CPU are fused.",
         meaning=f"{_APART} The pieces are as large as the CPU's caches allow.",
-        change='Compute on the CPU: x.to("cpu").',
+        change='Compute on the CPU: x.to_device("cpu").',
     )

@@ -32,14 +32,14 @@ class Inline(Pass):
         "`{name}` is called in {count:place}; each call is replaced by the operations of its body, so that these can "
         "be simplified, merged and fused together with the operations around the call.",
         meaning="As if the function's lines had been written where it is called.",
-        change="ex.EvalPlan(inline=Inline(limit=…)) sets how many operations there may be in all.",
+        change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) sets how many operations there may be in all.",
     )
     too_large = Reason(
         "too_large",
         "`{name}` is not replaced by the operations of its body here, because the program would then have more than "
         "{limit:operation}, so the call is planned once and runs as one step.",
         meaning="A program that calls large functions many times would become too large to plan in reasonable time.",
-        change="A higher limit: ex.EvalPlan(inline=Inline(limit=…)).",
+        change="A higher limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     required = True
 

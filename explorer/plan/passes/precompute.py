@@ -26,7 +26,7 @@ class Constants(Pass):
         "but weights goes into the result; {kept_bytes} of results are kept in memory for that.",
         meaning="Weights are tensors that the program holds; what is given at each run is an input. A result that "
         "depends on no input is the same in every run.",
-        change='EvalPlan(without=["constants"]) computes them in every run, and keeps nothing.',
+        change='ex.EvalPlan(without=["constants"]) computes them in every run, and keeps nothing.',
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

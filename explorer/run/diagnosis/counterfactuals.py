@@ -155,7 +155,7 @@ def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
     """Inline larger calls."""
     for times in (2, 4, 8, 16, 32):
         more = decision.facts["limit"] * times or times
-        yield Counterfactual(f"inline=Inline(limit={more})", options={"inline": Inline(more)})
+        yield Counterfactual(f"inline=ex.passes.Inline(limit={more})", options={"inline": Inline(more)})
 
 
 def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:

@@ -93,7 +93,7 @@ def test_which_limit_would_open_a_call() -> None:
     body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
     found = asked(prepared(body(x), inline=Inline(3)), "too_large")
     assert found.change is not None
-    assert found.change.change == "inline=Inline(limit=12)"
+    assert found.change.change == "inline=ex.passes.Inline(limit=12)"
     assert [tried.flips for tried in found.attempts] == [False, True]
 
 

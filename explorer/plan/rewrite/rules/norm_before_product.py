@@ -38,7 +38,7 @@ class NormIntoWeights(IntoWeights):
         "`{weights}`, the weights of `{product}` after it, and not in every run to the data.",
         meaning="(x · s + t) @ W is x @ (s · W) + t @ W, with s as a column. A norm vanishes into the product after "
         "it.",
-        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",

@@ -88,7 +88,7 @@ class FactorIntoWeights(IntoWeights):
         "for each channel, and is multiplied into `{weights}`, the weights of `{product}`, once.",
         meaning="(x @ W) · s is x @ (W · s). A batch norm with stored statistics vanishes into the convolution before "
         "it.",
-        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     shape = Reason(
         "shape",
@@ -154,7 +154,7 @@ class TermsOfWeights(IntoWeights):
         "`{first}` and `{second}` are added to each other first, and then to `{product}`, because both are made of "
         "weights alone: their sum is computed once, and every run adds one term instead of two.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
-        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
 
     roots = (Add, Subtract)

@@ -42,7 +42,7 @@ class ProductWithZero(Rule):
         "anything is zero, even with ∞ or NaN, where 0.0 would give {instead}.",
         meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers. ex.tensor(0.0) is a "
         "number and is multiplied as such.",
-        change="Use ex.zeros(…), which holds numbers, where 0 · ∞ must be NaN.",
+        change="Use ex.tensor(np.zeros(…)), which holds numbers, where 0 · ∞ must be NaN.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
