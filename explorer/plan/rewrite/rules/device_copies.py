@@ -46,7 +46,8 @@ class RecreateConstantOnDevice(Rule):
         "applied",
         "`{x}` is created on {there}, not copied there, because it is a constant whose elements are described in a few "
         "numbers.",
-        meaning="ex.ZeroTensor and ex.TrivialTensor store one number and a shape; only arrays of other numbers have to be copied.",
+        meaning="ex.ZeroTensor and ex.TrivialTensor store one number and a shape; only arrays of other numbers have to "
+        "be copied.",
         change="Nothing has to change.",
     )
 

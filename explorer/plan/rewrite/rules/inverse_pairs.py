@@ -54,7 +54,7 @@ class InversePair(Rule, abstract=True):
         meaning="The range of a value is known from the operation that makes it: exp gives positive numbers, square "
         "and abs none below 0.",
         change="Make the operand with an operation whose results are in that range, such as ex.exp, ex.square or "
-        "ex.abs.",
+        "ex.absolute.",
     )
 
 
