@@ -22,7 +22,7 @@ KINDS: tuple[PassKind, ...] = get_args(PassKind)
 
 
 class Pass(ABC):
-    """One step of the planner, for users to extend: a frozen dataclass whose fields are its options.
+    """Step of the planner, for users to extend: a frozen dataclass whose fields are its options.
 
     A subclass sets ``name``, by which it is left out (``without=["dedup"]``), and defines ``run``. The first line of
     its docstring is the purpose that its stage shows. Passes of kind "rewrite" come first in a pipeline, then the one

@@ -32,7 +32,8 @@ class Executor(Protocol):
       ``chains.tasks.needs[c]`` is the number of chains that chain ``c`` waits for, ``chains.tasks.users[c]`` are those
       that wait for it. Waiting is for values and for memory that is used again: in any order that keeps to it every
       kernel reads what it would read in the planned order, 0, 1, 2, …, which is always allowed;
-    - ``planned.schedule.kernels``: what the planner knows of each kernel, ``estimate`` (µs) among it.
+    - ``planned.schedule``: what the planner decided. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
+      in µs), ``levels``, ``chains`` and ``placements`` stand at the same numbers.
 
     A kernel that fails raises RunError, which names operation and line; the executor lets it pass, and returns or
     raises only when no kernel runs any more on any thread. The same holds for an interrupt (Ctrl-C). Whatever is
