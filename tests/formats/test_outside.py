@@ -95,7 +95,7 @@ def test_a_hole_of_a_terabyte_is_checked_and_not_read(tmp_path: Path) -> None:
     made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
     net = opened(made, tmp_path)
     assert net.check() == []
-    with pytest.raises(ex.BudgetError, match=r"1\.02e\+03 GB"):
+    with pytest.raises(ex.BudgetError, match="claims 1 TB of memory"):
         net.run(x[:1])
 
 
