@@ -19,7 +19,7 @@ import explorer as ex
 from explorer.view.export.html_page import html
 from tests.bench.contest import table
 from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
-from tests.support.large import flat, planned
+from tests.support.large import flat, planned, read_at_random
 
 pytestmark = [pytest.mark.bench, pytest.mark.browser]
 
@@ -151,6 +151,66 @@ def test_a_large_graph_without_scopes(notebook: Callable[..., Any], count: int) 
         rows.append(row(name, spent))
     print(table(f"{count:,} nodes without scopes, ms", ["", "first", "median", "least"], rows, ["numpy"]))
     assert len(rows) == 2
+
+
+SEARCHED = """async (words) => {
+    const view = document.querySelector(".explorer-view");
+    view.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true }));
+    const field = view.querySelector("input[type=search]");
+    const work = [];
+    for (const word of words) {
+        field.value = word;
+        const begin = performance.now();
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        work.push(performance.now() - begin);
+    }
+    return work;
+}"""
+ZOOMED = """async (count) => {
+    const graph = document.querySelector(".ex-graph");
+    const work = [];
+    for (let turn = 0; turn < count; turn++) {
+        const where = { clientX: 600, clientY: 400, bubbles: true, cancelable: true };
+        const begin = performance.now();
+        graph.dispatchEvent(new WheelEvent("wheel", { ...where, deltaY: turn % 2 ? 60 : -60, ctrlKey: true }));
+        graph.getBoundingClientRect();
+        work.push(performance.now() - begin);
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+    return work;
+}"""
+
+
+def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+    """Reach for 8 s of processor time at 100,000 operations, each on two of the thousand before; then the browser."""
+    made, seen = [], []
+    for count in (25_000, 100_000):
+        began = time.process_time()
+        plan = read_at_random(count, 1000)
+        planned_at = time.process_time()
+        recording = plan.recording
+        recorded_at = time.process_time()
+        text = html(recording)
+        drawn_at = time.process_time()
+        spent = (planned_at - began, recorded_at - planned_at, drawn_at - recorded_at, drawn_at - began)
+        made.append([f"{count:,}", *[f"{seconds:.1f}" for seconds in spent], f"{len(text.encode()) / 1e6:.1f}"])
+        page_path = tmp_path / f"{count}.html"
+        page_path.write_text(text, encoding="utf-8")
+        page = open_page()
+        began = time.perf_counter()
+        page.goto(page_path.as_uri())
+        page.wait_for_selector(".ex-node, .ex-box")
+        first = (time.perf_counter() - began) * 1000
+        work, _ = page.evaluate(STEPS, 10)
+        zoomed, searched = page.evaluate(ZOOMED, 10), page.evaluate(SEARCHED, ["mul", "maximum", "add"])
+        memory = page.evaluate("performance.memory.usedJSHeapSize") / 1e6
+        figures = [first, *map(statistics.median, (work, zoomed, searched)), memory]
+        seen.append([f"{count:,}", *[f"{figure:,.0f}" for figure in figures]])
+        page.close()
+    print(table("a page, s", ["nodes", "recorded, planned", "recording", "page", "all", "MB"], made, ["numpy"]))
+    columns = ["nodes", "first picture", "a step", "a zoom", "a search", "heap, MB"]
+    print(table("that page in a browser, ms", columns, seen, ["playwright"]))
+    assert len(made) == 2
 
 
 def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811

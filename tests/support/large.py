@@ -29,12 +29,14 @@ def planned(count: int) -> ex.EvalPlan:
     return plan.prepare()
 
 
-def read_at_random(count: int) -> ex.EvalPlan:
-    """Each operation on two of those made before, of the last eighth: batches that read each other many ways."""
+def read_at_random(count: int, among: int = 0) -> ex.EvalPlan:
+    """Each operation on two of the last ``among`` before (0: an eighth of all): batches read each other many ways."""
     chance = random.Random(1)
     values: list[ex.Expr] = [ex.tensor(np.full(4, 0.5, np.float32)) for _ in range(8)]
     combine = (operator.add, operator.sub, operator.mul)
+    last = among or count // 8
     while len(values) < count:
-        one, other = chance.choices(values[-count // 8 :], k=2)
+        first = max(0, len(values) - last)
+        one, other = (values[chance.randrange(first, len(values))] for _ in range(2))
         values.append(chance.choice(combine)(one, other))
     return prepared(*values[-40:], record="off")

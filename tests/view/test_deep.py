@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ import pytest
 import explorer as ex
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.model import build_model
-from explorer.view.payload.payload import payload
+from explorer.view.payload.payload import layout_json, payload
 from explorer.view.picture.svg import svg
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.topological import levels
@@ -97,3 +98,47 @@ def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) 
         counts.append(moved)
     assert any(group.kind == "batch" for group in recording.groups)
     assert counts[1] < 6 * counts[0]
+
+
+class CountingRows(list[list[tuple[int, int]]]):
+    """Rows of edges that count how many edges were handed out."""
+
+    handed_out = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        row = super().__getitem__(index)
+        self.handed_out += len(row)
+        return row
+
+
+@pytest.mark.spec("V-7")
+def test_edges_are_looked_at_once_for_all_boxes_that_they_reach() -> None:
+    """Each edge is looked at for the layout, for the order of ports and to be shipped, however many ports there are."""
+    program = fans()
+    drawing = draw(program.recording)
+    ports = drawing.model.ports
+    assert sum(counts != (1, 1) for counts in ports.counts) >= 20
+    count = sum(map(len, ports.ends))
+    ends = ports.ends = CountingRows(ports.ends)
+    payload(program.recording, position=0, drawing=drawing)
+    assert count <= ends.handed_out <= 3 * count
+
+
+@pytest.mark.spec("V-7")
+def test_a_plain_curve_is_not_shipped() -> None:
+    """Of a box with very many edges a page holds its items: where an edge begins and ends follows from them."""
+    drawing = draw(read_at_random(1600).recording)
+    shipped = [edge for box in layout_json(drawing.model.recording, drawing)["boxes"] for edge in box["edges"]]
+    assert all(route or out or into or names for _, _, route, out, into, *names in shipped)
+    assert len(shipped) < sum(map(len, drawing.model.edges)) / 2
+
+
+def fans() -> ex.EvalPlan:
+    """Scopes of two values each that have nothing to do with each other; no two scopes do the same."""
+    kinds = (ex.tanh, ex.exp, ex.sin, ex.cos, ex.relu)
+    values = []
+    for one, other in itertools.product(kinds, kinds):
+        x, y = ex.tensor(np.ones(2)), ex.tensor(np.ones(3))
+        with ex.scope(f"{one.name} {other.name}"):
+            values += [one(x), other(y)]
+    return prepared(*values, record="off", without=["batch"])
