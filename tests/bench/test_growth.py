@@ -19,12 +19,21 @@ from tests.support.large import flat
 pytestmark = pytest.mark.bench
 
 SIZES = (1_000, 4_000, 16_000)
+
+
+@ex.function
+def layer(x: ex.Expr) -> ex.Expr:
+    """A function that each step of a long chain calls."""
+    return ex.tanh(x * x)
+
+
 PROGRAMS: dict[str, Callable[[Sequence[ex.Expr]], ex.Expr]] = {
     "total + tanh(x)": lambda xs: reduce(lambda total, x: total + ex.tanh(x), xs),
     "tanh(x) + total": lambda xs: reduce(lambda total, x: ex.tanh(x) + total, xs),
     "add_n(total, x, sin(x))": lambda xs: reduce(lambda total, x: ex.add_n(total, x, ex.sin(x)), xs),
     "add_n(tanh(x), …)": lambda xs: ex.add_n(*[ex.tanh(x) for x in xs]),
     "stack(tanh(x), …).sum": lambda xs: ex.stack([ex.tanh(x) for x in xs]).sum(axis=0),
+    "layer(total + x)": lambda xs: reduce(lambda total, x: layer(total + x), xs),
     "(total + x) @ I": lambda xs: reduce(lambda total, x: (total + x) @ np.eye(2), xs),
 }
 

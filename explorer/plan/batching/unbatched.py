@@ -28,11 +28,14 @@ def record_unbatched(
         depths: dict[int, list[Sequence[Expr]]] = {}
         for bucket in same_name:
             depths.setdefault(id(bucket[0].operation), []).append(bucket)
+        if len(same_name) == 1 and len(same_name[0]) == 1:
+            continue
+        counts = {body: sum(map(len, same_body)) for body, same_body in depths.items()}
         for bucket in same_name:
-            if bucket[0].uid in explained or sum(map(len, same_name)) == 1:
+            if bucket[0].uid in explained:
                 continue
-            same_body = depths[id(bucket[0].operation)]
-            count = sum(map(len, same_body))
+            body = id(bucket[0].operation)
+            same_body, count = depths[body], counts[body]
             if len(bucket) > 1:
                 reason = BatchReasons.same_operands
                 facts: Facts = {"name": name, "count": len(bucket)}
@@ -42,8 +45,9 @@ def record_unbatched(
             else:
                 reason = BatchReasons.other_body
                 facts = {"name": name, "bodies": len(depths)}
+            cost = _starts(bucket[0]) * cost_model.call
             for call in bucket:
-                graph.decline(rule, reason, facts, call, estimated_cost_us=_starts(call) * cost_model.call)
+                graph.decline(rule, reason, facts, call, estimated_cost_us=cost)
 
 
 def _starts(call: Expr) -> int:
