@@ -5,8 +5,9 @@ time, the order is that in which kernels begin in a simulated run with the estim
 when the kernel that gives it has ended in that run. Kernels that read a value still being computed wait; they are
 recorded beside those that are ready. The pass buffers takes from the same simulation which kernels overlap.
 
-The simulation stands for all machines: measured times would give another order, and other places in memory, on each.
-Executors (run/execution/executors) may begin kernels in any order that run/execution/task_graph.py allows.
+The simulation stands for all machines: by default its estimates are those of the reference table, since measured ones
+would give another order, and other places in memory, on each. Executors (run/execution/executors) may begin kernels in
+any order that run/execution/task_graph.py allows.
 """
 
 from __future__ import annotations

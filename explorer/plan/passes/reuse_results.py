@@ -1,6 +1,6 @@
 """Recall: values that earlier plans computed, and that somebody still holds, are taken instead of computed again.
 
-The values come from the result cache (run/result_cache.py), which holds them as weakly as the user does.
+The values come from the result cache (run/result_cache.py), which keeps a value only while the user holds it.
 """
 
 from __future__ import annotations
