@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
-from explorer.record.reasons import FIELD, mentioned, render
+from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
     Body,
     Decision,
@@ -107,11 +107,14 @@ class Recording:
 
         Node → text to put behind its name; nodes whose name stands for nothing else in the sentence have none.
         """
-        alike: dict[str, list[int]] = {}
-        for node in mentioned(decision.reason, decision.facts):
-            alike.setdefault(self.label(node), []).append(node)
-        names = {name for name, _, _ in FIELD.findall(decision.reason)} - {"operation"}  # not the name of one node
+        nodes_named = mentioned(decision.reason, decision.facts)
+        names = {name for name, _, _ in fields(decision.reason)} - {"operation"}  # not the name of one node
         texts = [decision.facts[name] for name in names if isinstance(decision.facts[name], str)]
+        if len(nodes_named) + bool(nodes_named and texts) < 2:
+            return {}
+        alike: dict[str, list[int]] = {}
+        for node in nodes_named:
+            alike.setdefault(self.label(node), []).append(node)
         marks: dict[int, str] = {}
         for label, nodes in alike.items():
             if len(nodes) > 1 or label in texts:

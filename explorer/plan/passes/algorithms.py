@@ -48,14 +48,15 @@ class Algorithms(Pass):
     tiles = Reason(
         "tiles",
         "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
-        "because that saves {saved_flops} of the {direct_flops} that they take when they are computed directly.",
+        "because it needs fewer multiplications: {saved_flops} of {direct_flops} are saved in all.",
         meaning=_METHOD + " The last digits may differ.",
         change='ex.EvalPlan(without=["algorithms"]) computes convolutions directly.',
     )
     windows = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which is faster, needs stride 1 and dilation 1, and "
-        "this convolution has stride {strides} and dilation {dilation}.",
+        "`conv2d` is computed directly, because Winograd's method, which is faster, needs filters that move by one "
+        "pixel at a time (stride 1) over pixels without gaps between them (dilation 1); here stride is {strides} and "
+        "dilation {dilation}.",
         meaning=_METHOD,
         change="Stride 1 and dilation 1, where the model allows it.",
     )

@@ -42,7 +42,8 @@ class FuseReasons:
     )
     reduced_whole = Reason(
         "reduction",
-        "{operations} are computed together, in {blocks:piece} of whole rows that fit into the cache, " + f"{_SAVED}.",
+        "{operations} are computed together, some rows at a time, in {blocks:step}, because the last one combines the "
+        "elements of whole rows, and these fit into the cache, " + f"{_SAVED}.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}, so each piece holds whole rows.",
         change=_UNFUSED,
     )
@@ -97,17 +98,17 @@ class FuseReasons:
     )
     second_product = Reason(
         "second_product",
-        "`{operand}` is not fused with the operation that reads it, because only one matrix product, convolution or "
-        "pooling can be among operations that are computed together, and these would be two: `{operand}` and "
-        "`{first}`.",
+        "`{operand}` is not fused with the operation that reads it, because that one is computed together with "
+        "`{first}`, and operations that are computed together can contain only one matrix product, convolution or "
+        "pooling.",
         meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
         change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}` is computed together with `{second}`, and not with the operation that reads it, because only one "
-        "matrix product, convolution or pooling can be among operations that are computed together, and these would "
-        "be two: `{second}` and `{first}`.",
+        "`{operand}`, which is computed together with `{second}`, is not fused with the operation that reads it, "
+        "because that one is computed together with `{first}`, and operations that are computed together can contain "
+        "only one matrix product, convolution or pooling.",
         meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
         change="Nothing has to change.",
     )
@@ -153,8 +154,9 @@ class FuseReasons:
     )
     producer = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` does not compute each element from the "
-        "elements at the same place, so its whole result must be there before `{reader}` begins.",
+        "`{reader}` is not fused with `{producer}`, because only an operation that computes each element from the "
+        "elements at the same place can be computed piece by piece together with its reader, and `{producer}` is not "
+        "one.",
         meaning=f"{_APART} Only elementwise operations can go on with a piece of a result.",
         change="Nothing has to change.",
     )

@@ -22,8 +22,8 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is left out, because the operations that read it|operations and values are left "
-        "out, because the operations that read them} ({readers}) have been replaced.",
+        "{count:operation or value is no longer needed, because everything that read it|operations and values are no "
+        "longer needed, because everything that read them} ({readers}) has been replaced by other operations.",
         meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
         "read.",
         change="Nothing has to change.",

@@ -34,8 +34,9 @@ class NormIntoWeights(IntoWeights):
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}` is left out, because it only multiplies and adds one number for each channel: that is done once, to "
-        "`{weights}`, the weights of `{product}` after it, and not in every run to the data.",
+        "`{norm}`, with the multiplications and additions right before it, is left out, because they only multiply and "
+        "add one number for each channel: `{product}`, which reads the result, gives the same with other weights and "
+        "one more term, which are computed once, from `{weights}`.",
         meaning="(x · s + t) @ W is x @ (s · W) + t @ W, with s as a column. A norm vanishes into the product after "
         "it.",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
@@ -49,8 +50,9 @@ class NormIntoWeights(IntoWeights):
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, although it could be done once, to the weights of the product that reads it, "
-        "because {consumers} operations read it, so its result is needed anyway.",
+        "`{norm}` is computed as written, although it only multiplies or adds numbers made of weights, which could be "
+        "made part of the weights of a product that reads it, because {consumers} operations read it, so its result is "
+        "needed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )
