@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,8 @@ _DTYPES = {
 """the format's dtypes that arrays in memory have; it has narrower floats, too"""
 _LENGTH = 8
 """bytes before the header, which state its length"""
+_PART = 1 << 30
+"""bytes that are asked for at a time: Linux gives at most 2³¹"""
 _LONGEST = 100_000_000
 """bytes of the longest header that the format allows"""
 _RULE = "the file must hold a tensor of the declared shape and dtype for every weight of the graph"
@@ -62,7 +63,6 @@ class SafetensorsWeights(DeclaredWeights):
         super().__init__(path, declared)
         self._file = opened(path, "correct the path of the weights", what="the file of weights")
         weakref.finalize(self, self._file.close)
-        self._lock = Lock()
         self._stored: dict[str, tuple[int, int, str]] = {}
         """key → first byte, number of bytes, dtype as stored"""
         try:
@@ -82,9 +82,7 @@ class SafetensorsWeights(DeclaredWeights):
     def __getitem__(self, key: str) -> NDArray[Any]:
         reference = self._reference(key)
         first, size, dtype = self._stored[reference.key]
-        with self._lock:
-            self._file.seek(first)
-            raw = self._file.read(size)
+        raw = self._bytes(first, size)
         if len(raw) != size:
             raise self._cut(key, len(raw), size)
         array = decode_elements(np.frombuffer(raw, np.uint8), dtype).reshape(reference.shape)
@@ -97,6 +95,18 @@ class SafetensorsWeights(DeclaredWeights):
         held = os.fstat(self._file.fileno()).st_size - first
         if held < size:
             raise self._cut(key, max(held, 0), size)
+
+    def _bytes(self, first: int, size: int) -> bytes:
+        """Return a part of the file, or less where it ends; the file's position is shared with forked processes."""
+        if not hasattr(os, "pread"):  # on Windows, which has no fork: a position of this call's own
+            with opened(self._path, "correct the path of the weights", what="the file of weights") as file:
+                file.seek(first)
+                return file.read(size)
+        parts, end = [], first + size
+        while first < end and (part := os.pread(self._file.fileno(), min(end - first, _PART), first)):
+            parts.append(part)
+            first += len(part)
+        return b"".join(parts)
 
     def _header(self) -> tuple[dict[str, Any], int]:
         """Return the header, and the place of the first byte after it; nothing is read of a length that is wrong."""

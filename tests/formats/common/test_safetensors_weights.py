@@ -201,3 +201,20 @@ def test_a_damaged_file_is_refused_or_gives_what_is_declared(
         for reference in DECLARED:
             array = found[reference.key]
             assert (array.shape, array.dtype.name) == (reference.shape, reference.dtype)
+
+
+@pytest.mark.parametrize("way", ["parts", "position"])
+def test_reading_leaves_the_position_of_the_file_alone(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads and forked processes share it: bytes are read at their places, in parts, or of a file opened anew."""
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(WRITTEN)
+    weights = SafetensorsWeights(path, DECLARED)
+    if way == "parts":
+        monkeypatch.setattr("explorer.formats.common.safetensors_weights._PART", 5)
+    else:
+        monkeypatch.delattr(os, "pread")
+    for _ in range(2):
+        np.testing.assert_array_equal(weights["fc.bias"], [1, -2, 3])
+        np.testing.assert_array_equal(weights["conv.weight"], np.arange(6).reshape(2, 3))
