@@ -157,7 +157,7 @@ class Data(ExprLike):
 
     @property
     def device(self) -> Device:
-        """Where the value will live."""
+        """Device that the value will live on."""
         return self.type.device
 
     @property

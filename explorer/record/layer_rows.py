@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def use(self) -> str:
-        """What it was built for."""
+        """Purpose that it was made for: training or inference."""
         return "training" if self.training else "inference"
 
     @property

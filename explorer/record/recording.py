@@ -1,4 +1,9 @@
-"""Recordings: a plan from the recorded nodes through every decision to the measured run."""
+"""Recordings: a plan from the recorded nodes through every decision to the measured run.
+
+It is plain data that views, comparisons and files read without the engine. The graph is stored once, with the decisions
+that changed it: a position, the number of decisions applied, gives the graph at any step, so that no step needs a copy.
+Nodes are columns and not objects, because a hundred thousand of them are written and read at once.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +77,7 @@ class Recording:
 
     @property
     def provenance(self) -> Provenance:
-        """Which kernel computes which recorded node and line, and back; computed at each access."""
+        """Relation of kernels to the recorded nodes and lines that they compute; computed at each access."""
         return provenance(self)
 
     def type_of(self, node: int) -> Type:

@@ -143,7 +143,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the decisions with a code and a template mean, and what would change them, once for all of them.
+    """Meaning of all decisions with one code and template, and the change that would reverse them.
 
     ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md).
     """

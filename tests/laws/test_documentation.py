@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
@@ -75,3 +78,16 @@ def test_every_hook_has_a_signature() -> None:
         for name, signature in get_type_hints(table, vars(importlib.import_module(table.__module__))).items():
             assert signature.__doc__, name
             assert getattr(signature, "_is_protocol", False), name  # typing.is_protocol is of Python 3.13
+
+
+@pytest.mark.parametrize("room", ["core", "data", "grad", "layers", "ops", "record", "run"])
+def test_docstrings_name_the_thing(room: str) -> None:
+    """A docstring begins with a verb or a noun of the field, not with a relative clause ("What was given")."""
+    clause = re.compile(r"(What|Who|Whom|Whose|That|Which|Where|When) ")
+    found = []
+    for path in sorted((Path(explorer.__file__).parent / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = ast.get_docstring(node) or ""
+                found += [f"{path.name}: {text.splitlines()[0]}"] if clause.match(text) else []
+    assert not found

@@ -1,4 +1,9 @@
-"""Contents of captured containers and arrays, compared with their state at the time of capture."""
+"""Contents of captured containers and arrays, compared with their state at the time of capture.
+
+A traced function asks at each call whether what it reads has changed. Items are compared by identity and arrays by
+their bytes, which is cheap and never calls a user's ``__eq__``; larger contents are refused when the function is
+traced. A digest instead of a copy would save memory, but take longer at each call.
+"""
 
 from __future__ import annotations
 

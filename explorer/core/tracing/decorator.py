@@ -1,4 +1,9 @@
-"""Functions: a Python body traced once per combination of operand types; a call of it is one node."""
+"""Functions: a Python body traced once per combination of operand types; a call of it is one node.
+
+``@ex.function`` and layers use it. A body is looked up by operand types and static arguments, then its captures are
+checked, since a global or an attribute may have changed; only then is a call recorded. Tracing anew at each call would
+need no checks, but costs what the body costs, and gives a thousand calls a thousand bodies to plan.
+"""
 
 from __future__ import annotations
 

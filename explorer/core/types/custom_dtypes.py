@@ -1,4 +1,9 @@
-"""User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point)."""
+"""User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point).
+
+A user's dtype is a structured NumPy dtype of one field. NumPy's own interface for new dtypes is written in C; a
+structured one is copied, sliced and stored by NumPy as it is, and cannot be mixed with plain numbers by accident, since
+NumPy refuses arithmetic on it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Descriptions of layers: sublayers and their order, policies and their origin, gradients and their reasons."""
+"""Descriptions of layers: sublayers and their order, policies and their origin, gradients and their reasons.
+
+``layer.describe()`` prints them, and recordings keep them as rows, so that a view can show them without the engine.
+Nothing is recorded or run: the answers follow from the layer's class, its arguments and its policies.
+"""
 
 from __future__ import annotations
 

@@ -77,10 +77,12 @@ class Erf(Elementwise):
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
+            # x + x · r, not a quotient alone: near 0 the error is then relative to x itself.
             values[near] = exact[near] * (1 + _ratio(_P0, _Q0, z))
         middle = (size >= 0.84375) & (size < 1.25)
         if middle.any():
             values[middle] *= _AT_ONE + _ratio(_P1, _Q1, size[middle] - 1)
+        # Beyond 1.25 the quotient fits log(x · erfc(x)) + x² + 0.5625, which stays small while erfc falls to 0.
         for low, high, above, below in ((1.25, 1 / 0.35, _P2, _Q2), (1 / 0.35, 6.0, _P3, _Q3)):
             far = (size >= low) & (size < high)
             if far.any():

@@ -68,6 +68,7 @@ class WinogradConv2d(Conv2d):
 
     def pack_operand(self, filters: Array) -> Array:
         dtype = np.result_type(filters.dtype)
+        # In double precision, so that a transformed weight is rounded once; it is used for every tile.
         transformed = np.einsum("ia,ocab,jb->ijco", _FILTERS, filters.astype(np.float64), _FILTERS, optimize=True)
         return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
 

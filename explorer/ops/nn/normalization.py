@@ -130,6 +130,7 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     def channels(value: Expr) -> Expr:
         return reshape(value, (value.size, *column[1:]))
 
+    # The factor first: of stored statistics it is a constant of C numbers, computed before the run.
     factor = 1 / sqrt(variance + epsilon)
     if scale is not None:
         factor = factor * rest.pop(0)

@@ -26,6 +26,7 @@ def var(
     """Compute the variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
+    # In two passes: Σx² − (Σx)² / n would cancel where the mean is large beside the deviation.
     squares = _squares(x - mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)

@@ -136,7 +136,7 @@ class NodeRows:
 
 
 class _OperationRow(NamedTuple):
-    """What the rows of all nodes of an operation have in common."""
+    """Values that the rows of all nodes of one operation share."""
 
     operation: int
     kind: Kind
