@@ -228,7 +228,7 @@ def test_hostile_names_show_as_text(show):
 
 
 @pytest.mark.spec("V-2")
-@pytest.mark.parametrize("name", ["mlp", "residual", "hostile", "digits"])
+@pytest.mark.parametrize("name", ["mlp", "resnet", "hostile", "digits"])
 def test_the_page_composes_the_sentences_of_the_text(module, name):
     """Each sentence, with its facts, is that of the canonical text; what is code there is between back-ticks here."""
     digits = ASSETS / "digits.pnnx.param"
