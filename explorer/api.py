@@ -1,4 +1,4 @@
-"""What ``explore`` and ``explain`` do: from expressions and plans to recordings, from recordings to views."""
+"""``explore`` and ``explain``: from expressions and plans to recordings, from recordings to views."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
-    """What would make the costliest declined decisions about an expression fall."""
+    """Return the smallest changes that would turn the costliest declined decisions about an expression."""
     choices = plan.planned.graph.decisions
     declined = [
         decision

@@ -39,6 +39,7 @@ from explorer.plan.rewrite.rules import (
 )
 from tests.support.foreign import fixed, there
 from tests.support.programs import prepared
+from tests.support.unbatchable import Backwards
 
 Build = Callable[[], Any]
 
@@ -83,24 +84,6 @@ class Aloud(ex.Elementwise):
     def kernel(self, out: Any, x: Any) -> Any:
         out[...] = x
         return out
-
-
-class Backwards(ex.Operation):
-    """x from its end, in no batch."""
-
-    nondifferentiable = "a test"
-    unbatchable = "rows would be mixed"
-    examples = (ex.Example(ex.real(3)),)
-
-    def infer(self, x: ex.TensorType) -> ex.TensorType:
-        return x
-
-    def kernel(self, out: Any, x: Any) -> Any:
-        out[...] = x[::-1]
-        return out
-
-    def flops(self, result: Any, *types: Any) -> int:
-        return 0
 
 
 class Ranked(ex.Elementwise):

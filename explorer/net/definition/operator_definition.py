@@ -35,7 +35,7 @@ class FileWeights(Mapping[str, NDArray[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class WeightReference:
-    """Where an operator's weight is found: its key in the definition's weights, shape, and dtype name as stored.
+    """Reference to an operator's weight: its key in the definition's weights, shape, and dtype name as stored.
 
     The dtype is NumPy's name, or "bfloat16" or "complex32", which NumPy lacks; bfloat16 is handed out as float32.
     """

@@ -144,7 +144,7 @@ class _Trace:
             self._end[box] = last
 
     def _like_the_one_before(self, box: Path) -> int:
-        """Where a member of a list ends if it does what the member before it does; −1 where it does something else."""
+        """Return the end of a member of a list that does the same as the one before it; −1 where it does not."""
         before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
         if before not in self._end or not any(
             len(inner) > len(box) and inner[: len(box)] == box for inner in self._end

@@ -255,7 +255,7 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
 
 
 def _operator_lines(text: str) -> list[tuple[int, str]]:
-    """Where operators stand in a text that has one a line, as :func:`dumps` writes it."""
+    """Return the lines of operators in a text that has one a line, as :func:`dumps` writes it."""
     lines = ((number, line.strip().removesuffix(",")) for number, line in enumerate(text.split("\n"), 1))
     return [(number, line) for number, line in lines if line.startswith('{"type": ')]
 

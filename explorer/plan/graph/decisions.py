@@ -52,7 +52,7 @@ class PlanDecision:
 
     @property
     def location(self) -> str:
-        """Where the rule is written, as "file:line"."""
+        """Place of the rule, as "file:line"."""
         return self.info.location
 
     def cost_us(self) -> float:

@@ -18,7 +18,7 @@ from explorer.core.ir.expr import Expr
 from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
-"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+"""Facts of a decision: numbers, strings, expressions, or lists of them; reasons are templates over them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class RuleInfo:
 
     @functools.cached_property
     def location(self) -> str:
-        """Where the owner is written: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name for a console."""
+        """Place of the owner: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name for a console."""
         owner = self.owner or type(self)
         try:
             path, line = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]

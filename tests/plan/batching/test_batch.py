@@ -19,6 +19,7 @@ from explorer.plan.passes import Inline
 from explorer.plan.planner import Plan
 from tests.support.execution import run
 from tests.support.interpreter import reference
+from tests.support.unbatchable import Backwards
 
 random = np.random.default_rng(11)
 
@@ -162,35 +163,17 @@ def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_o
         np.testing.assert_array_equal(found, expected)
 
 
-class Scramble(ex.Operation):
-    """x in an order that depends on nothing else."""
-
-    nondifferentiable = "a test"
-    unbatchable = "rows would be scrambled {together}"
-    examples = (ex.Example(ex.real(3)),)
-
-    def infer(self, x: ex.TensorType) -> ex.TensorType:
-        return x
-
-    def kernel(self, out: Any, x: Any) -> Any:
-        out[...] = x[::-1]
-        return out
-
-    def flops(self, result: Any, *types: Any) -> int:
-        return 0
-
-
 @pytest.mark.spec("P-4", "P-15")
 def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -> None:
     @ex.function
-    def scrambled(x: Any) -> Any:
-        return ex.tanh(Scramble()(x)) * 2.0
+    def turned(x: Any) -> Any:
+        return ex.tanh(Backwards()(x)) * 2.0
 
-    roots = [scrambled(ex.tensor(random.normal(size=3))) for _ in range(50)]
+    roots = [turned(ex.tensor(random.normal(size=3))) for _ in range(50)]
     planned = plan(roots)
     (declined,) = decisions(planned, "not_batchable")
     assert (declined.facts["count"], len(declined.subjects)) == (50, 50)
-    assert "scramble" in declined.facts["why"]
+    assert "backwards" in declined.facts["why"]
     assert declined.reason.facts <= declined.facts.keys()
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -1,4 +1,4 @@
-"""Where values come from: constants."""
+"""Operator types that make values: constants."""
 
 from __future__ import annotations
 

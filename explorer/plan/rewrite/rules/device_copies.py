@@ -38,7 +38,7 @@ class RoundTripCopy(Rule):
 
 
 class RecreateConstantOnDevice(Rule):
-    """What is described, and not stored, is described on the other device: nothing is copied."""
+    """Constants that are described, and not stored, are described on the other device: nothing is copied."""
 
     roots = (ToDevice,)
 

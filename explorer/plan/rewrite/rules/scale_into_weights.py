@@ -47,7 +47,7 @@ class Affine(NamedTuple):
 
 
 class IntoWeights(Rule, abstract=True):
-    """What is multiplied or added by channel moves into the weights of a matrix product or convolution."""
+    """Factors and terms by channel move into the weights of a matrix product or convolution."""
 
     other_consumers = Reason(
         "other_consumers",
