@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,9 +22,11 @@ from explorer.plan import Plan
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions
+from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
 from explorer.view.export import dot, text
 from explorer.view.export.cost_report import costs, gains
+from explorer.view.export.writers import ViewState
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
@@ -50,7 +53,20 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
             check_type(options[name], name, int, "a whole number", f"{name}={560 if name == 'height' else 0}")
 
 
-class ExpressionView(GraphView):
+class SavableView(GraphView):
+    """A view that writes what it shows to a file."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what the view shows, at its step, with its selection and open boxes; the ending chooses the form.
+
+        ``.html`` is a page to step through, ``.svg`` and ``.png`` are pictures, ``.dot`` is for Graphviz; ``.txt`` (the
+        decisions) and ``.json`` (the recording) hold all steps. Example: ``plan.explore().save("model.html")``. Raises
+        FileError for another ending, and for ``.png`` without the extra ``explorer-graphs[png]``.
+        """
+        save(self.recording, path, ViewState(self.theme, self.step, self.selected, self.open_boxes))
+
+
+class ExpressionView(SavableView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
     def __init__(self, plan: EvalPlan, **options: Any) -> None:
@@ -100,7 +116,7 @@ def node_id(planned: Plan, expr: Expr) -> int:
 
 def explore(
     what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any
-) -> GraphView:
+) -> SavableView:
     """A widget to step through: of an expression or a container of them, of a layer, of a plan, or of a recording.
 
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
@@ -122,11 +138,11 @@ def explore(
                 fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
             )
     if isinstance(what, Net):
-        view: GraphView = what.explore(**options)
+        view: SavableView = what.explore(**options)
         return view
     check_options(options, *_PLANNED)
     if isinstance(what, Recording):
-        return GraphView(what, **options)
+        return SavableView(what, **options)
     if isinstance(what, EvalPlan):
         return ExpressionView(what, **options)
     leaves = [as_written(leaf) for leaf in flatten(what)[0]]

@@ -47,7 +47,7 @@ def test_every_path_and_every_public_name_exists() -> None:
         ("Add a file format", "explorer/formats/registry.py", "FORMATS"),
         ("Add an executor", "explorer/run/execution/executors/registry.py", "EXECUTORS"),
         ("Add a heat metric", "explorer/view/model/heat.py", "METRICS"),
-        ("Add a view", "explorer/cli/commands/show.py", "WRITERS"),
+        ("Add a view", "explorer/view/export/writers.py", "WRITERS"),
     ],
 )
 def test_a_place_that_is_named_is_there(section: str, file: str, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from explorer import __version__
@@ -19,6 +20,8 @@ exit status:
   1  check found an operator that cannot run, a weight that is missing, or a shape that disagrees; diff a difference
   2  something was wrong with what was given; one message on standard error says what
   130  Ctrl-C; nothing is half written
+
+explorer FILE is short for: explorer show --open FILE
 
 On a terminal, work that takes longer than a second tells how far it is.
 No command needs a network, or Graphviz to be installed.
@@ -57,6 +60,13 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _spelled_out(arguments: list[str]) -> list[str]:
+    """Return the arguments with the command that ``explorer FILE`` stands for: the page of a file, opened."""
+    first = arguments[0] if arguments else "-"
+    is_file = not first.startswith("-") and (Path(first).suffix or Path(first).exists())
+    return ["show", "--open", *arguments] if is_file else arguments
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     own_arguments, handed = list(sys.argv[1:] if arguments is None else arguments), []
@@ -67,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     try:
         with terminal() as errors, raised() as interrupts:
-            return _run(own_arguments, handed, errors, interrupts)
+            return _run(_spelled_out(own_arguments), handed, errors, interrupts)
     except KeyboardInterrupt:  # just before interrupts are handled, or just after
         print(LINE, end="", file=sys.stderr)
         return STATUS

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,9 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
     page = (folder / "digits.explorer.html").read_text()
     assert page.startswith("<!doctype html>")
     assert str(ASSETS) not in page
-    for ending in ("html", "svg", "dot", "txt", "json"):
+    for ending in ("html", "svg", "png", "dot", "txt", "json"):
         assert main(["show", MODEL, "-o", f"out.{ending}"]) == 0
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "out.svg").read_text().startswith("<svg")
     assert (folder / "out.dot").read_text().startswith("digraph")
     assert (folder / "out.txt").read_text().startswith("digits (? = 1) · ")
@@ -46,8 +48,27 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
     assert recording.run is None
     assert sorted(path.name for path in folder.iterdir()) == [
         "digits.explorer.html",
-        *(f"out.{ending}" for ending in ("dot", "html", "json", "svg", "txt")),
+        *(f"out.{ending}" for ending in ("dot", "html", "json", "png", "svg", "txt")),
     ]
+
+
+@pytest.mark.spec("V-14")
+@pytest.mark.parametrize("arguments", [["show", "--open", MODEL], [MODEL]])
+def test_a_file_alone_is_shown_in_the_browser(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """`explorer FILE` writes the page and opens it in the browser; without one it says so, and the page is there."""
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: bool(opened.append(address)))
+    assert main(arguments) == 0
+    assert opened == [(folder / "digits.explorer.html").as_uri()]
+    assert "found no browser" in capsys.readouterr().err
+
+
+def test_a_command_that_is_none_is_not_taken_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["shwo"])
+    assert "invalid choice: 'shwo'" in capsys.readouterr().err
 
 
 @pytest.mark.spec("V-14", "I-5")

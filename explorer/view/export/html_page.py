@@ -42,7 +42,7 @@ def _with_attributes(match: re.Match[str]) -> str:
 _START = """
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
 const page = document.getElementById("explorer");
-mount(page, data);
+keepAddress(data.options.start ?? "", (callbacks) => mount(page, data, callbacks));
 page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
 """
 
@@ -53,11 +53,17 @@ document.getElementById("explorer").replaceChildren();
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
 
 
-def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
-    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading."""
+def html(recording: Recording, *, theme: str = "auto", position: int = 0, start: str = "") -> str:
+    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading.
+
+    The page opens at a position, or where ``start`` says: step, selection and open boxes as in the fragment of the
+    page's address (``step=12&node=softmax``), which names them too once a reader moves.
+    """
     with gc_paused():
         drawing = draw(recording)
         held = payload(recording, theme=theme, position=position, drawing=drawing)
+        if start:
+            held["options"]["start"] = start
         picture = Markup(svg(recording, theme=theme, drawing=drawing))
         return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
 

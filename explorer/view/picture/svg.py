@@ -6,7 +6,7 @@ Readers without scripts see it. A plotting library would neither match the brows
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
@@ -37,11 +37,13 @@ def svg(
     body: int = 0,
     drawing: PlacedModel | None = None,
     marks: Mapping[int, Difference] | None = None,
+    open_boxes: Collection[int] | None = None,
 ) -> str:
     """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
 
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
-    made already; ``marks`` are differences of nodes from another graph. Raises ValueError outside 0 … ``end``.
+    made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
+    to the layout. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -52,7 +54,8 @@ def svg(
     model = placed.model
     with gc_paused():
         state = state_at(recording, model.slots, where)
-        wanted = {index for index, box in enumerate(model.tree.boxes) if box.open}
+        chosen = {index for index, box in enumerate(model.tree.boxes) if box.open} if open_boxes is None else open_boxes
+        wanted = {*chosen, *model.tree.bodies}
         spans = open_spans(recording, model.slots, model.tree)
         is_open = drawn_open(spans, wanted, instant_at(recording, where))
         scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])

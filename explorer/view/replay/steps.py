@@ -21,3 +21,13 @@ def stage_ends(recording: Recording) -> list[int]:
         last += stage.last - stage.first + len(kernels)
         ends.append(last)
     return ends
+
+
+def position_at(recording: Recording, step: int) -> int:
+    """Return the number of decisions taken at a step; kernels that a stage picks or runs follow its decisions."""
+    start = 0
+    for stage, end in zip(recording.stages, stage_ends(recording), strict=True):
+        if step <= end:
+            return stage.first + min(step - start, stage.last - stage.first)
+        start = end
+    return recording.end

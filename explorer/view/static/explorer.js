@@ -1,5 +1,6 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
+import { keepAddress } from "./controls/page_address.js";
 import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
 import { Trace } from "./data/recording.js";
@@ -98,5 +99,5 @@ async function renderPair(model, el) {
   };
 }
 
-export { Totals, Trace, mount, mountPair };
+export { Totals, Trace, keepAddress, mount, mountPair };
 export default { render };

@@ -1,0 +1,74 @@
+"""Saving of views: a recording written to a page, a picture, text or data, named by the ending of the file.
+
+``view.save`` and ``explorer show -o`` write here, so that a shell and a cell make the same file. The writers themselves
+belong to the view, which never touches the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import write_file
+from explorer.record import Recording
+from explorer.view.export.writers import WRITERS, ViewState
+
+_AS_SEEN = ViewState()
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Raise FileError if no writer, or no package for it, is there; nothing has been computed by then."""
+    output = Path(path)
+    ending = output.suffix.lower()
+    if ending not in WRITERS:
+        raise FileError(
+            f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
+            path=str(output),
+            rule=f"the output must end in one of {', '.join(WRITERS)}",
+            fix=f"{output.stem}.html",
+        )
+    if ending == ".png":
+        try:
+            import resvg_py  # noqa: F401 - importing is how one asks whether it works here
+        except ImportError:
+            raise FileError(
+                "a PNG is drawn by the package resvg-py, which is not installed",
+                path=str(output),
+                rule="the extra png must be installed",
+                fix=f"pip install 'explorer-graphs[png]', or write {output.stem}.svg",
+            ) from None
+
+
+def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = _AS_SEEN) -> None:
+    """Write a recording as a view shows it; an existing file is replaced as a whole, or kept if anything fails.
+
+    The ending of ``path`` chooses: ``.html`` a page to step through, ``.svg`` or ``.png`` a picture, ``.dot`` a graph
+    for Graphviz, ``.txt`` the decisions, ``.json`` the recording, which ``explorer diff`` compares with others.
+    Raises FileError for another ending, a missing package, a picture too large for a PNG, or a machine without fonts.
+    """
+    check_ending(path)
+    output = Path(path)
+    ending = output.suffix.lower()
+    if ending != ".png":
+        write_file(output, WRITERS[ending](recording, state))
+        return
+    from explorer.view.export.png import MOST, FontError, PictureSizeError
+
+    try:
+        content = WRITERS[ending](recording, state)
+    except PictureSizeError as error:
+        raise FileError(
+            str(error),
+            path=str(output),
+            rule=f"a PNG must have at most {MOST:,} px a side",
+            fix=f"close boxes (view.open_boxes = []), or write {output.stem}.svg",
+        ) from None
+    except FontError as error:
+        raise FileError(
+            str(error),
+            path=str(output),
+            rule="a machine that draws a PNG must have a font",
+            fix=f"install DejaVu Sans (apt install fonts-dejavu-core), or write {output.stem}.svg",
+        ) from None
+    write_file(output, content)

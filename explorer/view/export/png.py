@@ -1,0 +1,64 @@
+"""PNG export: the static picture drawn by resvg, which needs no browser and no system library.
+
+resvg knows neither CSS variables nor media queries, so the picture's colours are written out before; CairoSVG would
+need the Cairo library installed, and drops the outlines of text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+
+from explorer.record import Recording
+from explorer.view.base.font import FAMILY
+from explorer.view.base.palette import DARK, LIGHT
+from explorer.view.picture.svg import svg
+
+SCALE = 2
+"""pixels a unit of the picture: text of 9 units is legible"""
+MOST = 16_384
+"""most pixels a side, which every viewer can show; 16,384 squared are 1 GiB in memory"""
+
+
+_SIZE = re.compile(r' width="([\d.]+)" height="([\d.]+)" style=')
+_LETTER = (
+    f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><text y='9' font-family='{FAMILY}'>{{}}</text></svg>"
+)
+
+
+class PictureSizeError(ValueError):
+    """A picture that has more pixels than a PNG may have here; ``width`` and ``height`` are in pixels."""
+
+    def __init__(self, width: int, height: int) -> None:
+        super().__init__(f"a picture of {width:,} × {height:,} px: a PNG may have {MOST:,} px a side")
+        self.width, self.height = width, height
+
+
+class FontError(RuntimeError):
+    """A machine without any font, on which all text of a picture would be missing."""
+
+
+def png(
+    recording: Recording,
+    position: int | None = None,
+    *,
+    theme: str = "auto",
+    open_boxes: Collection[int] | None = None,
+) -> bytes:
+    """Return a recording at a position (None: the end) as PNG, 2 px a unit; "auto" is light, because paper is.
+
+    Raises ModuleNotFoundError without the package resvg-py, PictureSizeError, and FontError.
+    """
+    import resvg_py
+
+    palette = DARK if theme == "dark" else LIGHT
+    picture = svg(recording, position, theme="dark" if theme == "dark" else "light", open_boxes=open_boxes)
+    width, height = (math.ceil(float(side) * SCALE) for side in _SIZE.findall(picture)[0])
+    if max(width, height) > MOST:
+        raise PictureSizeError(width, height)
+    letter, blank = (bytes(resvg_py.svg_to_bytes(svg_string=_LETTER.format(text))) for text in ("M", ""))
+    if letter == blank:
+        raise FontError(f"no font of {FAMILY}")
+    plain = re.sub(r"var\(--([\w-]+)\)", lambda name: palette[name[1]], picture)
+    return bytes(resvg_py.svg_to_bytes(svg_string=plain, zoom=SCALE))

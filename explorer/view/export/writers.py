@@ -1,0 +1,84 @@
+"""Writers of a recording: the ending of a file's name chooses a page, a picture, a graph, text or data.
+
+``view.save`` and ``explorer show`` write through explorer/saving.py, which chooses from this table. A writer imports
+its own part when it is called, because a page needs the whole front end and text needs none of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from explorer.record import Recording
+from explorer.view.replay.steps import position_at
+
+
+@dataclass(frozen=True)
+class ViewState:
+    """State of a view that a file repeats: what a reader saw when he saved it."""
+
+    theme: str = "auto"
+    step: int | None = None
+    """step of the view; None is the first one for a page, and the last one for a picture"""
+    selected: int = -1
+    open_boxes: Collection[int] | None = None
+    """open boxes; None leaves the choice to the layout"""
+
+    def position(self, recording: Recording) -> int:
+        """Return the number of decisions taken at the step; None is the end."""
+        return recording.end if self.step is None else position_at(recording, self.step)
+
+    def address(self) -> str:
+        """Return the state as the fragment of a page's address, which static/controls/page_address.js reads."""
+        boxes = None if self.open_boxes is None else ",".join(map(str, sorted(self.open_boxes)))
+        parts = {"step": self.step, "node": self.selected if self.selected >= 0 else None, "open": boxes}
+        return urlencode({name: value for name, value in parts.items() if value is not None}, safe=",")
+
+
+def _html(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.html_page import html
+
+    return html(recording, theme=state.theme, start=state.address())
+
+
+def _svg(recording: Recording, state: ViewState) -> str:
+    from explorer.view.picture.svg import svg
+
+    return svg(recording, state.position(recording), theme=state.theme, open_boxes=state.open_boxes)
+
+
+def _png(recording: Recording, state: ViewState) -> bytes:
+    from explorer.view.export.png import png
+
+    return png(recording, state.position(recording), theme=state.theme, open_boxes=state.open_boxes)
+
+
+def _dot(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.dot import to_graphviz
+
+    return str(to_graphviz(recording, state.position(recording)).source)
+
+
+def _text(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.text import text
+
+    return text(recording)
+
+
+def _json(recording: Recording, state: ViewState) -> str:
+    from explorer.record import to_json
+
+    return json.dumps(to_json(recording), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+WRITERS: Mapping[str, Callable[[Recording, ViewState], str | bytes]] = {
+    ".html": _html,
+    ".svg": _svg,
+    ".png": _png,
+    ".dot": _dot,
+    ".txt": _text,
+    ".json": _json,
+}
+"""ending of a file's name → its writer; text and data hold all steps, whichever the view shows"""

@@ -1,0 +1,53 @@
+"""The address of a page: a link leads to what somebody saw, and what a reader does stands in it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.player import node, press, stage
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.spec("V-14")
+def test_a_link_leads_to_a_stage_and_a_node(show, page):
+    """A page's address names what it shows: `#stage=fuse&node=tanh` leads to a decision that somebody sends."""
+    view = show(sample.mlp())
+    page.goto(page.url + "#stage=fuse&node=tanh")
+    expect(stage(view)).to_contain_text("fuse")
+    expect(node(view, "tanh")).to_have_class(re.compile(r"\bex-selected\b"))
+
+
+def test_what_a_reader_does_stands_in_the_address(show, page):
+    view = show(sample.mlp())
+    press(view, ".", ".")
+    page.wait_for_url("**#stage=*&step=2")
+    node(view, "tanh").click()
+    page.wait_for_url("**#stage=*&step=2&node=*")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[1]))
+    expect(node(view, "tanh")).to_have_class(re.compile(r"\bex-selected\b"))
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["stage=none&step=99999999&node=99999&open=99999,-1,x", "node=<img src=x onerror=alert(1)>", "step=1e9", "%"],
+)
+def test_an_address_that_names_nothing_leaves_the_view_alone(show, page, fragment):
+    view = show(sample.mlp())
+    page.goto(page.url + "#" + fragment)
+    expect(node(view, "tanh")).to_be_visible()
+    press(view, "Home", ".")
+    expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[0]))
+
+
+def test_a_page_opens_at_the_state_it_was_saved_with(show):
+    view = show(sample.mlp(), start="step=2&node=1")
+    expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[1]))
+    expect(view.locator(".ex-selected")).to_have_count(1)

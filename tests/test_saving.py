@@ -1,0 +1,125 @@
+"""Files of views: each ending, the state that the reader saw, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import explorer as ex
+from explorer.core.errors import FileError
+from explorer.record import loads
+from explorer.view.export.writers import WRITERS
+from tests.support.large import planned
+
+
+@pytest.fixture
+def view():
+    x = ex.tensor(np.ones((4, 8), np.float32), name="x")
+    return ex.explore(ex.sum(ex.tanh(x * 2 + 1)), run=False)
+
+
+def held(page: str) -> dict[str, object]:
+    """The options that a page was written with."""
+    data = re.search(r'id="explorer-data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    options: dict[str, object] = json.loads(data[1])["options"]
+    return options
+
+
+@pytest.mark.spec("V-14")
+@pytest.mark.parametrize("ending", sorted(WRITERS))
+def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
+    """`view.save(…)` writes a page, an SVG, a PNG, DOT, text or data, chosen by the ending of the file."""
+    path = tmp_path / f"view{ending.upper()}"
+    view.save(path)
+    content = path.read_bytes()
+    if ending == ".png":
+        with Image.open(io.BytesIO(content)) as picture:
+            assert picture.format == "PNG"
+        return
+    start = {".html": "<!doctype html>", ".svg": "<svg", ".dot": "digraph", ".txt": view.recording.title, ".json": "{"}
+    assert content.decode().startswith(start[ending])
+    if ending == ".json":
+        assert loads(content.decode()).fingerprint == view.recording.fingerprint
+
+
+@pytest.mark.spec("V-14")
+def test_a_picture_stands_at_the_step_of_the_view(view, tmp_path: Path) -> None:
+    """A saved picture shows the step at which the view stands: as recorded first, with its kernels at the end."""
+    view.step = 0
+    view.save(tmp_path / "first.svg")
+    view.step = view.last_step
+    view.save(tmp_path / "last.svg")
+    assert 'class="kernel"' not in (tmp_path / "first.svg").read_text()
+    assert 'class="kernel"' in (tmp_path / "last.svg").read_text()
+
+
+def test_a_page_begins_at_the_state_of_the_view(view, tmp_path: Path) -> None:
+    view.step, view.selected = 2, 1
+    view.save(tmp_path / "page.html")
+    assert held((tmp_path / "page.html").read_text())["start"] == "step=2&node=1"
+    view.open_boxes = [3, 1]
+    view.save(tmp_path / "page.html")
+    assert held((tmp_path / "page.html").read_text())["start"] == "step=2&node=1&open=1,3"
+
+
+def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
+    view = ex.open(Path(__file__).parents[1] / "assets" / "digits.pnnx.param").explore()
+    view.open_boxes = []
+    view.save(tmp_path / "closed.svg")
+    view.open_boxes = list(range(len(view.payload["layout"]["boxes"])))
+    view.save(tmp_path / "open.svg")
+    closed, opened = ((tmp_path / name).read_text().count('class="open"') for name in ("closed.svg", "open.svg"))
+    assert closed == 0 < opened
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_png_is_the_picture_in_its_theme_at_twice_the_size(view, theme: str, tmp_path: Path) -> None:
+    view.theme = theme
+    view.save(tmp_path / "view.svg")
+    view.save(tmp_path / "view.png")
+    width, height = re.findall(r' width="(\d+)" height="(\d+)" style=', (tmp_path / "view.svg").read_text())[0]
+    with Image.open(tmp_path / "view.png") as picture:
+        assert picture.size == (2 * int(width), 2 * int(height))
+        colours = picture.convert("RGB").getcolors(1 << 20)
+        ground = max(colours)[1]
+    assert ground == ((255, 255, 255) if theme == "light" else (0x11, 0x15, 0x1D))
+    assert len(colours) > 20, "text is drawn with soft edges"
+
+
+@pytest.mark.parametrize("name", ["view.pdf", "view"])
+def test_another_ending_is_refused_with_those_there_are(view, name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=re.escape(".html, .svg, .png, .dot, .txt, .json")):
+        view.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_png_without_its_package_says_what_to_install(view, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(FileError, match=re.escape("pip install 'explorer-graphs[png]'")):
+        view.save(tmp_path / "view.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_png_without_any_font_says_so(view, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(
+        "explorer.view.export.png._LETTER", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
+    )
+    with pytest.raises(FileError, match="DejaVu"):
+        view.save(tmp_path / "view.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_too_large_for_a_png_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("explorer.view.export.png.MOST", 100)
+    view = ex.explore(planned(20))
+    with pytest.raises(FileError, match="at most 100 px a side"):
+        view.save(tmp_path / "view.png")
+    assert not list(tmp_path.iterdir())
