@@ -26,6 +26,16 @@ ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "explorer" / "plan"
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
 
+TERMS = {
+    "fuse": "as one loop over",
+    "kernel": "kernel is one operation",
+    "one-hot": "a single 1",
+    "traced": "is traced once",
+    "view": "a view is",
+    "winograd": "winograd's method computes",
+}
+"""words that a sentence may use where the reason's meaning has their explanation"""
+
 
 def _undeclared(path: Path) -> Iterator[str]:
     """Calls that give a reason as a text, where it should be declared."""
@@ -71,6 +81,15 @@ def test_a_reason_is_explained(reason: Reason) -> None:
     assert not reason.sentence[0].islower()
     assert "{" not in reason.meaning + reason.change
     assert reason.sentence.count("`") % 2 == 0
+
+
+@pytest.mark.spec("P-2", "V-2")
+@pytest.mark.parametrize(("term", "explanation"), TERMS.items())
+def test_terms_of_compilers_are_explained_where_they_are_met(term: str, explanation: str) -> None:
+    """Somebody who knows NumPy and no compiler finds the word's meaning under the same decision."""
+    having = [reason for reason in OWN if term in reason.sentence.lower()]
+    assert having
+    assert not [reason.anchor for reason in having if explanation not in reason.meaning.lower()]
 
 
 def test_a_sentence_belongs_to_one_reason() -> None:

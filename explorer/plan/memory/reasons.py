@@ -23,7 +23,7 @@ class BuffersReasons:
         "{count:result|results} and the working memory of kernels are placed in one piece of memory of {arena_bytes}, "
         "where a place is used again once nothing reads it any more. Separate buffers, also used again, would take "
         "{beside_bytes}; less than {alive_bytes} is impossible, because so much is needed at one moment.",
-        meaning=f"{_ARENA} Working memory is used by a kernel only while it runs.",
+        meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs.",
         change="Nothing has to change.",
     )
     reused = Reason(
@@ -42,9 +42,10 @@ class BuffersReasons:
     )
     block_memory = Reason(
         "block_memory",
-        "The run needs the most memory, {alive_bytes}, during the kernel of `{result}`, because its fused operations "
-        "use {working_bytes} of working memory at a time; one after another they would need {apart_bytes} in all.",
-        meaning="Fused operations keep a piece of each intermediate result for every thread. For small arrays these "
-        "pieces may take more memory than the arrays themselves.",
+        "The most memory, {alive_bytes}, is in use while the fused operations that end with `{result}` run, because "
+        "their blocks take {working_bytes} in addition to the results that are in memory then. Run one after another, "
+        "the same operations would have at most {apart_bytes} in use, these results included.",
+        meaning="Fused operations run as one loop over small blocks of arrays, and keep a block of each intermediate "
+        "result for every thread. For small arrays these blocks may take more memory than the arrays themselves.",
         change='ex.EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
     )

@@ -31,13 +31,13 @@ class Fuse(FuseReasons, Pass):
 
     name = "fuse"
     epilogue = RuleInfo(
-        "Epilogue", "An elementwise operation on a product runs while a piece of the product is still in the cache."
+        "Epilogue", "An elementwise operation on a product runs while a block of the product is still in the cache."
     )
     chain = RuleInfo(
-        "ElementwiseChain", "Elementwise operations of one shape run piece by piece, without temporaries between them."
+        "ElementwiseChain", "Elementwise operations of one shape run block by block, without temporaries between them."
     )
     prologue = RuleInfo(
-        "Prologue", "Elementwise operations run piece by piece into the reduction that reads them, in the cache."
+        "Prologue", "Elementwise operations run block by block into the reduction that reads them, in the cache."
     )
 
     def run(self, graph: PlanGraph) -> None:

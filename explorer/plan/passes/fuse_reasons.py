@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from explorer.plan.graph.reasons import Reason
 
-_KERNEL = "A kernel is one step of the run. Operations of one kernel hand on small pieces that stay in the cache"
-_FUSED = f"{_KERNEL}, so results between them are never written to memory and read again."
-_APART = f"{_KERNEL}; operations of two kernels hand on whole arrays through memory."
+_LOOP = "Fused operations run as one loop over small blocks: for i in blocks: y[i] = np.tanh(np.sin(x[i]))"
+_FUSED = f"{_LOOP}. A block stays in the cache, so results between them are never written to memory and read again."
+_APART = f"{_LOOP}. Operations that are not fused write whole arrays to memory, where the next one reads them again."
 _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
-_UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation as a kernel of its own.'
+_UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation by itself.'
 _SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
+_ONE_PRODUCT = "and a loop can compute only one matrix product, convolution or pooling"
 
 
 class FuseReasons:
@@ -21,49 +22,52 @@ class FuseReasons:
 
     fused = Reason(
         "chain",
-        "{operations} are computed together, piece by piece, because all of their results have one shape and each is "
-        f"read only by the next operation, {_SAVED}.",
+        "{operations} are fused into one loop over blocks of their arrays, because all of their results have one shape "
+        f"and each is read only by the next operation, {_SAVED}.",
         meaning=_FUSED,
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     fused_with_product = Reason(
         "epilogue",
-        "{operations} are computed together: each piece of the first one's result goes through the other operations "
+        "{operations} are fused: each block of the first one's result goes through the other operations "
         f"while it is still in the cache, {_SAVED}.",
         meaning=f"{_FUSED} Here the first operation is a matrix product, a convolution or a pooling.",
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     finished_in_cache = Reason(
         "epilogue",
-        "{operations} are computed together: each piece of the first one's result is finished by the other operations "
+        "{operations} are fused: each block of the first one's result is finished by the other operations "
         "while it is still in the cache, so it is not read from memory again.",
         meaning=f"{_FUSED} The first operation writes into the memory of the final result, so nothing else is needed.",
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     reduced_whole = Reason(
         "reduction",
-        "{operations} are computed together, some rows at a time, in {blocks:step}, because the last one combines the "
-        "elements of whole rows, and these fit into the cache, " + f"{_SAVED}.",
-        meaning=f"{_FUSED} {_WHOLE_ROWS}, so each piece holds whole rows.",
+        "{operations} are fused into {blocks:pass over all rows|passes, each over some of the rows}, because the last "
+        "operation combines the elements of a row, and whole rows fit into the cache, " + f"{_SAVED}.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}, so each block holds whole rows.",
         change=_UNFUSED,
     )
     reduced_halved = Reason(
         "reduction",
-        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The parts are "
+        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
+        + f"{_SAVED}. The parts are "
         "added in NumPy's own order, so the result has the same bits as without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows too long for the cache are cut where NumPy's summation cuts them, too.",
         change=_UNFUSED,
     )
     reduced_exact = Reason(
         "reduction",
-        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The order in "
+        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
+        + f"{_SAVED}. The order in "
         "which the parts are combined makes no difference to the result.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. The largest of several largest elements, for one, is the largest of all.",
         change=_UNFUSED,
     )
     reduced_joined = Reason(
         "reduction",
-        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The parts are "
+        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
+        + f"{_SAVED}. The parts are "
         "added up in another order than without fusion, so the last digits may differ.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Floating-point sums are rounded, differently for each order of the terms.",
         change=f"For the last digits as without fusion: {_UNFUSED}",
@@ -92,24 +96,22 @@ class FuseReasons:
     shape = Reason(
         "shape",
         "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
-        "so a piece of one does not match a piece of the other.",
-        meaning=f"{_APART} The pieces of operations that are computed together must have the same shape.",
+        "so a block of one does not match a block of the other.",
+        meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
         change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
     )
     second_product = Reason(
         "second_product",
-        "`{operand}` is not fused with the operation that reads it, because that one is computed together with "
-        "`{first}`, and operations that are computed together can contain only one matrix product, convolution or "
-        "pooling.",
-        meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
+        "`{operand}` is not fused with the operation that reads it, because that operation is fused with `{first}`, "
+        f"{_ONE_PRODUCT}.",
+        meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}`, which is computed together with `{second}`, is not fused with the operation that reads it, "
-        "because that one is computed together with `{first}`, and operations that are computed together can contain "
-        "only one matrix product, convolution or pooling.",
-        meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
+        "`{operand}`, which is fused with `{second}`, is not fused with the operation that reads it, because that "
+        "operation is fused with `{first}`, " + f"{_ONE_PRODUCT}.",
+        meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     view_between = Reason(
@@ -121,9 +123,9 @@ class FuseReasons:
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed together with `{product}`, in "
-        "small blocks of its result, and `{reader}` needs whole rows.",
-        meaning=f"{_APART} {_WHOLE_ROWS}; tiles of a matrix product or a convolution are smaller than rows.",
+        "`{reader}` is not fused with `{operand}`, because the loop that computes `{operand}` goes over blocks of "
+        "the result of `{product}`, which are smaller than rows, and `{reader}` needs whole rows.",
+        meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Nothing has to change.",
     )
     long_rows = Reason(
@@ -136,14 +138,14 @@ class FuseReasons:
     too_large = Reason(
         "too_large",
         "The reduction is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, which "
-        "cannot be cut into pieces that fit into the cache.",
+        "cannot be cut into blocks that fit into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Fewer elements, or a narrower dtype.",
     )
     view_operand = Reason(
         "producer",
         "`{reader}` is not fused with `{producer}`, because `{producer}` is a view: nothing is computed for it.",
-        meaning="A view is the same memory with another shape, order or step; nothing is copied for it.",
+        meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Nothing has to change.",
     )
     output_of_call = Reason(
@@ -154,16 +156,16 @@ class FuseReasons:
     )
     producer = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because only an operation that computes each element from the "
-        "elements at the same place can be computed piece by piece together with its reader, and `{producer}` is not "
-        "one.",
-        meaning=f"{_APART} Only elementwise operations can go on with a piece of a result.",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` is not elementwise, so its whole result is "
+        "written before `{reader}` begins.",
+        meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
+        "same place alone, so a block of its operands is enough for a block of its result.",
         change="Nothing has to change.",
     )
     nothing_to_join = Reason(
         "nothing_to_join",
-        "This operation is a kernel of its own, because it reads only values that are there before the run, and its "
-        "result was asked for: there is no other operation to fuse it with.",
+        "This operation is fused with no other, because it reads only values that are there before the run, and its "
+        "result was asked for.",
         meaning=_APART,
         change="Nothing has to change.",
     )
@@ -171,19 +173,19 @@ class FuseReasons:
         "reader",
         "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` must find the whole "
         "result in memory when it begins.",
-        meaning=f"{_APART} Only elementwise operations and reductions can begin with a piece of what they read.",
+        meaning=f"{_APART} Only elementwise operations and reductions can begin with a block of what they read.",
         change="Nothing has to change.",
     )
     element_type = Reason(
         "element_type",
-        "This operation is a kernel of its own, because its elements ({type}) have no dtype of NumPy's own, and only "
+        "This operation is fused with no other, because its elements ({type}) have no dtype of NumPy's own, and only "
         "operations on NumPy's dtypes are fused.",
         meaning=_APART,
         change="Convert the operands to a dtype of NumPy's: x.astype(...).",
     )
     device = Reason(
         "device",
-        "This operation is a kernel of its own, because it runs on {device}, and only operations on the CPU are fused.",
-        meaning=f"{_APART} The pieces are as large as the CPU's caches allow.",
+        "This operation is fused with no other, because it runs on {device}, and only operations on the CPU are fused.",
+        meaning=f"{_APART} Blocks are as large as the CPU's caches allow.",
         change='Compute on the CPU: x.to_device("cpu").',
     )

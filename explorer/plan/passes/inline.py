@@ -31,7 +31,8 @@ class Inline(Pass):
         "inlined",
         "`{name}` is called in {count:place}; each call is replaced by the operations of its body, so that these can "
         "be simplified, merged and fused together with the operations around the call.",
-        meaning="As if the function's lines had been written where it is called.",
+        meaning="As if the function's lines had been written where it is called. Equal operations are merged into one; "
+        "fused operations run as one loop over blocks of their arrays.",
         change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) sets how many operations there may be in all.",
     )
     too_large = Reason(

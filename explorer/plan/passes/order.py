@@ -104,15 +104,16 @@ class Order(Pass):
         "Up to {lanes} of the {count} kernels run at one time, because they form {chains:chain} and kernels of "
         "different chains need not wait for each other: an estimated {together_us} instead of {alone_us} one after "
         "another.",
-        meaning="In a chain each kernel needs the result of the one before. Kernels that run at one time run on "
-        "several threads.",
+        meaning="A kernel is one operation, or several fused ones. In a chain each kernel needs the result of the one "
+        "before. Kernels that run at one time run on several threads.",
         change="lanes=1 runs one kernel at a time.",
     )
     nothing_independent = Reason(
         "nothing_independent",
         "One kernel runs at a time although {lanes} could, because each of the {count} kernels needs the result of the "
         "one before.",
-        meaning="Only kernels that do not need each other's results can run at one time.",
+        meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
+        "can run at one time.",
         change="Nothing has to change.",
     )
     kind = "order"

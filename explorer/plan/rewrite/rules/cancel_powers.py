@@ -35,7 +35,7 @@ _MOST = 4_000
 
 
 class PowersThatCancel(Rule):
-    """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead.
+    """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and other quotients of exponentials: the exponents are subtracted instead.
 
     Values that this rule has recorded are left alone, or it would take its own results apart forever.
     """
@@ -173,7 +173,7 @@ def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr 
 
 
 class LogOfPowers(Rule):
-    """The log of products, quotients and positive sums of powers is computed from their exponents.
+    """The log of products, quotients and positive sums of exponentials is computed from their exponents.
 
     A difference has no such form: log(eˣ − eʸ) loses the digits that x and y share, however it is written.
     """
@@ -198,8 +198,8 @@ class LogOfPowers(Rule):
     )
     weights = Reason(
         "weights",
-        "The log of `{y}` is computed as written, because `{y}` adds powers times numbers that may be negative or 0, "
-        "for which there is no form by the exponents alone.",
+        "The log of `{y}` is computed as written, because `{y}` adds exponentials (exp) times numbers that may be "
+        "negative or 0, for which there is no form by the exponents alone.",
         meaning="log(a · exp(x) + b · exp(y)) is one logaddexp only where a and b are positive.",
         change="Use weights that are known to be positive, such as ex.exp(…).",
     )

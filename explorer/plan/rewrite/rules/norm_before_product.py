@@ -30,29 +30,28 @@ _STEPS = 16
 
 
 class NormIntoWeights(IntoWeights):
-    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t are made of weights and go by the channels that W takes."""
+    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t depend on weights alone, one number for each row of W."""
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}`, with the multiplications and additions right before it, is left out, because they only multiply and "
-        "add one number for each channel: `{product}`, which reads the result, gives the same with other weights and "
-        "one more term, which are computed once, from `{weights}`.",
-        meaning="(x · s + t) @ W is x @ (s · W) + t @ W, with s as a column. A norm vanishes into the product after "
-        "it.",
+        "`{norm}`, with the multiplications and additions right before it, is left out, because they only multiply by "
+        "weights and add weights: `{product}`, which reads the result, gives the same with other weights, computed "
+        "from `{weights}`, and at most one more term.",
+        meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W. Here s and t have one number for each row of W, or, "
+        "before a convolution, for each channel. A norm vanishes into the product after it.",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",
-        "`{norm}` is computed as written, and not once, to the weights of `{product}`, because `{product}` pads its "
-        "images with zeros after `{norm}`; from the weights it would shift the padding, too.",
+        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads its "
+        "images with zeros after `{norm}`: moved into the weights, its term would be added to that padding, too.",
         meaning="A term that is added before padding is not added to the zeros at the borders.",
         change="A convolution without padding, or a norm after it.",
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, although it only multiplies or adds numbers made of weights, which could be "
-        "made part of the weights of a product that reads it, because {consumers} operations read it, so its result is "
-        "needed anyway.",
+        "`{norm}` is computed as written, not moved into the weights of the matrix product or convolution after it, "
+        "because {consumers} operations read it, so its result is needed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )
@@ -230,7 +229,7 @@ class _Around:
 
 
 def _is_weights(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value is made of weights alone; where no input is given at the run, whether it is stored."""
+    """Whether a value depends on weights alone; where no input is given at the run, whether it is stored."""
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 

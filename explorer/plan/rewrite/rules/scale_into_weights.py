@@ -1,4 +1,4 @@
-"""Factors and terms made of weights alone: they move into the weights of the product before them.
+"""Factors and terms that depend on weights alone: they move into the weights of the product before them.
 
 So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows. The rules know
 no batch norm: factor after factor and term after term move, by shapes alone, so that any affine layer does the same.
@@ -47,7 +47,7 @@ class Affine(NamedTuple):
 
 
 class IntoWeights(Rule, abstract=True):
-    """Factors and terms by channel move into the weights of a matrix product or convolution."""
+    """Factors and terms, one number for each column or channel, move into the weights of a product or convolution."""
 
     other_consumers = Reason(
         "other_consumers",
@@ -80,14 +80,14 @@ class IntoWeights(Rule, abstract=True):
 
 
 class FactorIntoWeights(IntoWeights):
-    """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s is made of weights and goes by the result's channels."""
+    """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s depends on weights alone, one number for each column of W."""
 
     moved = Reason(
         "factor_into_weights",
-        "Multiplying or dividing by `{factor}` is left out, because `{factor}` is made of weights alone, one number "
-        "for each channel, and is multiplied into `{weights}`, the weights of `{product}`, once.",
-        meaning="(x @ W) · s is x @ (W · s). A batch norm with stored statistics vanishes into the convolution before "
-        "it.",
+        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: the "
+        "same is done to `{weights}`, the weights of `{product}`, instead, which gives the same result.",
+        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
+        "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     shape = Reason(
@@ -115,7 +115,7 @@ class FactorIntoWeights(IntoWeights):
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
         axes = varying(factor, node)
         constant = is_constant(factor, graph)
-        # A factor of the result's own shape is a product of two values, not a scale by channel: not worth a decision.
+        # A factor of the result's own shape is a product of two values, not a scale by column: not worth a decision.
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None
@@ -147,11 +147,11 @@ class FactorIntoWeights(IntoWeights):
 
 
 class TermsOfWeights(IntoWeights):
-    """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c are made of weights."""
+    """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c depend on weights alone."""
 
     merged = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other first, and then to `{product}`, because both are made of "
+        "`{first}` and `{second}` are added to each other first, and then to `{product}`, because both depend on "
         "weights alone: their sum is computed once, and every run adds one term instead of two.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
@@ -239,7 +239,7 @@ def _read_elsewhere(affine: Affine, graph: PlanGraph) -> Declined | None:
 
 
 def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
-    """Whether the product itself is made of weights alone: it is computed once, with all that is done to it."""
+    """Whether the product itself depends on weights alone: it is computed once, with all that is done to it."""
     return graph.has_parameters and is_constant(affine.product, graph)
 
 

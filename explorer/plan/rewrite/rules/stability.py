@@ -61,7 +61,7 @@ class QuotientOfExponentials(Rule):
     )
     difference = Reason(
         "exponentials",
-        "`{powers}` / `{divisor}` is computed as the power of the difference of the exponents, because that is the "
+        "`{powers}` / `{divisor}` is computed as exp of the difference of the exponents, because that is the "
         "same number and does not overflow where one of the two would.",
         meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
@@ -69,9 +69,9 @@ class QuotientOfExponentials(Rule):
     other_sum = Reason(
         "other_sum",
         "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of the "
-        "same powers.",
+        "same exponentials.",
         meaning="Softmax is exp(x) divided by the sum of the same exp(x), over some of its axes.",
-        change="Divide by the sum of the powers themselves, with keepdims=True.",
+        change="Divide by the sum of the same exponentials, with keepdims=True.",
     )
     dtype = Reason(
         "dtype",

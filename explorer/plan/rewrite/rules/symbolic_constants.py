@@ -70,7 +70,7 @@ class ProductWithOneHot(Rule):
         "dtype",
         "The product with a one-hot vector is multiplied out, because a row of `{other}` would be {given}, and the "
         "product is {wanted}.",
-        meaning="A rule never changes the dtype of a result.",
+        meaning="A one-hot vector has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot vector with the dtype of the other factor.",
     )
 
@@ -114,14 +114,15 @@ class ProductWithOneHotRows(Rule):
         "dtype",
         "The product with one-hot rows is multiplied out, because rows of `{other}` would be {given}, and the product "
         "is {wanted}.",
-        meaning="A rule never changes the dtype of a result.",
+        meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot rows with the dtype of the other factor.",
     )
     batched = Reason(
         "batched",
         "The product with one-hot rows is multiplied out, because rows can be picked only from one matrix by one "
         "vector, and `{other}` is {type}, the class numbers {labels}.",
-        meaning="np.eye(3)[labels] @ x is x[labels] for a vector of labels and a matrix x.",
+        meaning="One-hot rows have a single 1 each: np.eye(3)[labels] @ x is x[labels], for a vector of labels and a "
+        "matrix x.",
         change="Reshape the labels to a vector, and the other factor to a matrix.",
     )
 
