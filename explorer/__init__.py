@@ -75,7 +75,16 @@ __version__ = "0.1.0"
 
 
 def explore(what: Any, **options: Any) -> Any:
-    """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording."""
+    """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording.
+
+    ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
+    ``open_boxes`` and ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`).
+    Raises UnknownNameError for another option.
+
+    >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
+    >>> [stage.name for stage in view.recording.stages][:3]
+    ['recorded', 'simplify', 'dedup']
+    """
     from explorer import api  # Jupyter's widgets are slow to import, and only views need them
 
     return api.explore(what, **options)
@@ -126,6 +135,12 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
 
     ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. Raises
     FileError that names file, line, rule and fix.
+
+    >>> net = ex.Net("positive")
+    >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+    >>> net.save("positive.json")
+    >>> ex.open("positive.json").run(np.array([-1, 2], dtype="float32"))
+    array([0., 2.], dtype=float32)
     """
     from explorer.formats import open as open_file
 

@@ -237,6 +237,8 @@ def register_heat(
     A box has the sum of the nodes in it that stand at the step shown. ``unit`` is written after the number ("µs" and
     "B" with their larger units), ``text`` explains the legend. Raises DeclarationError for a taken name, unless
     ``replace`` is True; the three of explorer itself cannot be replaced.
+
+    >>> ex.register_heat("words", lambda recording, node: recording.nodes.flops[node] / 8, unit="words")
     """
     for argument, value in (("name", name), ("unit", unit), ("text", text)):
         check_type(value, argument, str, "a text", f'{argument}="reads"')

@@ -45,15 +45,18 @@ class Net(BuildableNet):
     """Net of operators over named operands, from a definition and the table of its operator types.
 
     Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
-    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written by operators' names::
+    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written by operators' names
+    (``net.types()``, ``help(net.FC)``):
 
-        net = ex.Net("mlp")
-        net.input("x", (None, 4))
-        net.GivenTensorFill([], "w", values=w)
-        net.Relu(net.FC(["x", "w"], "h"), "h")  # in place; help(net.FC), net.types()
-        net.output("h")
-        net.run(x)
-        net.save("mlp.json")
+    >>> net = ex.Net("mlp")
+    >>> net.input("x", (None, 2))
+    'x'
+    >>> blobs = net.GivenTensorFill([], "w", values=np.eye(2)), net.GivenTensorFill([], "b", values=np.array([0, -3.0]))
+    >>> net.Relu(net.FC(["x", "w", "b"], "h"), "h")  # in place, as its result has the operand's name
+    'h'
+    >>> net.output("h")
+    >>> net.run(np.array([[1, 2]], dtype="float32"))
+    array([[1., 0.]])
 
     Every net is edited by ``add``, ``insert``, ``remove``, ``replace``, ``rewire``, ``rename`` and ``prune``.
     """

@@ -62,7 +62,12 @@ def default_passes() -> list[Step]:
 
     ``ex.Again`` runs a pass a second time where earlier stages changed the graph.
 
-    Example: ``ex.EvalPlan(passes=[*ex.default_passes()[:4], Mine(), *ex.default_passes()[4:]])``.
+    >>> passes = ex.default_passes()
+    >>> passes[3], passes[6]
+    (Prune(), Again(repeated=Simplify(sweeps=4), after=('batch', 'inline')))
+    >>> again = ex.Again(ex.passes.Dedup(), after=("simplify again",))  # a further step, where simplify ran twice
+    >>> ex.EvalPlan(passes=[*passes[:7], again, *passes[7:]])
+    <plan '': 0 registered, not planned>
     """
     return list(PIPELINE)
 

@@ -16,23 +16,24 @@ import explorer as ex
 
 ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "tests" / "support" / "docstring_examples.py"
-ROOMS = ("core", "data", "grad", "layers", "ops", "record", "run")
-"""packages whose names in ``ex`` need an example"""
+ROOMS = ("__init__", "api", "core", "data", "grad", "layers", "net", "ops", "plan", "record", "run")
+"""packages and modules whose names in ``ex`` need an example"""
 
 
 def modules_with_examples() -> list[str]:
     """Modules of the package in whose sources a prompt stands."""
     files = [path for path in (ROOT / "explorer").rglob("*.py") if re.search(r"^ *>>> ", path.read_text(), re.M)]
-    return sorted([".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files])
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    return sorted([name.removesuffix(".__init__") for name in names])
 
 
 def needs_example(name: str) -> bool:
     """Whether a public name is a function or class of these packages; an error is shown where it is raised."""
     value: Any = getattr(ex, name)
-    if not (inspect.isfunction(value) or inspect.isclass(value)) or not value.__module__.startswith("explorer."):
+    if not (inspect.isfunction(value) or inspect.isclass(value)) or value.__module__.split(".")[0] != "explorer":
         return False
     is_error = inspect.isclass(value) and issubclass(value, BaseException)
-    return value.__module__.split(".")[1] in ROOMS and not is_error
+    return [*value.__module__.split("."), "__init__"][1] in ROOMS and not is_error
 
 
 @pytest.mark.parametrize("name", sorted(filter(needs_example, ex.__all__)))

@@ -29,21 +29,21 @@ class Pass(ABC):
     of kind "order", which puts ordered kernels into ``graph.schedule``; those of kind "format" put other kernels in
     the place of some; the one of kind "memory" completes the schedule with the places of results.
 
-    ::
-
-        @dataclass(frozen=True)
-        class CountExp(ex.Pass):
-            \"\"\"Say how many exponentials there are.\"\"\"
-
-            name = "count_exp"
-            counted = ex.Reason("counted", "{count:exponential}")
-
-            def run(self, graph):
-                nodes = [node for node in graph.live if node.operation.name == "exp"]
-                if nodes:
-                    graph.decide(self, self.counted, {"count": len(nodes)}, nodes)
-
-        ex.EvalPlan(passes=[CountExp(), *ex.default_passes()])
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class CountExp(ex.Pass):
+    ...     "Say how many exponentials there are."
+    ...     name = "count_exp"
+    ...     counted = ex.Reason("counted", "The graph has {count:exponential}.")
+    ...
+    ...     def run(self, graph):
+    ...         nodes = [node for node in graph.live if node.operation.name == "exp"]
+    ...         if nodes:
+    ...             graph.decide(self, self.counted, {"count": len(nodes)}, nodes)
+    >>> plan = ex.EvalPlan(passes=[CountExp(), *ex.default_passes()])
+    >>> handle = plan.register(ex.exp(ex.exp(ex.tensor(1.0))))
+    >>> plan.prepare().recording.decisions[0].facts
+    {'count': 2}
     """
 
     name: ClassVar[str]
@@ -94,7 +94,10 @@ class Pass(ABC):
 
 @dataclass(frozen=True)
 class Again:
-    """A pass that runs once more, where one of the stages named in ``after`` has changed the graph."""
+    """A pass that runs once more, where one of the stages named in ``after`` has changed the graph.
+
+    Example: see ``ex.default_passes``.
+    """
 
     repeated: Pass
     after: tuple[str, ...]

@@ -70,17 +70,9 @@ class Decider(Protocol):
 class Reason:
     """One reason of decisions, entered into the catalogue as an attribute of a rule or a pass.
 
-    ::
+    Facts in braces are filled in by the decision; ``{count:term is|terms are}`` writes a number with its word.
 
-        class LogOfExp(ex.Rule):
-            \"\"\"log(exp(x)) is x.\"\"\"
-
-            roots = (ex.operation("log"),)
-            undone = ex.Reason("log_exp", "`{outer}` undoes `{inner}`, so `{x}` is used directly.")
-
-            def match(self, node, graph):
-                ...
-                return self.undone.applied(x, outer=node, inner=y, x=x)
+    Example: see ``ex.Rule``.
     """
 
     code: str
@@ -147,6 +139,12 @@ def reason(code: str) -> Reasons:
     """Return the reasons with a code: sentence, meaning, and what would change the decision.
 
     Raises UnknownNameError for a code that no reason has.
+
+    >>> print(ex.reason("log_exp"))
+    [log_exp] of LogOfExp
+      `{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so `{x}` is used directly.
+      What it means: The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.
+      What would change it: Nothing has to change.
     """
     reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
     if not reasons:
@@ -158,7 +156,7 @@ def reason(code: str) -> Reasons:
 class Applied:
     """The rule took the node: ``new`` stands for it from now on.
 
-    Without a declared reason, ``reason`` is its sentence, and ``code`` its code.
+    Without a declared reason, ``reason`` is its sentence, and ``code`` its code. Example: see ``ex.Rule``.
     """
 
     new: Expr
@@ -174,7 +172,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The rule knows this structure and leaves it alone, for a coded reason."""
+    """The rule knows this structure and leaves it alone, for a coded reason. Example: see ``ex.Rule``."""
 
     code: str
     reason: str | Reason

@@ -36,7 +36,22 @@ class Rule(ABC):
 
     Raises DeclarationError where a subclass has no ``match``, no ``roots`` or no docstring.
 
-    Example: see `Reason`.
+    >>> class SumOfNegative(ex.Rule):
+    ...     "Σ(−x) is −Σx: one number changes its sign instead of all."
+    ...     roots = (ex.operation("sum"),)
+    ...     moved = ex.Reason("sum_first", "`{x}` is added up before the sign changes, because −a − b is −(a + b).")
+    ...
+    ...     def match(self, node, graph):
+    ...         (y,) = graph.operands(node)
+    ...         if y.operation.name != "negative":
+    ...             return None
+    ...         (x,) = graph.operands(y)
+    ...         return self.moved.applied(-node.operation(x), x=x)
+    >>> plan = ex.EvalPlan()
+    >>> total = plan.register((-ex.tensor([1.0, 2.0])).sum())
+    >>> plan.eval().recording.decisions[0].code, float(total.data())
+    ('sum_first', -3.0)
+    >>> SumOfNegative.remove()
     """
 
     roots: ClassVar[tuple[type[Operation], ...]]
