@@ -2,6 +2,10 @@
 
 A family subclasses ``Elementwise`` or ``Ufunc`` and inherits type inference, batching and cost; only the kernel and the
 gradient remain to be written.
+
+Operations differ in what a plan may do with them, so the bases are few and state facts only: an elementwise operation
+can join a fused kernel and works on any tile; a ufunc can also write over its operand. Operations that move or combine
+elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction`` (reduction/reduce.py).
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 
 EXPENSIVE = 10
-"""flops of one transcendental function"""
+"""flops of one transcendental function, about what it costs in additions: plans weigh work by such figures"""
 
 
 class Elementwise(Operation, abstract=True):
@@ -82,6 +86,7 @@ class Ufunc(Elementwise, abstract=True):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         try:
+            # NumPy's own table of loops, without a call on arrays: None stands for the result
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
         except TypeError:
             raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
@@ -92,6 +97,7 @@ class Ufunc(Elementwise, abstract=True):
         try:
             return as_operands(values)
         except OperandError as refusal:
+            # resolve_dtypes takes the class int for a weak Python number, as operators of arrays do
             dtypes = [type(value) if type(value) is int else getattr(value, "dtype", None) for value in values]
             if len(values) != 2 or int not in dtypes or None in dtypes:
                 raise
@@ -129,6 +135,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
     """Insert axes of size 1 after the batch axis, so that the operands' own axes are aligned when broadcast."""
+    # broadcasting aligns the last axes, where a batch axis would meet an operand's own first axis
     own = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
     rank = max(own)
     aligned = []

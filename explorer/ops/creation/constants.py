@@ -25,6 +25,7 @@ from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, Tenso
 class Structured(Operation, abstract=True):
     """Base of tensors that are described, not stored."""
 
+    # a broadcast of one number, or the listed numbers: no memory of the result's size
     view = True
     nondifferentiable = "a constant has no operands"
     unbatchable = "a constant has no operands to batch"
@@ -89,7 +90,7 @@ class OneHot(Structured):
     value: Number
     dtype: np.dtype[Any]
     device: Device = cpu
-    view: ClassVar[bool] = False
+    view: ClassVar[bool] = False  # a broadcast cannot differ in one element
     examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:
@@ -164,6 +165,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
 
 _constants: dict[Any, Full] = {}
 _KEPT_CONSTANTS = 1024
+"""operations of scalar constants that are kept for the next use, since recording ``2 * x`` must be quick"""
 
 
 @public
@@ -178,10 +180,12 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
         # named here, because the variable assigned on this line names the whole expression
         operand: Expr = as_written(value) if stands_for_expression(value) else tensor(value, name="tensor")
         return operand
+    # cls: 1, 1.0 and True are equal keys; repr: 0.0 and −0.0 are, too
     key = (cls, value or repr(value), dtypes, device)
     known = _constants.get(key)
     if known is not None:
         return record(known, ())
+    # NumPy cannot promote a user's dtype: a number beside it takes this dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
     dtype = np.result_type(*dtypes, value) if element is None else element
     known = Full(_converted(value, dtype), (), dtype, device)

@@ -76,7 +76,11 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """Power, aᵇ; the gradient for b needs a ≥ 0."""
+    """Power, aᵇ; the gradient for b needs a ≥ 0.
+
+    The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has none, and is written into the gradient as a
+    number: then rules simplify it (2 · a of a²), and no logarithm is computed.
+    """
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
 
@@ -84,6 +88,8 @@ class Power(Ufunc):
         if isinstance(b.operation, Full):
             return g * _power_slope(a, b.operation.value), None
         lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power −1 would make the gradient of 0⁰ NaN
+        # log 0 = −∞ must not meet the factor aᵇ = 0: aᵇ · log a tends to 0, and 0 · ∞ would be NaN. Both operands of
+        # ``where`` are computed, so the logarithm sees a 1 there instead
         return g * b * a**lower, where(a == 0, 0, g * y * function("log")(where(a == 0, 1, a)))
 
 
@@ -95,7 +101,10 @@ def _power_slope(a: Expr, exponent: Number) -> Expr:
 
 
 class Maximum(Ufunc):
-    """The larger of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+    """The larger of a and b; NaN wins. Where they are equal each gets half of the gradient.
+
+    Half each is the mean of the one-sided derivatives, and keeps max(x, x) = x: its gradient is g.
+    """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
 
@@ -127,6 +136,8 @@ class Comparison(Ufunc, abstract=True):
     reuses_operand = False
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
+        # NumPy compares an int beyond a dtype exactly; a dtype that holds it, or ±∞ beyond all of them, gives the same
+        # truth
         smallest_dtype = np.min_scalar_type(number)
         return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 
@@ -210,6 +221,7 @@ class Select(Elementwise):
         return np.result_type(*dtypes[1:])
 
     def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
+        # two copies, not np.where, which would allocate the result and then copy it
         np.copyto(out, b)
         np.copyto(out, a, where=condition)
         return out
@@ -225,13 +237,18 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
     Numbers take the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
     """
     dtype = getattr(condition, "dtype", None)
+    # np.where takes numbers for conditions, too; Python's own truth values and others' dtypes are left to Select
     if isinstance(dtype, np.dtype) and dtype.kind in "iufc":
         condition = not_equal(condition, 0)
     return Select()(condition, a, b)
 
 
 class AddN(Elementwise):
-    """Sum of any number of tensors, from left to right."""
+    """Sum of any number of tensors, from left to right.
+
+    The backward pass sums the gradients of a value with many readers so: one kernel with one result, where a chain of
+    additions would store each partial sum.
+    """
 
     linear, commutative, associative = True, True, True
     examples = (Example(real(2, 3), real(2, 3), real(2, 3)), Example(real(3)))
@@ -245,6 +262,7 @@ class AddN(Elementwise):
         if len(terms) == 1:
             np.copyto(out, terms[0])
             return out
+        # from left to right, as a chain of + would add: equal bits
         np.add(terms[0], terms[1], out=out)
         for term in terms[2:]:
             np.add(out, term, out=out)

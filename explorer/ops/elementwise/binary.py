@@ -19,7 +19,10 @@ _WHOLE = "whole numbers have no derivative"
 
 
 class Hypot(Ufunc):
-    """√(a² + b²), without overflow; the gradient at (0, 0) is 0."""
+    """√(a² + b²), without overflow; the gradient at (0, 0) is 0.
+
+    The gradients are g · a / y and g · b / y; the hypotenuse has no slope at its tip, where 0 is taken for 0 / 0.
+    """
 
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
 
@@ -66,6 +69,7 @@ class Fmin(Ufunc):
 
 def _shared(g: Expr, a: Expr, b: Expr, first: Expr, second: Expr) -> tuple[Expr, Expr]:
     """Return the gradients of a and b, given where the first and where the second is chosen."""
+    # comparisons with NaN are false: the number beside a NaN is chosen by its name
     half = where(a == b, 0.5 * g, 0)
     return where(logical_or(first, isnan(b)), g, half), where(logical_or(second, isnan(a)), g, half)
 
@@ -79,6 +83,7 @@ class Gcd(Ufunc):
 class Lcm(Ufunc):
     """The least common multiple of whole numbers."""
 
+    # not associative: an intermediate multiple may overflow where the other order does not
     ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _WHOLE, _WORDS
 
 

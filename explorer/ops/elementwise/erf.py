@@ -1,4 +1,10 @@
-"""Error function, which NumPy lacks."""
+"""Error function, which NumPy lacks.
+
+SciPy has it, but is too large a dependency for one function. Double precision follows fdlibm, which the C libraries
+use, piece by piece; single precision has one quotient of its own, since masks and exponentials cost more than the
+arithmetic. Integers become floating. erf(±∞) = ±1, erf(NaN) = NaN; the gradient is g · 2/√π · e^(−x²). (ONNX: Erf;
+PNNX: torch.erf.)
+"""
 
 from __future__ import annotations
 
@@ -68,12 +74,15 @@ class Erf(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        # halves, too: their result is rounded from single precision
         if out.dtype.itemsize <= np.dtype(np.float32).itemsize:
             return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
+        # ±1 is the function's value beyond 6, up to rounding; odd, so that the sign is a factor everywhere
         values = np.copysign(1.0, exact)
         values[np.isnan(exact)] = np.nan
+        # comparisons with NaN are false: it stays
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
@@ -97,11 +106,13 @@ class Erf(Elementwise):
 
 def _single(x: Array, out: Array) -> Array:
     """Compute the function in single precision into ``out``."""
+    # beyond it the quotient would leave 1 again; atleast_1d, because results are written into slices
     near = np.clip(np.asarray(np.atleast_1d(x), np.float32), -_ONE_FROM, _ONE_FROM)
     square = near * near
     above, below = _horner(_P, square), _horner(_Q, square)
     above *= near
     np.divide(above, below, out=above)
+    # rounding may reach beyond ±1 by a unit in the last place
     np.clip(above.reshape(out.shape), -1, 1, out=out, casting="same_kind")
     return out
 

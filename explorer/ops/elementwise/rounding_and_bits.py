@@ -67,6 +67,7 @@ class Fmod(Ufunc):
     ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        # a − b · trunc(a / b): the quotient is constant between its steps
         return g, -g * trunc(a / b)
 
 

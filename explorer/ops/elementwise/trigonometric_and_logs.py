@@ -173,6 +173,7 @@ class Logaddexp2(Ufunc):
     examples = (Example(real(2, 3), real(3)),)
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        # 2ᵃ / (2ᵃ + 2ᵇ) written as a sigmoid: the quotient of powers would overflow
         sigmoid, scaled = function("sigmoid"), (a - b) * math.log(2)
         return g * sigmoid(scaled), g * sigmoid(-scaled)
 
@@ -189,7 +190,11 @@ class Logaddexp(Ufunc):
 
 
 class Rsqrt(Elementwise):
-    """1 / √x; ∞ at 0 (−∞ at −0), NaN below."""
+    """1 / √x; ∞ at 0 (−∞ at −0), NaN below.
+
+    An operation of its own, because normalization layers divide by roots: a multiplication by it is cheaper than a
+    division for each element. The gradient is −½ · g · y / x.
+    """
 
     weight, examples = 5, _POSITIVE
 

@@ -2,6 +2,10 @@
 
 Most are NumPy ufuncs. Gradients use the result where that saves work (tanh, sigmoid, exp), so that the operand need not
 be kept for the backward pass.
+
+What NumPy computes outside a domain (√−1, log 0, 1 / 0) is the result here too, without a warning: NaN and ±∞ are
+values that later nodes may handle. Real functions of integers are floating, of the dtype that NumPy gives; complex
+numbers are refused where a function is defined for real ones only (``float_dtype``).
 """
 
 from __future__ import annotations
@@ -188,6 +192,7 @@ class SigmoidGradient(Elementwise):
         return float_dtype(np.result_type(*dtypes))
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
+        # temporaries first: out may be the memory of g or of y
         np.multiply(g * y, 1 - y, out=out)
         return out
 
@@ -211,6 +216,7 @@ class Relu(Elementwise):
         return np.maximum(x, 0, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        # of the result, not of x: then the operand need not be kept; at 0 the gradient is 0
         return (where(y > 0, g, 0),)
 
 
@@ -225,6 +231,7 @@ class Softplus(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        # log(e⁰ + eˣ): NumPy's function subtracts the larger exponent first
         return np.logaddexp(x, 0, out=out, dtype=out.dtype)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

@@ -1,4 +1,10 @@
-"""Einstein summation: products of tensors by named axes, as matrix products."""
+"""Einstein summation: products of tensors by named axes, as matrix products.
+
+Letters are sorted, for each pair of operands, into those of both that stay (batch), those of both that are summed
+(inner), and those of one alone: transposed and reshaped into that order, the pair is one matrix product. So gradients,
+batching and tiles are those of ``matmul``. Longer equations are not reordered: opt_einsum finds cheaper orders, and a
+user can write the pairs in such an order himself. (ONNX: Einsum; PNNX: torch.einsum.)
+"""
 
 from __future__ import annotations
 
@@ -54,6 +60,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     terms = [_diagonal(_wide(term, sizes)) for term in terms]
     combined = terms[0]
     for index, term in enumerate(terms[1:], 2):
+        # what later operands or the result still name must not be summed yet
         needed = set(result).union(*[letters for _, letters in terms[index:]])
         combined = _product(combined, term, needed, sizes)
     combined = _summed(combined, set(result))
@@ -77,6 +84,7 @@ def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _
     if inner:
         y = matmul(ordered(a, batch, left, inner), ordered(b, batch, inner, right))
     else:
+        # nothing is summed: a product of columns and rows, by broadcasting
         y = ordered(a, batch, left, "") * ordered(b, batch, "", right)
     letters = batch + left + right
     return _Named(reshape(y, tuple([sizes[c] for c in letters])), letters)
@@ -105,6 +113,7 @@ def _diagonal(term: _Named) -> _Named:
         first, second = [axis for axis, letter in enumerate(letters) if letter == twice][:2]
         rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
         size, outer = x.shape[first], tuple([x.shape[axis] for axis in rest])
+        # of n × n elements in a row, every (n + 1)-th is on the diagonal: a view, and its gradient is a slice's
         square = reshape(transpose(x, (*rest, first, second)), (*outer, size * size))
         x = part_of(square, (..., slice(None, None, size + 1)))
         letters = "".join([letters[axis] for axis in rest]) + twice

@@ -1,4 +1,7 @@
-"""Products summed over chosen axes of two tensors, as one matrix product."""
+"""Products summed over chosen axes of two tensors, as one matrix product.
+
+Contracted axes go last in a and first in b; merged into one axis each, they make it a product of two matrices.
+"""
 
 from __future__ import annotations
 

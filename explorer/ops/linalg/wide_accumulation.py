@@ -1,4 +1,8 @@
-"""Reductions and products whose partial results have a wider dtype than the result."""
+"""Reductions and products whose partial results have a wider dtype than the result.
+
+AccumulationPolicy.dtype asks for it. It wraps the operation instead of being an attribute of each: sums, means,
+products and matrix products then need no code for it, and rules that match them by class leave the wrapped ones alone.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class AccumulatedIn(Operation):
 
     def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
-            return self.operation.gradient(upstream, result, *operands)
+            return self.operation.gradient(upstream, result, *operands)  # its sums accumulate in this dtype, too
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):

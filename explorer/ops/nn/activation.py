@@ -2,6 +2,9 @@
 
 Activations that networks use often have a kernel of their own; the others are compositions, which the plan fuses into
 one kernel and which need no gradient rule.
+
+At a kink (relu at 0, a limit of clip, ±3 of the hard sigmoid) the derivative jumps; gradients take one side of it,
+which the conditions ``<`` and ``≤`` below decide. NaN passes through all of them.
 """
 
 from __future__ import annotations
@@ -164,6 +167,8 @@ class Gelu(Elementwise):
 
 
 _SLOPE = math.sqrt(2 / math.pi)
+"""slope of erf(x / √2) at 0, which its approximation by tanh has, too; 0.044715 is the fit of Hendrycks and Gimpel,
+Gaussian Error Linear Units, 2016"""
 
 silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
@@ -171,6 +176,7 @@ silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 @public
 def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None."""
+    # numbers are attributes of one operation, tensors are operands of two
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
@@ -197,6 +203,7 @@ def gelu(x: Any, approximate: bool = False) -> Expr:
 
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+"""numbers that keep mean 0 and variance 1 (Klambauer et al., Self-Normalizing Neural Networks, 2017)"""
 
 
 @public
@@ -247,6 +254,7 @@ def log_sigmoid(x: Any) -> Expr:
 def threshold(x: Any, limit: float, value: float) -> Expr:
     """Keep x above the limit and replace the other elements by a value; NaN stays."""
     (x,) = as_operands((x,))
+    # not x > limit: every comparison with NaN is false, and NaN must stay
     return where(x <= limit, value, x)
 
 
@@ -254,6 +262,7 @@ def threshold(x: Any, limit: float, value: float) -> Expr:
 def softshrink(x: Any, width: float = 0.5) -> Expr:
     """Move x towards 0 by a width; elements within the width become 0, NaN stays."""
     (x,) = as_operands((x,))
+    # ≤ and not >, so that NaN stays
     return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
 
 

@@ -44,10 +44,12 @@ class AdaptiveAvgPool2d(Operation):
         return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
+        # each window is one pixel
         if x.shape == out.shape:
             np.copyto(out, x)
             return out
         n, channels, height, width = x.shape
+        # axis by axis: the mean of a rectangle is the mean of its columns' means
         rows = np.empty((n, channels, self.output[0], width), out.dtype)
         for index, window in _windows(height, self.output[0]):
             pixels = x[:, :, window].astype(out.dtype, copy=False)
@@ -107,7 +109,7 @@ class AdaptiveAvgPool2dGradient(Operation):
 def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
     """Yield each window along an axis, by its number."""
     for index in range(count):
-        yield index, slice(index * length // count, -(-(index + 1) * length // count))
+        yield index, slice(index * length // count, -(-(index + 1) * length // count))  # ⌊ ⌋ and ⌈ ⌉, exact in integers
 
 
 def _shares(window: slice, dtype: np.dtype[Any]) -> Array:
@@ -132,7 +134,11 @@ def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
 @public
 def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
     """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
-    1."""
+    1.
+
+    Recorded as slices, maxima and concatenations, axis by axis: the largest of a rectangle is the largest of its rows'
+    largest, and these operations bring their gradients. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d and 2d.)
+    """
     (x,) = as_operands((x,))
     sizes = output if isinstance(output, (tuple, list)) else (output,)
     counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]

@@ -1,4 +1,8 @@
-"""Attention: averages of values, weighted by how well their keys match the queries."""
+"""Attention: averages of values, weighted by how well their keys match the queries.
+
+Recorded as products, a softmax and a choice, all of which the plan batches, fuses and tiles; a fused kernel that never
+stores the scores would be a second implementation of all of them.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,11 @@ def attention_weights(
             rule="queries must be (…, L, E) and keys (…, S, E) with one size E",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    # the queries are scaled, not the scores: there are E numbers for each query, and S scores; at E = 0 the factor is 1
     scores = matmul(query * factor, swap(key))
     if mask is not None:
         (mask,) = as_operands((mask,))
+        # e^−∞ = 0: a hidden key takes no part; adding a large negative number instead would leave it a small weight
         scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
         claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)

@@ -3,6 +3,11 @@
 The three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
 that gradients of any order exist. The kernels are in ``kernels``: they cut a result into tiles of matrix products
 instead of unfolding the whole image, which would need h · w times its memory.
+
+For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
+b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects the results of its own
+windows alone. Images without pixels, channels or filters give empty results or zeros, the value of an empty sum. (ONNX:
+Conv; PNNX: nn.Conv2d, F.conv2d.)
 """
 
 from __future__ import annotations
@@ -33,7 +38,11 @@ _NONE: Padding = ((0, 0), (0, 0))
 
 
 class Convolution(Operation, abstract=True):
-    """Base of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w)."""
+    """Base of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w).
+
+    With an upstream gradient g, all three come from one sum, Σ g · w · x over windows: each leaves one factor out. So
+    one check of shapes (``result_shape``) serves them, and the gradients of each are the other two.
+    """
 
     strides: Pair = _ONE
     padding: Padding = _NONE
@@ -54,6 +63,7 @@ class Convolution(Operation, abstract=True):
         """Return (N, O, H′, W′); raises OperandError for images and filters that do not fit."""
         if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
             raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
+        # groups first: the last condition divides by it
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,
@@ -116,6 +126,7 @@ class Conv2d(Adjustable, Convolution):
         return out
 
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
+        # an image's own factor scales its results, a filter's own factor its channel of the result
         return ((0, 1),) if operand else ((0, 0),)
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -140,13 +151,20 @@ class Conv2d(Adjustable, Convolution):
 
 
 class DirectConv2d(Conv2d):
-    """Convolution that no plan replaces by another algorithm."""
+    """Convolution that no plan replaces by another algorithm.
+
+    The algorithms pass replaces operations of the class Conv2d itself, and leaves subclasses alone.
+    """
 
     policies = ()
 
 
 class Conv2dImageGradient(Convolution):
-    """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
+    """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W).
+
+    ``shape`` is needed because it does not follow from the operands: with a stride of 2, images of 5 and of 6 rows have
+    results of equal size. Transposed convolutions are this operation.
+    """
 
     shape: Shape = ()
     packed_operand = 1

@@ -85,6 +85,7 @@ def conv3d(
             rule="strides and dilation must be at least 1, padding at least 0",
             fix="strides=1, padding=0, dilation=1",
         )
+    # only the depth is padded with zeros here: the convolutions pad the other two axes themselves
     deep = padded(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
     count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
@@ -94,8 +95,9 @@ def conv3d(
 
     def plane(depth: int) -> Expr:
         first = depth * spread[0]
+        # the slices of the volume that meet this slice of the filters: every steps[0]-th, one for each result
         layers = part_of(deep, (slice(None), slice(None), slice(first, first + (count - 1) * steps[0] + 1, steps[0])))
-        images = transpose(layers, (0, 2, 1, 3, 4))
+        images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W): each slice is an image
         y = conv2d(
             reshape(images, (images.shape[0] * count, *images.shape[2:])),
             part_of(filters, (slice(None), slice(None), depth)),
@@ -106,6 +108,7 @@ def conv3d(
         )
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
+    # each slice of the filters records a convolution: a file can declare more of them than a plan may hold
     claim_steps("a convolution of volumes", filters.shape[2])
     total = add_n(*[plane(depth) for depth in range(filters.shape[2])])
     return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)

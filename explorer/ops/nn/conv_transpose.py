@@ -1,6 +1,10 @@
 """Transposed convolutions: the adjoints of convolutions, as ``conv_transpose2d`` of frameworks.
 
 A convolution's gradient for its images is this very function of the upstream gradient, so both share one operation.
+
+Frameworks order their filters (C, O / groups, h, w), from input to output channels. For the convolution whose adjoint
+it is, C is the output, so that these are its filters (O, C / groups, h, w) unchanged. (ONNX: ConvTranspose; PNNX:
+nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
 """
 
 from __future__ import annotations
@@ -68,6 +72,8 @@ def conv_transpose2d(
             rule=f"the result must have at least one pixel, not {size[0]}×{size[1]}",
             fix="padding=0, or less padding",
         )
+    # the kernel makes a convolution for each phase, and a tap of each row and column: both are counted before any
+    # exists
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))

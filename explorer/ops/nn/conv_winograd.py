@@ -1,6 +1,15 @@
 """Winograd's minimal filtering F(2×2, 3×3): 16 products a tile of four pixels and a pair of channels, instead of 36.
 
 Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+
+Four neighbouring results of a 3×3 filter read 4×4 pixels. Transformed by fixed matrices of 0, ±1 and ±½, pixels and
+filters become 16 numbers each; their products, summed over channels and transformed back, are the four results. Y = Aᵀ
+[(G g Gᵀ) ⊙ (Bᵀ d B)] A, where G is ``_FILTERS``, Bᵀ is written out in ``_differences``, and Aᵀ in ``_first`` and
+``_second``. So 16 matrix products of (tiles, C) × (C, O) do the work of 36, at the price of two transforms that read
+and write more memory; the plan weighs one against the other, and puts ``WinogradConv2d`` in place of a ``Conv2d``.
+
+The larger F(4×4, 3×3) would save more products, but its matrices hold 4, 5 and 8, and lose more digits in single
+precision. A NaN or ∞ in a tile reaches all four of its results, not only those whose windows hold it: ∞ − ∞ is NaN.
 """
 
 from __future__ import annotations
@@ -20,12 +29,13 @@ from explorer.ops.nn.kernels.im2col import padded
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 """matrix that multiplies a filter from both sides, (4, 3)"""
 _BLOCK = 8 * TILE_BYTES
+"""bytes of scratch memory for a tile: more than elementwise tiles take, since products of few rows are slow"""
 _PIECES = 4
 """least number of tiles, so that several threads find work even if everything fits into one"""
 
 
 def _tiles(length: int) -> int:
-    return -(-length // 2)
+    return -(-length // 2)  # the last of an odd length computes one row or column too many
 
 
 class WinogradConv2d(Conv2d):
@@ -104,6 +114,7 @@ def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
     """Return the number of parts that images and bands of tiles are cut into."""
     n, o, rows, across = shape
     bands, row_bytes = _tiles(rows), 16 * _tiles(across) * (channels + o) * itemsize
+    # rows of tiles for each part: whole images if they fit, else bands of one image
     block = max(1, min(_BLOCK // row_bytes, -(-n * bands // _PIECES)))
     return (count(n, block // bands), 1) if block >= bands else (count(n, 1), count(bands, block))
 
@@ -154,6 +165,7 @@ def _computing(out: Array, images: Array, filters: Array, index: Index, top: int
     wanted = tuple([(shape, out.dtype) for shape in _memory(count, down, across, *filters.shape[1:])])
     copies, zeros = padded(wanted[0][0], images.transpose(0, 2, 3, 1)[n], rows.start - top, -left)
     into = out.transpose(0, 2, 3, 1)[n, rows]
+    # the four results of each tile: even and odd rows, even and odd columns
     parts = [[into[:, row::2, column::2] for column in (0, 1)] for row in (0, 1)]
 
     def compute() -> None:
@@ -168,6 +180,7 @@ def _computing(out: Array, images: Array, filters: Array, index: Index, top: int
         for step, a, b, c in room.after:
             step(a, b, c)
         for tiles, (even_columns, odd_columns) in zip(room.tiles, parts, strict=True):
+            # an odd number of rows or columns has one odd one less: what the last tiles compute beyond it is dropped
             last = [*tiles[:, :, : even_columns.shape[1]]]
             shorter = [each[:, :, : odd_columns.shape[2]] for each in last]
             for step, a, b, c in _first(last, even_columns) + _second(shorter, odd_columns):
@@ -180,6 +193,7 @@ _Steps: TypeAlias = list[tuple[np.ufunc, Array, Array, Array]]
 
 
 def _differences(d: list[Array], into: list[Array]) -> _Steps:
+    """Return the steps of Bᵀ d: (d₀ − d₂, d₁ + d₂, d₂ − d₁, d₁ − d₃)."""
     return [
         (np.subtract, d[0], d[2], into[0]),
         (np.add, d[1], d[2], into[1]),
@@ -189,8 +203,10 @@ def _differences(d: list[Array], into: list[Array]) -> _Steps:
 
 
 def _first(m: list[Array], into: Array) -> _Steps:
+    """Return the steps of the first row of Aᵀ m: m₀ + m₁ + m₂."""
     return [(np.add, m[0], m[1], into), (np.add, into, m[2], into)]
 
 
 def _second(m: list[Array], into: Array) -> _Steps:
+    """Return the steps of the second row of Aᵀ m: m₁ − m₂ − m₃."""
     return [(np.subtract, m[1], m[2], into), (np.subtract, into, m[3], into)]

@@ -2,6 +2,9 @@
 
 It is written plainly, as in a textbook, and the logarithm of a probability 0 is −∞. Of the composition with a softmax
 the plan's rewrite rules make the stable form, and record the decision.
+
+One operation takes truth as weights of all classes, one-hot rows for labels: then it has a gradient for both operands,
+and needs no second form for class numbers (``ex.one_hot`` makes rows of them).
 """
 
 from __future__ import annotations
@@ -17,7 +20,11 @@ from explorer.ops.elementwise.unary import log
 
 
 class NllLoss(Operation):
-    """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
+    """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss).
+
+    A probability 0 with a truth above 0 gives ∞; with a truth 0 it gives 0 · ∞ = NaN, as the formula does. The
+    gradients are −g · (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
+    """
 
     examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
@@ -41,6 +48,7 @@ class NllLoss(Operation):
             x if is_batched else broadcast_to(x, (size, *x.shape))
             for x, is_batched in zip((truth, prediction), batched, strict=True)
         )
+        # each member has its own Σ t, so that one call of the operation cannot serve all
         axes = tuple(range(1, truth.ndim))
         return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
 

@@ -55,6 +55,7 @@ def layer_norm(
     (x,) = as_operands((x,))
     last = _last(x, axes)
     centred = x - mean(x, last, keepdims=True)
+    # in two passes: mean x² − (mean x)² would cancel where the mean is large beside the deviation
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
@@ -66,6 +67,7 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
     """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon."""
     (x,) = as_operands((x,))
     last = _last(x, axes)
+    # torch's rule for eps=None; ONNX's RMSNormalization gives a number
     epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
     y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
     return y if scale is None else y * scale
@@ -84,6 +86,7 @@ def group_norm(
             f"group_norm: {count} groups of {x.type}",
             rule="the number of channels, axis 1, must be divisible by the groups",
         )
+    # a group's channels and pixels are adjacent: as one last axis they are what layer_norm normalizes
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
     for value, combine in ((scale, multiply), (shift, add)):

@@ -21,7 +21,10 @@ from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
 
 class MaxPool2d(PoolingForward):
-    """Largest pixel of each window; padding never wins."""
+    """Largest pixel of each window; padding never wins.
+
+    A NaN wins. Integers keep their dtype, and padding counts as their least number.
+    """
 
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype.kind not in "fiu":
@@ -37,7 +40,11 @@ class MaxPool2d(PoolingForward):
 
 
 class MaxPool2dGradient(PoolingBackward):
-    """Gradient of max pooling: it goes to the first largest pixel of each window, row by row."""
+    """Gradient of max pooling: it goes to the first largest pixel of each window, row by row.
+
+    Equal pixels do not share it, unlike ``Max``: the frameworks' poolings take one pixel too. The pixel is found again
+    by comparison, because storing an index for each window would cost as much memory as the result.
+    """
 
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
     refuses_gradient = True
@@ -64,6 +71,8 @@ class MaxPool2dGradient(PoolingBackward):
         rows, across = self.reaching(band, y.shape[2]), y.shape[3]
         part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
         within = self.within(band)
+        # free: windows whose gradient has not found its pixel yet. NaN is the one number that differs from itself:
+        # where a window's largest is NaN, equality finds no pixel, and the first NaN is taken
         free, missing = np.ones_like(largest, bool), largest != largest
         holes = bool(missing.any())
         zero = out.dtype.type(0)
@@ -78,6 +87,8 @@ class MaxPool2dGradient(PoolingBackward):
             chosen &= left
             left ^= chosen
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, across)
+            # the whole image decides which pixel comes first, the band receives only its own: its windows begin some
+            # columns later
             first = inside[1].start - windows[1].start
             chosen = chosen[:, :, first : first + inside[1].stop - inside[1].start]
             part[into] += np.where(chosen, upstream[inside], zero)
@@ -119,6 +130,7 @@ class MeanPooling(Pooling, abstract=True):
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
             first = np.arange(windows) * self.strides[axis] - self.padding[axis][0]
+            # ⌈(end − first) / dilation⌉ taps of the window that starts at pixel ``first`` lie before ``end``
             ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
             inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # its pixels before either end
             along.append(outside - inside)

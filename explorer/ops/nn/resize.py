@@ -2,6 +2,10 @@
 
 Resampling axis by axis costs a few products per element, where a two-dimensional kernel costs their square; it is
 linear, so its gradient is its adjoint.
+
+The words are ONNX's (Resize, since opset 11): ``coordinates`` is its coordinate_transformation_mode, ``coefficient``
+its cubic_coeff_a, and a rounding its nearest_mode. PNNX's F.interpolate and nn.Upsample are expressed in them.
+Antialiasing (ONNX's antialias, opset 18) is not among them: its filters grow with the factor.
 """
 
 from __future__ import annotations
@@ -66,9 +70,12 @@ class Resample(Operation):
 
     def kernel(self, out: Array, x: Array) -> Array:
         places, weights = self.taps(x.shape[self.axis])
+        # a method of one tap copies: no product, so that integers and NaN pass unchanged
         if len(places) == 1:
             return np.take(x, places[0], self.axis, out=out, mode="clip")
         column = (-1, *[1] * (x.ndim - self.axis - 1))
+        # tap by tap over the whole array, with one buffer: a matrix product with mostly zero weights would spread a NaN
+        # everywhere
         part = np.empty_like(out)
         for index, (place, weight) in enumerate(zip(places, weights.astype(out.dtype), strict=True)):
             taken = np.take(x, place, self.axis, out=part if x.dtype == out.dtype else None, mode="clip")
@@ -121,6 +128,7 @@ class ResampleGradient(Operation):
 
     def kernel(self, out: Array, g: Array) -> Array:
         places, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
+        # several taps may name one old element at the ends: add.at adds all of them, plain indexing only the last
         matrix = np.zeros((self.old, self.length), out.dtype)
         np.add.at(matrix, (places, np.arange(self.length)), weights.astype(out.dtype))
         moved = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
@@ -171,10 +179,12 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
     index = np.arange(new)
     between = 0.5 if "half_pixel" in coordinates else 0.0
     if coordinates == "align_corners":
+        # ends on ends; a single element has no other end, and 0 / 0 is avoided
         where = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
     elif coordinates == "asymmetric":
         where = index * step
     else:
+        # torch puts a single new element at the first old one, not at the centre
         where = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
         moved, upwards = _ROUNDING[method]
@@ -191,7 +201,9 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
             weights = np.stack(
                 [_far(t + 1, coefficient), _near(t, coefficient), _near(1 - t, coefficient), _far(2 - t, coefficient)]
             )
+    # beyond the ends the outermost element is repeated
     places = np.clip(places, 0, old - 1).astype(np.intp)
+    # the cache hands the same arrays to every caller
     for array in (places, weights):
         array.flags.writeable = False
     return places, weights
@@ -249,6 +261,7 @@ def resize(
         for axis, length, step in zip(places, sizes, distances, strict=True)
     ]
     y: Expr = x
+    # axes that shrink first: the others then have fewer elements to resample
     for axis, length, step in sorted(jobs, key=lambda job: (job[1] > x.shape[job[0]], -job[0])):
         if length != y.shape[axis] or step != 1:
             y = Resample(axis, length, method, coordinates, step, float(coefficient))(y)

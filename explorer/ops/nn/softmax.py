@@ -49,6 +49,7 @@ class Normalization(Operation, abstract=True):
 
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """Return the largest elements over axes, which are kept; 0 for ±∞ and NaN, from which nothing is subtracted."""
+    # initial: an empty row has no largest element, and an empty result
     largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(largest), largest, 0)
 
@@ -112,6 +113,7 @@ class LogSoftmax(Normalization):
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
+        # a row of −∞ alone has the sum 0: log 0 = −∞, and −∞ − (−∞) = NaN, as in the formula
         with np.errstate(divide="ignore", invalid="ignore"):
             np.subtract(x, _largest(x, self.axes), out=out)
             np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)

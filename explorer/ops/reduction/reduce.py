@@ -34,7 +34,11 @@ _EXAMPLES = (
 
 
 class Reduction(Operation, abstract=True):
-    """Base of operations that combine the elements along ``axes`` (counted from the front, ascending)."""
+    """Base of operations that combine the elements along ``axes`` (counted from the front, ascending).
+
+    Over empty axes a sum is 0, a product 1, ``all`` True and ``any`` False; extremes refuse, since there is none.
+    (ONNX: ReduceSum and its like; PNNX: torch.sum and its like.)
+    """
 
     axes: tuple[int, ...]
     keepdims: bool = False
@@ -87,6 +91,7 @@ class Reduction(Operation, abstract=True):
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of sums: small integers are summed in the platform's integer, as in NumPy."""
+    # asked of NumPy, so that no table of dtypes can differ from its own
     dtype_of_sum: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
     return dtype_of_sum
 
@@ -137,6 +142,7 @@ class Mean(Adjustable, Reduction):
             return out
         count = math.prod([x.shape[axis] for axis in self.axes])
         if not count:
+            # NumPy's mean of nothing, without its warning
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
         dtype = self.partial_dtype(out.dtype)  # a sum of halves would overflow at 65,504
@@ -171,8 +177,10 @@ class Prod(Adjustable, Reduction):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         """Record g · the product of the other elements."""
+        # no element, no product of others
         if not x.size:
             return (self.spread(g, x),)
+        # the reduced axes become one last axis, for the tree below
         kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
         order = kept + self.axes
         last = function("transpose")(x, order)
@@ -182,7 +190,11 @@ class Prod(Adjustable, Reduction):
 
 
 def _products_of_others(x: Expr) -> Expr:
-    """Record for each element along the last axis the product of the others: a tree of products, no quotient."""
+    """Record for each element along the last axis the product of the others: a tree of products, no quotient.
+
+    y / x would be NaN where x is 0. Upwards the tree multiplies halves pairwise; downwards, each half's product of
+    others is its parent's times the other half. That takes 3 · n products, in a number of nodes that grows with log n.
+    """
     levels = [x]
     while levels[-1].shape[-1] > 1:
         first, second = _halves(levels[-1])
@@ -190,6 +202,7 @@ def _products_of_others(x: Expr) -> Expr:
     products = full(levels.pop().shape, 1, x.dtype)
     for level in reversed(levels):
         first, second = _halves(level)
+        # a half's elements are multiplied with their partners in the other half; the 1 that was appended is cut off
         both = function("concatenate")((products * second, products * first), -1)
         products = both[..., : level.shape[-1]]
     return products
@@ -237,6 +250,7 @@ class Extreme(Reduction, abstract=True):
         return super().infer(x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        # an extreme that is NaN equals nothing: a share of 0 elements makes its gradient NaN
         chosen = cast(x == self.spread(y, x), x.dtype)
         return (chosen * self.spread(g / reshape(Sum(self.axes, True)(chosen), g.shape), x),)
 

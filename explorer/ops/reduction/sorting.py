@@ -1,6 +1,10 @@
 """Positions of extremes, sorting, and cumulative sums.
 
 Sorting is argsort followed by a gather, so that its gradient is the gather's; ``topk`` is a part of both.
+
+NaN counts as larger than every number, and sorts last; equal elements keep their order, so that results are the same on
+every machine. Positions are int64, as in ONNX. (ONNX: ArgMax, ArgMin, TopK, CumSum; PNNX: torch.argmax, torch.topk,
+torch.cumsum.)
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ class ArgMax(ArgExtreme):
     name = "argmax"
 
     def kernel(self, out: Array, x: Array) -> Array:
+        # copied: NumPy's out must be of the platform's index dtype, which is narrower on 32 bits
         np.copyto(out, np.argmax(x, self.axis, keepdims=self.keepdims))
         return out
 
@@ -128,6 +133,7 @@ class CumulativeSum(Movement):
         return np.cumsum(x, self.axis, dtype=out.dtype, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        # an element is part of its own sum and of all behind it: the gradient sums from the end
         return (flip(self(flip(g, self.axis)), self.axis),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -195,5 +201,6 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     place = normalize_axis(axis, x.ndim, "cumsum")
     y = CumulativeSum(place)(flip(x, place) if reverse else x)
     if exclusive and x.shape[place]:
+        # one 0 in front, the last sum dropped: each element without itself
         y = padded(y, tuple([(1, -1) if i == place else (0, 0) for i in range(x.ndim)]))
     return flip(y, place) if reverse else y

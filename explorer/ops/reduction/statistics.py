@@ -31,6 +31,7 @@ def var(
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[single_axis] for single_axis in axes])
+    # not below 0: NumPy gives ∞ or NaN where ddof takes all degrees of freedom
     return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
 
 
@@ -50,6 +51,7 @@ def _squares(x: Expr) -> Expr:
 
 def _root(x: Expr) -> Expr:
     """Record √x of non-negative x; at 0, where the root has no slope, the gradient is 0."""
+    # the root sees a 1 in place of 0: both operands of ``where`` are computed, and 0 · ∞ of the unused one would be NaN
     least = x == 0
     return where(least, 0, sqrt(where(least, 1, x)))
 

@@ -2,6 +2,12 @@
 
 ``Conv2dFilterGradient`` runs it. Windows are gathered block by block into a thread's scratch memory instead of all at
 once, and blocks are summed in a fixed order, so that the result does not depend on the number of threads.
+
+The gradient of a tap is a matrix product over all pixels of all images: (O, N · H′ · W′) times (N · H′ · W′, C). The
+result is small and the sum is long, so tiles cut the filters (output channels, input channels, rows of taps) and each
+tile sums over everything; cutting the sum instead would need a copy of the result for each thread and a last addition
+of these. Pointwise windows are the images themselves and are multiplied in place; depthwise filters have no matrix
+product and use ``einsum``.
 """
 
 from __future__ import annotations
@@ -23,10 +29,11 @@ _FLOPS = 1 << 23
 _PIECES = 4
 """least number of tiles, so that several threads find work even if everything fits into one"""
 _CHANNELS = 16
-"""least number of channels that a tile reads and of filters that it makes"""
+"""least number of channels that a tile reads and of filters that it makes: products of thinner matrices are slower"""
 _PIXELS = 32
 """pixels of an image that are worth a product of their own, if images are not contiguous"""
 _BLOCK = 8 * TILE_BYTES
+"""bytes of gathered windows that are summed at a time"""
 _Block: TypeAlias = tuple[slice, slice]
 """images, and rows of windows"""
 
@@ -57,6 +64,7 @@ class FilterGradient(NamedTuple):
         No window is gathered twice if channels, or rows of the filters, suffice to separate tiles.
         """
         o, c, h, w = self.filters
+        # from shapes alone, never from the number of cores: every machine then cuts, and rounds, alike
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
         most = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
         if self.groups > 1:
@@ -67,9 +75,12 @@ class FilterGradient(NamedTuple):
             return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
         sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
         while math.prod(counts) < most:
+            # input channels first, then rows of taps, which gather different windows; cutting output channels gathers
+            # all of them again
             able = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
             if not able:
                 break
+            # 1×1 windows are not gathered: there the larger side is cut, for squarer products
             counts[able[0] if h * w > 1 else max(able, key=lambda axis: sizes[axis] // counts[axis])] *= 2
         filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
         return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
@@ -105,7 +116,7 @@ class FilterGradient(NamedTuple):
         make = plain._depthwise if plain.depthwise else plain._product
         return [Tile(index, make(out, upstream, images, index)) for index in plain.indices()]
 
-    # -- one piece -------------------------------------------------------------------------------------------------
+    # -- one tile --------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
         """Return the parts of the operands that a tile reads."""
@@ -117,6 +128,7 @@ class FilterGradient(NamedTuple):
         (top, below), across = self.window.padding
         window = self.window._replace(
             size=(i.stop - i.start, self.window.size[1]),
+            # rows of taps from i.start on see the image as windows that begin so many rows lower
             padding=((top - i.start * self.window.dilation[0], below), across),
         )
         return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
@@ -133,6 +145,7 @@ class FilterGradient(NamedTuple):
         part = self._part(index)
         o, c, i, j = index
         shape = part.groups, (o.stop - o.start) // part.groups, c.stop - c.start, i.stop - i.start, j.stop
+        # copy=False: it must be a view, for results are written through it; channels come last, as in gathered windows
         into = out[index].reshape(shape, copy=False).transpose(0, 1, 3, 4, 2)
         outer, inner = upstream[:, o].transpose(0, 2, 3, 1), images[:, part.channels]
         straight = self._straight(outer, inner.transpose(0, 2, 3, 1))
@@ -140,6 +153,7 @@ class FilterGradient(NamedTuple):
             left, right = straight
 
             def multiply() -> None:
+                # the first product replaces what the uninitialised result holds, the others are added
                 np.copyto(into, np.matmul(left[0].T, right[0]).reshape(into.shape))
                 for rows, others in zip(left[1:], right[1:], strict=True):
                     np.add(into, np.matmul(rows.T, others).reshape(into.shape), out=into)
@@ -169,6 +183,7 @@ class FilterGradient(NamedTuple):
         if left is None or right is None:
             return None
         n = max(len(left), len(right))
+        # many tiny products would cost more in calls than gathering all images into one product
         if n > 1 and math.prod(self.upstream[2:]) < _PIXELS:
             return None
         return left.reshape(n, -1, left.shape[2], copy=False), right.reshape(n, -1, right.shape[2], copy=False)
@@ -188,6 +203,7 @@ class FilterGradient(NamedTuple):
         seen = pixels(source)
         dense = seen is not None and len(seen) == 1
         if not dense:
+            # the upstream pixels do not lie evenly: they are copied beside the windows
             wanted = *wanted, (source.shape, outer.dtype)
 
         def matrices(rows: Array) -> Array:

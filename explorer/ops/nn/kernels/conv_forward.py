@@ -3,6 +3,16 @@
 ``Conv2d`` runs it, and the image adjoint for each of its phases. Unfolding all windows at once would take h · w times
 the memory of the images; a block fits the cache. Images and results may be stored channel by channel or pixel by pixel;
 only their strides differ.
+
+Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: windows become the rows of a matrix, and
+BLAS multiplies it by the packed filters; 1×1 windows of stride 1 are such rows already, and nothing is gathered.
+*Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
+products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
+one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply; ``einsum``
+sums over the taps.
+
+A filter is not transformed to frequencies here: for the usual 3×3 filters that is slower, and it would spread a NaN
+over the whole image. ``conv_winograd`` is the one faster algorithm, and a plan chooses it where it pays.
 """
 
 from __future__ import annotations
@@ -20,7 +30,11 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product"""
+"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product
+
+BLAS does 2²³ of them in about 0.1 ms on one core, ``einsum`` an eighth of them in about 0.2 ms: several times the cost
+of handing a tile to another thread.
+"""
 _PIECES = 4
 """least number of tiles, so that several threads find work even if everything fits into one"""
 _FILTERS = 64
@@ -28,11 +42,13 @@ _FILTERS = 64
 _MANY = 128
 """channels from which a quarter is many: packing their filters takes as long as gathering windows"""
 _BLOCK = 8 * TILE_BYTES
+"""bytes of gathered windows for a tile: more than elementwise tiles take, since products of few rows are slow"""
 
 
 def pack(filters: Array, groups: int) -> Array:
     """Pack filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
     o, c, h, w = filters.shape
+    # taps before channels, as in a gathered window: its last axis is one run of adjacent channels
     apart = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
     return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
 
@@ -74,8 +90,10 @@ class ConvForwardPlan(NamedTuple):
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
         pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
+        # elements that a tile holds for each pixel of the result: a gathered window, or a product's rows and their copy
         held = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
         if self._few:
+            # the pixel's channels, and for each filter a product per tap and the sum
             held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
         row_bytes = across * itemsize * held
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
@@ -94,6 +112,7 @@ class ConvForwardPlan(NamedTuple):
         n, o, high, across = self.result
         parts = self._counts(itemsize)
         images, filters, rows = [longest(size, part) for size, part in zip((n, o, high), parts, strict=True)]
+        # a pointwise product reads the images in place; only a spread result (a stride's phase) makes it copy
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
         windows = images * rows * across
         if self.depthwise:
@@ -120,13 +139,15 @@ class ConvForwardPlan(NamedTuple):
         if self._few:
             make = self._shifted
         if self.depthwise:
+            # channels last, like the gathered windows, so that einsum runs along adjacent channels of both
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
         return [Tile(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
 
-    # -- one piece -------------------------------------------------------------------------------------------------
+    # -- one tile --------------------------------------------------------------------------------------------------
 
     def _product(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, o, rows, _ = index
+        # only one group gets here; all filters are taken without slicing, because BLAS wants adjacent rows
         matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
         place = out.transpose(0, 2, 3, 1)[n, rows, :, o]
         source = pixels(images.transpose(0, 2, 3, 1)[n, rows]) if self._pointwise else None
@@ -134,6 +155,7 @@ class ConvForwardPlan(NamedTuple):
         if into is not None and source is not None:
             if len(into) == len(source):
                 return partial(_multiply, source, matrix, into)
+            # one of them is contiguous over all images and the other is not: both are multiplied image by image
             apart = len(place), -1
             return partial(
                 _multiply,
@@ -144,6 +166,8 @@ class ConvForwardPlan(NamedTuple):
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         wanted: tuple[tuple[Shape, Any], ...] = ((shape, images.dtype),)
         if into is None:
+            # BLAS cannot write rows with gaps (channel by channel results): the product is made in scratch memory, then
+            # copied
             wanted = *wanted, (place.shape, out.dtype)
         flat = 1 if into is None else len(into), -1, matrix.shape[0]
 
@@ -170,6 +194,7 @@ class ConvForwardPlan(NamedTuple):
         (h, w), (down, across) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
         high, wide = rows.stop - rows.start, self.result[3]
+        # windows of one pixel, so many more of them as the filter reaches beyond its first tap
         points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
         reach = slice(rows.start, rows.stop + down * (h - 1))
         shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
@@ -190,6 +215,8 @@ class ConvForwardPlan(NamedTuple):
         def compute() -> None:
             seen, products, total, first, second, *others = gather()
             np.matmul(matrix, seen.reshape(-1, c).T, products)
+            # the taps are added in one fixed order, so that threads do not change the bits; size ≠ 1×1, so two taps
+            # exist
             np.add(first, second, out=total)
             for each in others:
                 np.add(total, each, out=total)
@@ -230,7 +257,7 @@ class ConvForwardPlan(NamedTuple):
         gather = self._unfolding.gathering(images, n, rows, 0, (), lambda: ())
 
         def compute() -> None:
-            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into, casting="same_kind")
+            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into)
 
         return compute
 
@@ -242,6 +269,7 @@ class ConvForwardPlan(NamedTuple):
     def _few(self) -> bool:
         """Whether so few channels are made from many that windows would take more memory than products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
+        # products take h · w · O elements for a pixel, its window h · w · C: a quarter of it at most
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
 
     @property

@@ -1,4 +1,12 @@
-"""Kernel of a convolution's adjoint in its images: convolutions of the upstream gradient with reversed filters."""
+"""Kernel of a convolution's adjoint in its images: convolutions of the upstream gradient with reversed filters.
+
+``Conv2dImageGradient`` runs it, and with it transposed convolutions. The textbook way scatters each upstream pixel's
+contribution over its window: windows overlap, so that threads would add to the same pixels, in an order that varies.
+The other way reads: the gradient of a pixel is a sum over the taps that met it. With stride s only every s-th tap meets
+a given pixel, and which ones depends on the pixel's position modulo s. The pixels of one such position are a *phase*;
+over a phase the sum is an ordinary convolution of stride 1 with every s-th tap in reverse, and ``conv_forward``
+computes it. Dilating the upstream gradient with zeros instead would multiply s² times as many numbers.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +76,8 @@ class ImageGradient(NamedTuple):
         """Return for each phase along an axis its pixels, its taps, and its window if it has taps."""
         size, stride, dilation = self.window.size[axis], self.window.strides[axis], self.window.dilation[axis]
         length, before = self.images[2 + axis], self.window.padding[axis][0]
+        # tap t meets pixel p if p + before − t · dilation is a multiple of the stride: such taps repeat every stride /
+        # gcd, and the windows that they belong to lie dilation / gcd apart
         common = math.gcd(stride, dilation)
         every, apart = stride // common, dilation // common
         phases: list[tuple[slice, slice, _Side | None]] = []
@@ -77,12 +87,15 @@ class ImageGradient(NamedTuple):
             if not taps:
                 phases.append((place, slice(0), None))
                 continue
-            (first,) = taps
+            (first,) = taps  # at most one among `every` consecutive taps solves the congruence
             count = len(range(first, size, every))
             reach = (count - 1) * apart
+            # padding of the upstream gradient that makes its convolution give exactly this phase's pixels; negative
+            # where the first windows never reach the phase
             front = reach - (phase + before - first * dilation) // stride
             behind = len(range(phase, length, stride)) + reach - upstream - front
             last = first + (count - 1) * every
+            # a negative stop would count from the end
             backwards = slice(last, None if first < every else first - every, -every)
             phases.append((place, backwards, _Side(count, apart, (front, behind))))
         return phases
@@ -96,6 +109,7 @@ class ImageGradient(NamedTuple):
 
     def workspace(self, itemsize: int) -> int:
         """Return the bytes of scratch memory that the largest tile takes."""
+        # a phase's pixels lie a stride apart in the result, where BLAS cannot write them
         spread = self.window.strides != (1, 1)
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
@@ -114,5 +128,6 @@ class ImageGradient(NamedTuple):
 
 def _within(outer: slice, inner: slice) -> slice:
     """Return the elements ``inner`` of the elements ``outer``."""
+    # Python's ranges compose slices exactly, steps included
     picked = range(outer.stop)[outer][inner]
     return slice(picked.start, picked.stop, picked.step)

@@ -31,6 +31,7 @@ class Im2col(NamedTuple):
 
     def slab(self, images: int, rows: int) -> Shape:
         """Return the shape of the padded part of images (N, H, W, C) that rows of windows cover."""
+        # the last window starts (count − 1) strides after the first, and reaches dilation · (size − 1) further
         size, strides, _, dilation, _ = self.window
         height, width = (
             (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
@@ -64,17 +65,20 @@ class Im2col(NamedTuple):
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= whole.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= whole.shape[2]
+        # a view without a copy needs adjacent channels: only then is a window's row one run of memory
         if inside and whole.strides[3] == whole.itemsize:
-            part = whole[:, first:, -left:]
+            part = whole[:, first:, -left:]  # left ≤ 0: pixels that the windows skip
             seen = as_strided(part, shape, steps(part.strides), writeable=False)
             return lambda: (seen, *scratch(key, wanted, views))
         copies, zeros = padded(slab_shape, whole, first, -left)
+        # the slab's address is not known before it is taken from the thread's memory, its strides are
         strides = steps(_dense(slab_shape, dtype.itemsize))
 
         def room(slab: Array, *others: Array) -> tuple[Array, ...]:
             return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
 
         def gather() -> tuple[Array, ...]:
+            # zeros are written each time: other tiles share the memory
             slab, *found = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
             for place in zeros:
                 slab[place] = 0
@@ -103,6 +107,7 @@ def split_groups(windows: Array, groups: int) -> Array:
 def pixels(array: Array) -> Array | None:
     """View images (N, H, W, C) as (1, pixels, C), or (N, pixels, C); None if that needs a copy."""
     n, h, w, c = array.shape
+    # rows must follow each other without a gap; an axis of one element may have any stride
     if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
         return None
     step = array.strides[2] if w > 1 else array.strides[1]
@@ -134,5 +139,5 @@ def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple
     inside = every, rows, slice(before, behind)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros
-    # contiguous memory is a row of one channel
+    # Contiguous memory is a row of one channel: copied channel by channel, NumPy's inner loop reads it straight.
     return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

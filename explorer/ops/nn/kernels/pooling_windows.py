@@ -1,6 +1,10 @@
 """Base classes of poolings: windows gathered into a result, or a gradient scattered back, in bands of rows.
 
 Tap by tap, whole rows of pixels are combined by one ufunc call, instead of one call per window.
+
+``ops.nn.pooling`` has the operations. A tap is one position within the windows, (row, column): its pixels for all
+windows of a tile are a strided view, so that h · w ufunc calls make a tile, however many windows it has. A view of all
+windows at once (``as_strided``) would need no loop, but NumPy reduces short inner axes slowly, pixel by pixel.
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ class WindowOperation(Operation, abstract=True):
         if wrong:
             raise self.refuse((x,), wrong)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
+            # a window of padding alone has no largest pixel and no mean; the frameworks have the same rule
             if 2 * max(sides) > dilation * (size - 1) + 1:
                 raise self.refuse(
                     (x,), f"padding {max(sides)} must be at most half of the window, so that none is all padding"
@@ -69,6 +74,7 @@ class Pooling(WindowOperation, abstract=True):
     """Base of poolings of one operand, the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        # images are independent of each other: the members' images become one batch
         merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
         return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
 
@@ -120,14 +126,17 @@ class PoolingBackward(WindowOperation, abstract=True):
 
     def reaching(self, band: slice, rows: int) -> slice:
         """Return the rows of windows, out of ``rows``, that have a pixel in a band of the image's rows."""
+        # window r covers rows r · step − top … + dilation · (size − 1): first and last solve this for the band's ends,
+        # the first with ⌈ ⌉ written as −(−a // b)
         top, step = self.padding[0][0], self.strides[0]
         first = -((self.dilation[0] * (self.size[0] - 1) - top - band.start) // step)
         last = min(rows, (band.stop - 1 + top) // step + 1)
-        return slice(min(max(0, first), max(0, last)), max(0, last))
+        return slice(min(max(0, first), max(0, last)), max(0, last))  # empty, and not negative, if none reaches it
 
     def within(self, band: slice) -> Window:
         """Return the window restricted to a band of rows."""
         (top, below), across = self.padding
+        # the band's first row is row 0 of its part, as if so many more rows of padding stood above
         return self.window._replace(padding=((top + band.start, below), across))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:

@@ -1,4 +1,9 @@
-"""Windows that slide over the last two axes of images, for convolution and pooling."""
+"""Windows that slide over the last two axes of images, for convolution and pooling.
+
+Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Convolutions, poolings and
+their gradients all ask the same two questions of it: how many windows there are (``output``), and which windows have a
+given tap inside the image (``overlap``). Padding is never stored: pixels outside are left out of the views.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,8 @@ from explorer.core.types.tensor_type import whole
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 _FAR, _FARTHEST = 2**31 - 1, 2**53
-"""beyond these, positions of pixels exceed the integers that NumPy computes with"""
+"""largest size, stride and dilation, and largest padding: beyond them, positions of pixels exceed the integers that
+NumPy computes with, and a hostile file can declare any number"""
 
 
 class Window(NamedTuple):
@@ -38,6 +44,7 @@ class Window(NamedTuple):
             before, after = self.padding[axis]
             room = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
             count = room // self.strides[axis] + 1
+            # as torch and ONNX (ceil_mode) count: a window that starts in the padding behind the image is left out
             if self.ceil and room % self.strides[axis] and count * self.strides[axis] < length + before:
                 count += 1
             counts.append(count)
@@ -51,9 +58,12 @@ class Window(NamedTuple):
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
             step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
+            # the tap's pixel of window i is i · step + first: low is the first i with a pixel ≥ 0, high the first with
+            # one beyond the end
             low = max(start, -(first // step))
             high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
             windows.append(slice(low - start, high - start))
+            # an empty range must not end at −1, which would be the last pixel
             pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
         return (..., *windows), (..., *pixels)
 
