@@ -31,6 +31,7 @@ class Stack(Movement):
     def infer(self, *types: TensorType) -> TensorType:
         if not types or any(type_.shape != types[0].shape for type_ in types):
             raise self.refuse(types[:4], "there must be at least one operand, and all must have one shape")
+        # one comparison for thousands of equal members, which batches stack
         dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[type_.dtype for type_ in types])
         return TensorType((len(types), *types[0].shape), dtype)
 
@@ -56,6 +57,11 @@ class GatherStack(Movement):
     """Stack of members of several values, and of single tensors, along a new first axis.
 
     ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the whole operand as one member.
+
+    A batch reads operands that earlier batches computed: some are members of one result, others single values. Recorded
+    as slices and a Stack, each member would be a node and a copy of its own; here consecutive members are one run,
+    copied at once. The gradient scatters each run back. Users do not record it; ``of`` merges runs for the batching
+    pass.
     """
 
     runs: tuple[tuple[int, int, int], ...]
@@ -96,6 +102,7 @@ class GatherStack(Movement):
         return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in terms_of])
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
+        # runs take from the first axis, so the batch axis goes second there, and back to the front in the result
         whole = {at for at, start, stop in self.runs if start < stop}
         turned = []
         for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):
@@ -122,6 +129,8 @@ class GatherStack(Movement):
                 operands.append(value)
             if index is None:
                 runs.append((at, 0, 0))
+            # the next member of the same value: the run grows (a run of start = stop is a whole operand, which none
+            # follows)
             elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
                 runs[-1] = at, runs[-1][1], index + 1
             else:

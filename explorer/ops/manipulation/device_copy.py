@@ -1,4 +1,8 @@
-"""Copies between devices, each a node of its own."""
+"""Copies between devices, each a node of its own.
+
+No operation moves its operands by itself: a copy costs time that a plan must show, and a user decides where it happens.
+The gradient is the copy back.
+"""
 
 from __future__ import annotations
 

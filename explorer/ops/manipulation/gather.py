@@ -2,6 +2,9 @@
 
 Indices that are known when an expression is recorded become slices instead (``slicing``). Their range is checked when
 the kernel runs, since the values are not known before.
+
+The gradient of a gather adds each part to zeros at its index, since an index may occur many times; indices have no
+gradient. (ONNX: Gather, GatherElements, GatherND; PNNX: torch.gather, torch.index_select, nn.Embedding, F.embedding.)
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ def places(numbers: Array, length: int) -> Array:
     """Return indices in 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""
     if not numbers.size:
         return numbers
+    # two passes without a temporary, where a comparison of all would allocate two; Python ints, since −length may not
+    # fit an unsigned dtype
     smallest, largest = int(numbers.min()), int(numbers.max())
     if smallest < -length or largest >= length:
         wrong = smallest if smallest < -length else largest
@@ -64,6 +69,7 @@ class Take(Operation):
     def batch(self, size: int, batched: tuple[bool, ...], table: Expr, numbers: Expr) -> Expr:
         if not batched[1]:
             return Take(self.axis + 1)(table, numbers)
+        # the indices' axes replace axis 0, so that their batch axis is in front already
         if not batched[0] and self.axis == 0:
             return self(table, numbers)
         return _loop(self, size, batched, table, numbers)
@@ -92,6 +98,7 @@ class TakeGradient(Operation):
         out[...] = 0
         rows = places(numbers, self.shape[self.axis]).reshape(-1)
         parts = g.reshape(*self.shape[: self.axis], rows.size, *self.shape[self.axis + 1 :])
+        # add.at, because out[rows] += g would add only the last of equal rows
         np.add.at(np.moveaxis(out, self.axis, 0), rows, np.moveaxis(parts, self.axis, 0))
         return out
 

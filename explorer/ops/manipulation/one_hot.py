@@ -39,7 +39,11 @@ class OneHotEncoding(Operation):
 
 
 class Labels(Operation):
-    """Class numbers, checked to lie below the number of classes."""
+    """Class numbers, checked to lie below the number of classes.
+
+    Rewrite rules put it before a gather when they drop a one-hot encoding, so that a label out of range is still
+    refused.
+    """
 
     classes: int
     nondifferentiable = "class numbers are integers"

@@ -49,6 +49,7 @@ class Pad(Operation):
         inner = self.inner(x.shape)
         for axis, (before, after) in enumerate(self.widths):
             ends: tuple[slice, ...] = slice(before), slice(out.shape[axis] - after, None)
+            # ends of an axis within the part that earlier axes leave: no element is written twice
             for end in ends:
                 out[(*inner[:axis], end)] = self.value
         out[inner] = x
@@ -60,6 +61,7 @@ class Pad(Operation):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         spans = tuple(
+            # Slice has one spelling of an empty range
             [(part.start, part.stop, 1) if part.start < part.stop else (0, 0, 1) for part in self.inner(x.shape)]
         )
         return (Slice(spans)(g),)
@@ -109,6 +111,7 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
     (before, after), size = sides, x.shape[axis]
     if not before and not after:
         return x
+    # elements at hand: all but the outermost for reflect; edge has as many as asked for, if there is one to repeat
     room = {"reflect": size - 1, "wrap": size, "edge": max(sides) if size else 0}[mode]
     if max(sides) > room:
         raise OperandError(
@@ -147,6 +150,7 @@ def _holds(dtype: np.dtype[Any], value: Number) -> bool:
     """Whether a dtype can represent a number, up to rounding."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
+        # a whole number in the dtype's range; NaN and ∞ fail the comparisons
         return isinstance(value, (int, float)) and value == value // 1 and limits.min <= value <= limits.max
     if dtype.kind == "b":
         return value in (0, 1)
@@ -158,6 +162,7 @@ def _widths(pad_width: Any, rank: int) -> Widths:
     if not any(isinstance(item, (tuple, list)) for item in items):
         items = (items,)
     pairs = [tuple([whole(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
+    # as in NumPy, one pair is for every axis
     if len(pairs) == 1:
         pairs *= rank
     if len(pairs) != rank or len(items) not in (1, rank) or any(len(sides) != 2 for sides in pairs):

@@ -2,6 +2,8 @@
 
 They need no kernel or gradient of their own, and plans see the slices, reshapes and concatenations that they consist
 of.
+
+(ONNX: Tile, Trilu, DepthToSpace, SpaceToDepth; PNNX: torch.flip, torch.roll, nn.PixelShuffle and their like.)
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
     for single_axis, by in zip(axes, shifts, strict=True):
         place = normalize_axis(single_axis, y.ndim, "roll")
         size = y.shape[place]
+        # Python's % gives 0 … size − 1 for shifts of any sign and length
         start = -whole(by, "roll: shift") % size if size else 0
         if start:
             front = [slice(None)] * place
@@ -73,6 +76,7 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - x.ndim) + list(x.shape)
     paired = list(zip(counts, sizes, strict=True))
+    # an axis of 1 before each, broadcast and merged with it: a copy as a whole
     wide = broadcast_to(reshape(x, tuple([n for _, size in paired for n in (1, size)])), _merged(paired))
     return reshape(wide, tuple([count * size for count, size in paired]))
 
@@ -88,6 +92,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     if count == 1:
         return movement.broadcast_to(x, x.shape)
     front, size, back = x.shape[:place], x.shape[place], x.shape[place + 1 :]
+    # an axis of 1 behind the axis, broadcast and merged with it: each element repeated
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
     return reshape(wide, (*front, size * count, *back))
 
@@ -125,9 +130,11 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
+    # beyond these the triangle is empty or everything, and NumPy's tri computes with platform integers
     offset = min(max(offset, -rows), columns + 1)
     claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
+    # a choice, not a product with 0 and 1, which would keep NaN and ∞ outside as NaN
     return where(inside, x, False if x.dtype.kind == "b" else 0)
 
 

@@ -2,6 +2,9 @@
 
 Reshape, Transpose and BroadcastTo are views: their kernels allocate nothing, and the layout pass decides where a copy
 is needed.
+
+(ONNX: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Cast; PNNX: torch.reshape, Tensor.view, torch.permute,
+Tensor.expand and their like.)
 """
 
 from __future__ import annotations
@@ -106,6 +109,7 @@ class BroadcastTo(Movement):
         return (base.sum_to(g, x.shape),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        # new axes are behind the batch axis, where plain broadcasting would put them in front
         ones = (1,) * (len(self.shape) - (x.ndim - 1))
         return BroadcastTo((size, *self.shape))(reshape(x, (size, *ones, *x.shape[1:])))
 
@@ -129,11 +133,13 @@ class Cast(Movement):
         return x.with_dtype(self.dtype)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        # users' dtypes are stored as numbers of another dtype: those are decoded and encoded, not cast
         known = element_of(x.dtype) is None and element_of(out.dtype) is None
         np.copyto(out, x if known else converted(x, out.dtype), casting="unsafe")
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:
+        # integers have no gradient: a cast from them ends it
         return (base.cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -177,6 +183,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
     requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
     if sizes.count(-1) == 1:
+        # the product of the other sizes: the −1 is one of its factors
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
             raise OperandError(
@@ -252,6 +259,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
+    # NumPy lets a scalar be squeezed along its absent axis
     places = normalize_axes(() if x.ndim == 0 and axis in (0, -1) else axis, x.ndim, "squeeze")
     if any(x.shape[place] != 1 for place in places):
         raise OperandError(

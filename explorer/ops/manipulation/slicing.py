@@ -2,6 +2,11 @@
 
 ``x[index]`` is translated to canonical spans once, when it is recorded, so that equal parts are equal operations
 whatever index they were written with. Arrays of indices go to ``gather``.
+
+A canonical span is an int (the axis is dropped) or (start, stop, step) with ends inside the axis, as ``slice.indices``
+gives them. One operation reads, ``Slice``, and one puts back, ``SliceScatter``; each is the other's gradient.
+``Index0`` is the frequent case of one member along the first axis, which batching rules look for. (ONNX: Slice, Gather
+with a constant; PNNX: Tensor.slice, Tensor.select.)
 """
 
 from __future__ import annotations
@@ -39,6 +44,7 @@ class Slice(Movement):
         return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
 
     def kernel(self, out: None, x: Array) -> Array:
+        # the Ellipsis keeps a part of ints alone an array, where NumPy would give a scalar
         part: Array = x[(*index_of(self.spans), ...)]
         return part
 
@@ -124,6 +130,7 @@ def whole_of(x: Expr) -> Expr:
 def part_of(x: Expr, index: Any) -> Expr:
     """Record the part of ``x`` at an index; return ``x`` if that is all of it."""
     entries = index if isinstance(index, tuple) else (index,)
+    # a loop and not comprehensions: every x[…] that is recorded runs through here
     count = dots = 0
     for entry in entries:
         if entry is Ellipsis:
@@ -156,8 +163,10 @@ def part_of(x: Expr, index: Any) -> Expr:
                     f"index {entry!r} of {x.type}: {error}", rule="slices must consist of ints"
                 ) from None
             length = len(range(*span))
+            # all empty parts are spelled alike, so that they are equal operations
             spans.append(span if length else (0, 0, 1))
             shape.append(length)
+        # True is an int in Python, and a mask in NumPy: it is refused with the masks
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))
         else:
@@ -184,10 +193,12 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     place = dots[0] if dots else len(entries)
     entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
     picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    # basic entries first: arrays then meet whole axes
     x = part_of(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
     places = [_places(entries[place], x, place) for place in picked]
     front = picked[0]
     sizes = tuple([x.shape[place] for place in picked])
+    # array indices with another axis between them: NumPy moves the new axes to the front
     if picked[-1] - front >= len(picked):
         front, rest = 0, [axis for axis in range(x.ndim) if axis not in picked]
         x = function("transpose")(x, (*picked, *rest))
@@ -207,6 +218,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
         raise OperandError(
             f"index {entries!r} of {x.type}: {error}", rule="index arrays must have shapes that broadcast together"
         ) from None
+    # several arrays are one index into the axes merged: then a single gather serves, and its gradient adds equal places
     strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
     linear = sum([numbers * stride for numbers, stride in zip(together, strides, strict=True)], np.intp(0))
     joined = Reshape((*x.shape[:front], math.prod(sizes), *x.shape[front + len(sizes) :]))(x)
@@ -216,6 +228,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
 def _places(entry: Any, x: Expr, axis: int) -> Any:
     """Return integer indices along an axis, counted from the front if they are known; an expression as it is."""
     numbers = entry if isinstance(entry, Operators) else np.asarray(entry)
+    # NumPy makes [] floating, and accepts it as an index all the same
     if isinstance(numbers, np.ndarray) and isinstance(entry, list) and not numbers.size:
         numbers = numbers.astype(np.intp)
     indices: Any = numbers
