@@ -2,6 +2,7 @@
 
 from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
+from explorer.record.operator_rows import FileOperator
 from explorer.record.reasons import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
@@ -29,6 +30,7 @@ __all__ = [
     "Decision",
     "Explanation",
     "Feedback",
+    "FileOperator",
     "Gradient",
     "Group",
     "Kernel",

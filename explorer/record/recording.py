@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.record.layer_rows import Gradient, Layer, Port
+from explorer.record.operator_rows import FileOperator
 from explorer.record.provenance import Provenance, provenance
 from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
@@ -62,6 +63,8 @@ class Recording:
     layers: list[Layer] = field(default_factory=list)
     """each layer before its sublayers"""
     ports: list[Port] = field(default_factory=list)
+    operators: list[FileOperator] = field(default_factory=list)
+    """operators of a model's file"""
     schedule: Schedule | None = None
     run: Run | None = None
 

@@ -82,7 +82,7 @@ class NetBuilder:
         self.definition, self.table, self.weights = definition, table, weights
         self._program = definition.ssa
         self._paths = box_paths(self._program)
-        self._types = {self._paths[operator.name]: self._kind(operator) for operator in self._program.operators}
+        self._operators = {self._paths[operator.name]: operator for operator in self._program.operators}
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
 
@@ -124,8 +124,9 @@ class NetBuilder:
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
             if box is None:
-                type = self._types.get(path[:depth], "")
-                box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, type)
+                own = self._operators.get(path[:depth])
+                type = self._kind(own) if own else ""
+                box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, type, own)
             enclosing = box
         assert enclosing is not None
         return enclosing

@@ -131,7 +131,7 @@ class NodeRows:
     def _operation_row(self, operation: Operation) -> _OperationRow:
         callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1
         named = {} if isinstance(operation, (Call, Item, Parameter)) else operation.attributes
-        attributes = {name: _text(value) for name, value in named.items()}
+        attributes = {name: attribute_text(value) for name, value in named.items()}
         return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
 
 
@@ -157,17 +157,18 @@ def _kinds(operation: Operation) -> tuple[Kind, Kind]:
     return "operation", "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
 
 
-def _text(value: Any) -> str:
+def attribute_text(value: Any) -> str:
+    """Return an attribute's value as text; a long tuple is its first members, its length and a digest."""
     if isinstance(value, tuple):
         # Of integers, and of tuples of them, the representation is the same text, many times faster.
         text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
         if not _INTEGERS.fullmatch(text):
-            text = "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+            text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
         if len(value) <= _MANY:
             return text
         # A batch gathers hundreds of runs of rows: nobody reads them all, but a comparison must tell them apart.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
-        return f"({', '.join(map(_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
+        return f"({', '.join(map(attribute_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
         return dtype_name(value)
     return spoken(value) if callable(value) else str(value)

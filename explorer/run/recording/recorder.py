@@ -32,6 +32,7 @@ from explorer.run.recording.fingerprint import fingerprint
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
 from explorer.run.recording.node_rows import NodeRows
+from explorer.run.recording.operator_tables import operators
 from explorer.run.recording.stage_rows import schedule, stage
 
 
@@ -53,6 +54,7 @@ def build(
     ids, nodes = tables.ids, recording.nodes
     recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
+    recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision

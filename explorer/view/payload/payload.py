@@ -28,6 +28,7 @@ box is laid out once, alone, with its child boxes closed::
            "label": str, "text": [name, detail, …],         the two to four lines of the closed box, shortened to fit
            "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
            "layer": k,                                      row of the recording's layers, −1 for another box
+           "operator": k,                                   row of the recording's operators, −1 for another box
            "batches": [decision, …],                        those that made what it holds, of the box of a batch
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
@@ -98,7 +99,7 @@ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -156,10 +157,11 @@ def layout_json(
     placed = drawing or draw(recording)
     model = placed.model
     known = range(len(model.tree.boxes)) if boxes is None else boxes
+    operators = {operator.scope: row for row, operator in enumerate(recording.operators)}
     return {
         "boxes": [
             {
-                **_box(model, box),
+                **_box(model, box, operators),
                 **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
             }
             for box in range(len(model.tree.boxes))
@@ -201,7 +203,7 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
         return {"kind": "placed", "boxes": pack(layouts)}
 
 
-def _box(model: Model, index: int) -> dict[str, Any]:
+def _box(model: Model, index: int, operators: Mapping[int, int]) -> dict[str, Any]:
     box = model.tree.boxes[index]
     return {
         "kind": box.kind,
@@ -212,6 +214,7 @@ def _box(model: Model, index: int) -> dict[str, Any]:
         "parent": box.parent,
         "open": box.open,
         "layer": box.layer,
+        "operator": operators.get(box.scope, -1),
         "batches": list(box.batches),
         "closed": list(model.box_sizes[index]),
     }

@@ -1,0 +1,50 @@
+"""Operator tables: what a model's file says of the operators whose boxes a recording has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from explorer.core.ir.recording_context import Scope
+from explorer.record import FileOperator
+from explorer.run.recording.node_rows import attribute_text
+
+_HIDDEN = 40
+"""most operands that a row names; a Concat may read thousands, which the graph shows"""
+
+
+class _Weight(Protocol):
+    key: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@runtime_checkable
+class _Defined(Protocol):
+    """Definition of an operator, as the net builder hands it to the operator's box."""
+
+    arguments: Mapping[str, Any]
+    weights: Mapping[str, _Weight]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    doc: str
+
+
+def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
+    """Return a row for each operator of a file; ``boxes`` are the scopes by row."""
+    return [
+        _row(number, box.payload)
+        for number, box in enumerate(boxes)
+        if box is not None and box.kind == "file" and isinstance(box.payload, _Defined)
+    ]
+
+
+def _row(scope: int, operator: _Defined) -> FileOperator:
+    weights = [
+        (name, f"{weight.key} · {'×'.join(map(str, weight.shape)) or 'scalar'} {weight.dtype}")
+        for name, weight in operator.weights.items()
+    ]
+    attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
+    return FileOperator(
+        scope, tuple(attributes), tuple(weights), operator.inputs[:_HIDDEN], operator.outputs[:_HIDDEN], operator.doc
+    )

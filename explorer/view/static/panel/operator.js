@@ -1,0 +1,26 @@
+// An operator of a model's file in the panel: its attributes, weights and operands as the file names them.
+
+import { facts, heading } from "./lists.js";
+import { html } from "../dom.js";
+
+/** @param {import("../data/recording.js").Trace} trace @param {number} row of the recording's operators, −1 for none @returns {Element[]} */
+export function operatorParts(trace, row) {
+  const operator = trace.recording.operators?.[row];
+  if (!operator) return [];
+  const parts = operator.doc ? [html("div", { class: "ex-note" }, operator.doc)] : [];
+  for (const [title, rows] of [["attributes", operator.attributes], ["weights", operator.weights]]) {
+    if (rows.length) parts.push(heading(title), facts(rows.map(([name, text]) => [name, html("code", {}, text)])));
+  }
+  const operands = [["inputs", operator.inputs], ["outputs", operator.outputs]].filter(([, names]) => names.length);
+  return [...parts, heading("operands"), facts(operands.map(([name, names]) => [name, html("code", {}, names.join(", "))]))];
+}
+
+/** The row of the operator whose box is innermost around a node, −1 for none. */
+export function operatorOf(trace, node) {
+  const { scopes, operators = [] } = trace.recording;
+  for (let scope = trace.nodes.scope[node]; scope >= 0; scope = scopes[scope].parent) {
+    const row = operators.findIndex((operator) => operator.scope === scope);
+    if (row >= 0) return row;
+  }
+  return -1;
+}
