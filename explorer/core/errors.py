@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from explorer.record.escape import visible
+from explorer.record.rows import line_unit
 
 
 class ExplorerError(Exception):
@@ -89,5 +90,5 @@ class FileError(ExplorerError, ValueError):
 
     def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
         self.path, self.line = path, line
-        place = visible(path) if line is None else f"{visible(path)}, line {line}"
+        place = visible(path) if line is None else f"{visible(path)}, {line_unit(path)} {line}"
         super().__init__(f"{place}: {given}", rule=rule, fix=fix)

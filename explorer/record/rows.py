@@ -43,6 +43,11 @@ class Scope:
     type: str = ""
 
 
+def line_unit(where: str) -> str:
+    """Return the noun for a number in a source: ONNX files are binary, and count nodes instead of lines."""
+    return "node" if where.endswith(".onnx") else "line"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1."""
@@ -54,7 +59,12 @@ class Source:
     @property
     def place(self) -> str:
         """``line 3`` for a cell, whose number changes from run to run, or ``net.py line 3`` for a file."""
-        return f"line {self.line}" if self.where.startswith("In[") else f"{self.where} line {self.line}"
+        return f"line {self.line}" if self.where.startswith("In[") else self.whole_place
+
+    @property
+    def whole_place(self) -> str:
+        """``In[3] line 2``, ``net.py line 3`` or ``net.onnx node 18``."""
+        return f"{self.where} {line_unit(self.where)} {self.line}"
 
 
 @dataclass(frozen=True, slots=True)

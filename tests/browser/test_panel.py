@@ -16,7 +16,7 @@ from explorer.view.layout.compose import compose
 from explorer.view.model.model import build_model
 from explorer.view.picture.kernel_outlines import frames
 from explorer.view.replay.state import state_at
-from tests.browser.player import box, node, press
+from tests.browser.player import box, heading, node, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -290,3 +290,17 @@ def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(sho
     view.page.wait_for_timeout(300)
     at = focused.bounding_box()
     assert stage["y"] <= at["y"] <= stage["y"] + stage["height"]
+
+
+@pytest.mark.spec("I-5", "V-6")
+def test_an_operator_of_a_file_lists_its_attributes_and_weights(show):
+    """An operator's box and its nodes list the attributes and weights of the operator, as its file names them."""
+    view = show(ex.open(ASSETS / "models" / "resnet18.pnnx.param").preview_plan().recording)
+    panel = view.locator(".ex-why")
+    box(view, "convbn2d_0").click()
+    expect(heading(view, "attributes")).to_be_visible()
+    expect(panel.locator(".ex-facts dt", has_text="kernel_size")).to_have_count(1)
+    expect(panel.locator(".ex-facts dd").filter(has_text="convbn2d_0.weight · 64×3×7×7 float32")).to_have_count(1)
+    box(view, "convbn2d_0").dblclick()
+    node(view, "conv2d").click()
+    expect(panel.locator(".ex-facts dt", has_text="kernel_size")).to_have_count(1)

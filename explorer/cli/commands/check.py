@@ -18,7 +18,7 @@ The exit status is 1 where there is anything to list.
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
 
 
 def execute(options: argparse.Namespace) -> int:

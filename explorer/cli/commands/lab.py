@@ -26,7 +26,9 @@ What follows -- is handed to JupyterLab: explorer lab FILE -- --port=9999
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="a model's file: x.pnnx.param")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, nargs="?", help="a model's file: x.onnx, x.pnnx.param, x.json"
+    )
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
 

@@ -27,7 +27,7 @@ ImageNet; several become one batch. What they are taken for is told by --top:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
     parser.add_argument(
         "--input",
         metavar="IN[:KEY]",

@@ -17,7 +17,7 @@ node.
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
     parser.add_argument(
         "node", metavar="NODE", help="the name of an operator, of an operand, or of a weight (fc.weight)"
     )

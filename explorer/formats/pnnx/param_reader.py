@@ -24,6 +24,8 @@ _AGAIN = "export the model again with pnnx; the file seems damaged or edited by 
 _WORD = re.compile(rf"[^{BLANK}]+")
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _COUNT = re.compile(r"[0-9]{1,18}")
+_NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
+"""what a line notes of operands and weights: their types stand on the graph, and in the table of weights"""
 
 
 def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
@@ -143,7 +145,9 @@ class _Reader:
                 rule="the names of all inputs and outputs must follow their counts",
             )
         blobs = tuple(word[0] for word in operands)
-        bare = OperatorDefinition(type, name, blobs[:n_in], blobs[n_in:], line=number, text=line.rstrip("\r"))
+        bare = OperatorDefinition(
+            type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
+        )
         self._keep(self._read_pairs(bare, [word[0] for word in words]))
 
     def _read_pairs(self, operator: OperatorDefinition, pairs: list[str]) -> OperatorDefinition:

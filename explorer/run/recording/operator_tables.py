@@ -9,9 +9,6 @@ from explorer.core.ir.recording_context import Scope
 from explorer.record import FileOperator
 from explorer.run.recording.node_rows import attribute_text
 
-_HIDDEN = 40
-"""most operands that a row names; a Concat may read thousands, which the graph shows"""
-
 
 class _Weight(Protocol):
     key: str
@@ -25,8 +22,6 @@ class _Defined(Protocol):
 
     arguments: Mapping[str, Any]
     weights: Mapping[str, _Weight]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
     doc: str
 
 
@@ -45,6 +40,4 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
         for name, weight in operator.weights.items()
     ]
     attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
-    return FileOperator(
-        scope, tuple(attributes), tuple(weights), operator.inputs[:_HIDDEN], operator.outputs[:_HIDDEN], operator.doc
-    )
+    return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc)

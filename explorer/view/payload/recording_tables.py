@@ -4,6 +4,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
 
     "nodes"      "label" is the name in a sentence, with the constants inside
     "types"      [{"shape": [length, …], "text": what follows the shape, "dtype": "float32"}, …]    "32×64" + " float32"
+    "sources"    [{"place": "In[3] line 2", "text": the line}, …]
     "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
                    "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …]}, …]
     "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
@@ -41,7 +42,7 @@ from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
 from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
-    "fingerprint", "types", "stages", "decisions", "explanations", "groups", "layers", "nodes", "ports",
+    "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups", "layers", "nodes", "ports",
 )  # fmt: skip
 """tables that are written in another form, or not at all"""
 
@@ -56,6 +57,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "nodes": dataclasses.replace(
             recording.nodes, label=[recording.label(node) for node in range(len(recording.nodes))]
         ),
+        "sources": [{"place": source.whole_place, "text": source.text} for source in recording.sources],
         "stages": [_stage(stage) for stage in recording.stages],
         "reasons": reasons,
         "explanations": explanations,

@@ -118,7 +118,7 @@ def _initializer_produced() -> ModelProto:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (_twice_produced, "line 2: operator 'Abs_2' produces 'y', which is already produced by operator 'Neg_1'"),
+        (_twice_produced, "node 2: operator 'Abs_2' produces 'y', which is already produced by operator 'Neg_1'"),
         (_cycle, "operators wait for one another: 'p'"),
         (_unknown_operand, "operator 'n' reads 'nothing', which nobody produces"),
         (_recursion, "function 'Self' calls itself"),

@@ -94,7 +94,7 @@ export class Trace {
   /** "In[3] line 2", or "" where unknown. */
   sourceText(node) {
     const source = this.recording.sources[this.nodes.source[node]];
-    return source ? `${source.where} line ${source.line}` : "";
+    return source?.place ?? "";
   }
 
   /** The scopes around a node, from the outside in. */

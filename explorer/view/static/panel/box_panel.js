@@ -2,6 +2,7 @@
 
 import { costTable, insideTable } from "./cost_table.js";
 import { layerParts } from "./layer.js";
+import { operatorParts } from "./operator.js";
 import { heading } from "./lists.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -24,7 +25,7 @@ export class BoxPanel {
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
     parts.push(...box.batches.flatMap((made) => [decisionCard.card(made), decisionCard.facts(made)]), decisionCard.note(...box.batches));
-    parts.push(...layerParts(trace, box.layer), ...this.parts.twins(-1, index));
+    parts.push(...layerParts(trace, box.layer), ...operatorParts(trace, box.operator), ...this.parts.twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.parts.source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
     if (standing.length) parts.push(heading("contains"), this.parts.list(standing));
@@ -39,4 +40,4 @@ export class BoxPanel {
 }
 
 /** Names of the kinds of boxes. */
-const KINDS = { top: "the whole graph", body: "a function's body", file: "an operator of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal parallel parts", block: "a repeated block", part: "a part" };
+const KINDS = { top: "the whole graph", body: "a function's body", file: "a part of the file, by the names of its operators", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal parallel parts", block: "a repeated block", part: "a part" };

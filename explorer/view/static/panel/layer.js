@@ -1,5 +1,6 @@
 // Layers in the panel: ports, clauses, topological order, policies and their origin, gradients and their reasons.
 
+import { facts, heading } from "./lists.js";
 import { html } from "../dom.js";
 
 /** @param {import("../data/recording.js").Trace} trace @param {number} row of the recording's layers, −1 for none @returns {Element[]} */
@@ -31,11 +32,3 @@ export function layerOf(trace, node) {
 function feedback([built, text]) {
   return html("li", { class: built ? "ex-built" : "ex-unbuilt" }, html("b", {}, built ? "✓ " : "✗ "), text);
 }
-
-function facts(rows, name) {
-  const table = html("dl", { class: `ex-facts ${name}` });
-  for (const [title, value] of rows) table.append(html("dt", {}, title), html("dd", {}, value));
-  return table;
-}
-
-const heading = (text) => html("h5", {}, text);

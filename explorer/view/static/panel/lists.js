@@ -25,6 +25,13 @@ export function nodeList(nodes, reads, row) {
   return html("ul", { class: "ex-nodes" }, ...rows.slice(0, LISTED), rows.length > LISTED && more(rows.length - LISTED, ""));
 }
 
+/** A table of names and values; of class `name` besides. @param {[string, string | Element][]} rows */
+export function facts(rows, name = "") {
+  const table = html("dl", { class: `ex-facts ${name}`.trim() });
+  for (const [title, value] of rows) table.append(html("dt", {}, title), html("dd", {}, value));
+  return table;
+}
+
 export const heading = (text) => html("h5", {}, text);
 
 /** The last line of a shortened list. @param {number} count */

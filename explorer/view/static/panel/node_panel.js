@@ -1,6 +1,7 @@
 // The panel of a node: its type and its source, the decisions about it, its neighbours, its kernel, its value.
 
 import { layerOf, layerParts } from "./layer.js";
+import { operatorOf, operatorParts } from "./operator.js";
 import { heading, LISTED, rest } from "./lists.js";
 import { valueView } from "./value.js";
 import { grouped } from "../data/number_format.js";
@@ -29,7 +30,7 @@ export class NodePanel {
     if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
-    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node), ...layerParts(trace, layerOf(trace, node)));
+    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node), ...layerParts(trace, layerOf(trace, node)), ...operatorParts(trace, operatorOf(trace, node)));
     const value = trace.values[node];
     if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
     if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.parts.memory(moment.kernel));

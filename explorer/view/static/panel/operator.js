@@ -1,4 +1,4 @@
-// An operator of a model's file in the panel: its attributes, weights and operands as the file names them.
+// An operator of a model's file in the panel: its attributes and weights as the file names them.
 
 import { facts, heading } from "./lists.js";
 import { html } from "../dom.js";
@@ -11,8 +11,7 @@ export function operatorParts(trace, row) {
   for (const [title, rows] of [["attributes", operator.attributes], ["weights", operator.weights]]) {
     if (rows.length) parts.push(heading(title), facts(rows.map(([name, text]) => [name, html("code", {}, text)])));
   }
-  const operands = [["inputs", operator.inputs], ["outputs", operator.outputs]].filter(([, names]) => names.length);
-  return [...parts, heading("operands"), facts(operands.map(([name, names]) => [name, html("code", {}, names.join(", "))]))];
+  return parts;
 }
 
 /** The row of the operator whose box is innermost around a node, −1 for none. */

@@ -1,0 +1,64 @@
+"""Rows of a model file's operators: attributes and weights as the file names them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.record import loads, to_json
+
+MODELS = Path(__file__).parents[3] / "assets" / "models"
+
+
+def rows(name: str) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Attributes and weights of each operator, by the name of its box."""
+    recording = ex.open(MODELS / name).preview_plan().recording
+    return {recording.scopes[row.scope].name: (dict(row.attributes), dict(row.weights)) for row in recording.operators}
+
+
+@pytest.mark.spec("I-5")
+def test_the_attributes_of_an_onnx_operator_are_the_files_own() -> None:
+    """The box of a file's operator has its attributes and weights, named as the file names them."""
+    attributes, weights = rows("resnet18.onnx")["node_Conv_296"]
+    assert attributes["strides"] == "(2, 2)"
+    assert attributes["pads"] == "(3, 3, 3, 3)"
+    assert list(weights) == ["W", "B"]
+    assert weights["W"].endswith("64×3×7×7 float32")
+
+
+def test_the_attributes_of_a_pnnx_operator_are_the_files_own() -> None:
+    attributes, weights = rows("resnet18.pnnx.param")["convbn2d_0"]
+    assert attributes["kernel_size"] == "(7, 7)"
+    assert attributes["padding_mode"] == "zeros"
+    assert weights == {"weight": "convbn2d_0.weight · 64×3×7×7 float32", "bias": "convbn2d_0.bias · 64 float32"}
+
+
+def test_the_rows_survive_a_file_and_are_left_out_where_there_are_none() -> None:
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    assert loads(json.dumps(to_json(recording))).operators == recording.operators
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(ex.tensor(np.ones(3))))
+    assert "operators" not in to_json(plan.prepare().recording)
+
+
+def test_a_row_of_a_box_that_is_not_there_is_refused() -> None:
+    plain = to_json(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
+    plain["operators"][0]["scope"] = 999
+    with pytest.raises(ValueError, match=r"operators\.scope.*999 is no row of scopes"):
+        loads(json.dumps(plain))
+
+
+def test_a_number_in_an_onnx_file_is_a_nodes() -> None:
+    """An ONNX file has no lines: its places are numbers of nodes."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    assert recording.sources[0].place == "resnet18.onnx node 1"
+    assert (
+        ex.open(MODELS / "resnet18.pnnx.param")
+        .preview_plan()
+        .recording.sources[0]
+        .place.startswith("resnet18.pnnx.param line ")
+    )
