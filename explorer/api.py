@@ -24,8 +24,10 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions
 from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
-from explorer.view.export import dot, text
+from explorer.view.export import dot
 from explorer.view.export.cost_report import costs, gains
+from explorer.view.export.history_text import why
+from explorer.view.export.text import text
 from explorer.view.export.writers import ViewState
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.payload.payload import THEMES
@@ -211,8 +213,8 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
     recording = plan.recording
     if what is None:
-        return text.explain(recording) + costs(recording) + gains(recording)
-    return text.why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+        return text(recording) + costs(recording) + gains(recording)
+    return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:

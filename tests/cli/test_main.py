@@ -42,7 +42,7 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "out.svg").read_text().startswith("<svg")
     assert (folder / "out.dot").read_text().startswith("digraph")
-    assert (folder / "out.txt").read_text().startswith("digits (? = 1) · ")
+    assert (folder / "out.txt").read_text().startswith("simplify ✓ ")
     recording = loads((folder / "out.json").read_text())
     assert recording.title == "digits (? = 1)"
     assert recording.run is None
@@ -99,7 +99,9 @@ def test_show_with_inputs_holds_values_and_times(folder: Path) -> None:
 
 def test_show_prints_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", MODEL, "-o", "-"]) == 0
-    assert capsys.readouterr().out.startswith("digits (? = 1) · ")
+    out = capsys.readouterr().out
+    assert out.startswith("simplify ✓ ")
+    assert out.splitlines()[-1].startswith("digits (? = 1) · ")
 
 
 def test_show_draws_what_cannot_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -390,5 +392,5 @@ def test_the_module_is_the_command(folder: Path) -> None:
         text=True,
         check=True,
     )
-    assert closed.stdout.startswith("digits")
+    assert closed.stdout.startswith("simplify ✓ ")
     assert closed.stderr == ""

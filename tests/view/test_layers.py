@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.record import Recording
-from explorer.view.export.text import why
+from explorer.view.export.history_text import why
 from explorer.view.model.model import Model, build_model
 from explorer.view.payload.payload import layout_json
 from explorer.view.picture.svg import svg

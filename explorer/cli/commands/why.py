@@ -27,7 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     """Print the history of the nodes."""
     from explorer.formats import open
     from explorer.run.recording.recorder import expressions
-    from explorer.view.export.text import why
+    from explorer.view.export.history_text import why
 
     net = open(options.file)
     uids = {node.uid for node in net.nodes(options.node)}

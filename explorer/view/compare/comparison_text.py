@@ -9,7 +9,7 @@ from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
 from explorer.view.compare.counts import Count, counted
 from explorer.view.compare.pair_payload import option_text, title
-from explorer.view.export.text import decision_line, folded
+from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
@@ -33,7 +33,7 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
     ):
         if decisions:
             lines.append(f"decisions only {what}: {len(decisions):,}")
-            lines += _cut(folded([decision_line(recording, decision) for decision in decisions]))
+            lines += _cut([f"  {line}" for line in decision_lines(recording, decisions)])
     lines += _kernel_lines(comparison)
     return "\n".join(visible(line) for line in lines) + "\n"
 

@@ -1,28 +1,25 @@
 """Text export: one line per decision, one per kernel; equal programs and options give equal text.
 
-``print(plan.explain())``, the command line and readers without widgets use it. It is canonical, free of addresses,
-paths and measured values, so that two texts can be compared with diff; a table library would wrap lines by terminal
-width.
+``print(plan.explain())``, the command line, notebooks and readers without widgets use it. It is canonical, free of
+addresses, paths and measured values, so that two texts can be compared with diff; a table library would wrap lines by
+terminal width. Decisions come first, and what changes with any of them, such as counts and the fingerprint, comes last:
+tools that show where two texts begin to differ then show the decision.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from explorer.record import Decision, Kernel, Recording
+from explorer.record import Decision, Kernel, Recording, Stage
 from explorer.record.escape import visible
-from explorer.record.history import decisions_about
 from explorer.record.layer_rows import layer_lines
-from explorer.record.reasons import bytes_text, count_text, fact_text
-from explorer.view.model.decision_facts import fact_labels, note, stage_counts
+from explorer.record.reasons import bytes_text, count_text
+from explorer.view.export.decision_lines import decision_lines
+from explorer.view.model.decision_facts import stage_counts
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
-from explorer.view.tree.scopes import scope_path
 
-_MARK = {"applied": "✓", "declined": "✗"}
 _NODES = 60
 """maximum number of listed nodes if there are no decisions"""
 _SCOPES, _DEPTH = 40, 2
@@ -33,8 +30,6 @@ _WHOLE = 400
 """number of decisions and kernels up to which the short text lists all of them"""
 _FIRST, _LAST = 24, 8
 """beyond that, how many are listed at the beginning and at the end of each stage and of the schedule"""
-_KERNELS = 8
-"""maximum number of listed kernels that compute a node together with others"""
 _Row = TypeVar("_Row")
 
 
@@ -45,85 +40,43 @@ def text(recording: Recording, *, short: bool = False) -> str:
     """
     kernels = recording.schedule.kernels if recording.schedule else ()
     cut = short and len(recording.decisions) + len(kernels) > _WHOLE
-    lines = [_header(recording)]
-    if recording.options:
-        options = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
-        lines.append(f"options: {options}")
-    lines += _scope_lines(recording)
-    lines += _layer_lines(recording, short)
-    for number, stage in enumerate(recording.stages):
-        lines.append(_stage_line(recording, number))
-        decisions = recording.decisions[stage.first : stage.last]
-        listed = _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
-        lines += listed if cut else folded(listed)
+    lines: list[str] = []
+    for stage in recording.stages:
+        lines += _decision_lines(recording, recording.decisions[stage.first : stage.last], cut)
     if not recording.decisions:
         lines += _node_lines(recording)
     lines += _schedule_lines(recording, cut)
+    lines += _scope_lines(recording)
+    lines += _layer_lines(recording, short)
+    lines += [_stage_line(recording, stage) for stage in recording.stages]
+    if recording.options:
+        options = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
+        lines.append(f"options: {options}")
+    lines.append(" · ".join(filter(None, [recording.title or "recording", recording.fingerprint])))
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
-def explain(recording: Recording, node: int | None = None) -> str:
-    """Return the decisions and their reasons as text, for the whole plan or for one node."""
-    return text(recording) if node is None else why(recording, node)
+def _decision_lines(recording: Recording, decisions: Sequence[Decision], cut: bool) -> list[str]:
+    def lines(some: Sequence[Decision]) -> list[str]:
+        return list(map(str, decision_lines(recording, some)))
+
+    return _ends(decisions, lines, "decisions") if cut else lines(decisions)
 
 
-def why(recording: Recording, node: int) -> str:
-    """Return the history of a node as text: its decisions with facts, the declined ones in order, and its final state.
-
-    Raises ValueError for an id that the recording does not have.
-    """
-    nodes = recording.nodes
-    if not 0 <= node < len(nodes):
-        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(nodes) - 1}")
-    lines = [f"{recording.label(node)} · {recording.type_text(node)}"]
-    row = nodes.source[node]
-    if row >= 0:
-        source = recording.sources[row]
-        lines.append(f"recorded at {source.place}: {source.text.strip()}")
-    scope = " / ".join(scope_path(recording, node))
-    if scope:
-        lines.append(f"scope {scope}")
-    decisions = [recording.decisions[number] for number in decisions_about(recording, node)]
-    if not decisions:
-        lines.append("no rule matched this node")
-    for decision in decisions:
-        lines.append(decision_line(recording, decision, located=True))
-        lines += _fact_lines(recording, decision)
-    lines += _twins(recording, node)
-    lines += _fate(recording, node)
-    return "\n".join(visible(line) for line in lines) + "\n"
+def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], what: str) -> list[str]:
+    """Return the lines of rows; of many only those of the first and last ones, so that no others are composed."""
+    hidden = len(rows) - _FIRST - _LAST
+    if hidden <= 0:
+        return lines(rows)
+    rest = f"  … {hidden:,} more {what}: print(plan.explain()) lists them"
+    return [*lines(rows[:_FIRST]), rest, *lines(rows[-_LAST:])]
 
 
-def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
-    """List the facts of a decision; for a batch that ran, estimates are marked as such."""
-    labels = fact_labels(decision)
-    lines = [
-        f"      {labels[name]}: {fact_text(name, value, recording.label)}" for name, value in decision.facts.items()
-    ]
-    return [*lines, f"      {note(decision)}"] if note(decision) else lines
-
-
-def _header(recording: Recording) -> str:
-    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
-
-
-def _stage_line(recording: Recording, number: int) -> str:
-    stage = recording.stages[number]
+def _stage_line(recording: Recording, stage: Stage) -> str:
     verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
     counts = [" ".join(count) for count in stage_counts(stage)]
     taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
     return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
-
-
-def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
-    """Return a decision as a line: verdict, stage, rule, sentence, code; ``located`` adds the rule's module."""
-    stage = recording.stages[decision.stage].name
-    # Without the line number: an edit above a rule would change every text that mentions it.
-    module = re.sub(r":\d+$", "", decision.location)
-    where = f" ({module})" if located and module else ""
-    many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
-    sentence = recording.reason(decision)
-    return f"  {_MARK[decision.verdict]} {stage} · {decision.rule}{where}: {sentence}{many} [{decision.code}]"
 
 
 def _scope_lines(recording: Recording) -> list[str]:
@@ -168,22 +121,6 @@ def _node_lines(recording: Recording) -> list[str]:
     return lines
 
 
-def folded(lines: Iterable[str]) -> list[str]:
-    """Merge equal consecutive lines, with their number."""
-    counted = [(line, len(list(same))) for line, same in itertools.groupby(lines)]
-    return [line if count == 1 else f"{line} ×{count:,}" for line, count in counted]
-
-
-def _listed(rows: Sequence[_Row], line: Callable[[int, _Row], str], what: str, cut: bool) -> list[str]:
-    """Return one line per row, numbered from 1; if ``cut``, only the first and the last ones."""
-    if not cut or len(rows) <= _FIRST + _LAST:
-        return [line(number, row) for number, row in enumerate(rows, 1)]
-    left = len(rows) - _FIRST - _LAST
-    first = [line(number, row) for number, row in enumerate(rows[:_FIRST], 1)]
-    last = [line(number, row) for number, row in enumerate(rows[-_LAST:], len(rows) - _LAST + 1)]
-    return [*first, f"  … {left:,} more {what}: print(plan.explain()) lists them", *last]
-
-
 def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
@@ -191,10 +128,16 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     peak, without = bytes_text(schedule.peak), bytes_text(schedule.peak_without_reuse)
     kernels = f"{len(schedule.kernels):,} kernels, {len(schedule.buffers):,} buffers"
     lines = [f"schedule: {kernels}, peak {peak}, {without} without reuse"]
-    return lines + _listed(schedule.kernels, lambda number, row: _kernel_line(recording, number, row), "kernels", cut)
+    numbered = list(enumerate(schedule.kernels, 1))
+
+    def kernel_lines(some: Sequence[tuple[int, Kernel]]) -> list[str]:
+        return [kernel_line(recording, number, kernel) for number, kernel in some]
+
+    return lines + (_ends(numbered, kernel_lines, "kernels") if cut else kernel_lines(numbered))
 
 
-def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
+def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
+    """Return the line of a kernel, which is ``number`` in the schedule, from 1."""
     names = [recording.label(node) for node in kernel.nodes[:8]]
     names += ["…"] if len(kernel.nodes) > 8 else []
     place = "no buffer" if kernel.buffer < 0 else f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
@@ -203,47 +146,3 @@ def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
         f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, "
         f"{size}, {place}; {kernel.pick_reason}"
     )
-
-
-def _twins(recording: Recording, node: int) -> list[str]:
-    """Describe the gradient of a node, the values saved for it, and the gradient that the node is part of."""
-    lines = []
-    for row in recording.gradients:
-        if row.node == node:
-            saved = ", ".join(map(recording.label, row.saved)) or "nothing"
-            lines.append(f"gradient: {', '.join(map(recording.label, row.backward))}; saved for it: {saved}")
-        elif node in row.backward:
-            lines.append(f"part of the gradient of {recording.label(row.node)}")
-    return lines
-
-
-def _batched(recording: Recording, node: int) -> tuple[int, ...]:
-    """Return the batched nodes that replace a node; empty if it was not batched."""
-    gone = recording.nodes.gone[node]
-    is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
-    return recording.decisions[gone].produced if is_batched else ()
-
-
-def _fate(recording: Recording, node: int) -> list[str]:
-    """Describe the node's final state and the kernels that compute it."""
-    nodes = recording.nodes
-    final = recording.resolver(recording.end).get(node, node)
-    lines = []
-    if final != node:
-        lines.append(f"replaced by {recording.label(final)} in the final graph")
-    elif batched := _batched(recording, node):
-        lines.append(
-            f"in the final graph it is a row of {recording.label(batched[0])} · {recording.type_text(batched[0])}"
-        )
-    elif nodes.gone[node] >= 0:
-        lines.append("removed: nothing reads it")
-    kernels = recording.schedule.kernels if recording.schedule else ()
-    own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
-    lines += [f"kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
-    account = recording.provenance.nodes.get(node)
-    others = [number for number in account.kernels if number not in own] if account is not None else []
-    for number in others[:_KERNELS]:
-        lines.append(f"computed in kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}")
-    if len(others) > _KERNELS:
-        lines.append(f"and in {len(others) - _KERNELS:,} more kernels")
-    return lines

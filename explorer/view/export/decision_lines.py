@@ -1,0 +1,71 @@
+"""Lines of decisions in texts: each names its stage, its verdict, where it is, its rule, why, and its code.
+
+    fuse ✗ block / matmul, line 3 · Epilogue: `matmul` is not fused with …, because … [other_consumers] ×2
+
+The canonical text, comparisons, and the plugin for pytest have the same lines. The plugin only has texts, those that a
+notebook keeps, so lines are read back here, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from explorer.record import Decision, Recording
+from explorer.view.model.places import decision_place
+
+MARKS = {"applied": "✓", "declined": "✗"}
+_LINE = re.compile(
+    r"(?P<stage>[^·✓✗\n]+?) (?P<mark>[✓✗]) (?:(?P<place>.+?) · )?(?P<rule>\w+): (?P<sentence>.*) "
+    r"\[(?P<code>[^\]]*)\](?: ×(?P<count>[\d,]+))?"
+)
+
+
+class DecisionLine(NamedTuple):
+    """Line of a text about one decision, or about several equal ones in a row."""
+
+    stage: str
+    mark: str
+    """✓ or ✗"""
+    place: str
+    rule: str
+    sentence: str
+    code: str
+    times: int = 1
+
+    def __str__(self) -> str:
+        place = f"{self.place} · " if self.place else ""
+        many = f" ×{self.times:,}" if self.times > 1 else ""
+        return f"{self.stage} {self.mark} {place}{self.rule}: {self.sentence} [{self.code}]{many}"
+
+
+def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
+    """Return the line of a decision."""
+    return DecisionLine(
+        recording.stages[decision.stage].name,
+        MARKS[decision.verdict],
+        decision_place(recording, decision),
+        decision.rule,
+        recording.reason(decision),
+        decision.code,
+    )
+
+
+def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[DecisionLine]:
+    """Return the lines of decisions; consecutive ones for the same reason share the line of the first."""
+    lines = [decision_line(recording, decision) for decision in decisions]
+    alike = itertools.groupby(lines, lambda line: line._replace(place=""))
+    return [next(same)._replace(times=1 + len(list(same))) for _, same in alike]
+
+
+def read_line(line: str) -> DecisionLine | None:
+    """Return what a line says about a decision; None for a line about something else."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    times = int((match["count"] or "1").replace(",", ""))
+    return DecisionLine(
+        match["stage"], match["mark"], match["place"] or "", match["rule"], match["sentence"], match["code"], times
+    )

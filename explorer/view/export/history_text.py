@@ -1,0 +1,105 @@
+"""Histories of nodes as text: the decisions about a node with their facts, and what became of it."""
+
+from __future__ import annotations
+
+import re
+
+from explorer.record import Decision, Recording
+from explorer.record.escape import visible
+from explorer.record.history import decisions_about
+from explorer.record.reasons import fact_text
+from explorer.view.export.decision_lines import DecisionLine, decision_line
+from explorer.view.export.text import kernel_line
+from explorer.view.model.decision_facts import fact_labels, note
+from explorer.view.tree.scopes import scope_path
+
+_KERNELS = 8
+"""maximum number of listed kernels that compute a node together with others"""
+
+
+def why(recording: Recording, node: int) -> str:
+    """Return the history of a node as text: its decisions with facts, the declined ones in order, and its final state.
+
+    Raises ValueError for an id that the recording does not have.
+    """
+    nodes = recording.nodes
+    if not 0 <= node < len(nodes):
+        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(nodes) - 1}")
+    lines = [f"{recording.label(node)} · {recording.type_text(node)}"]
+    row = nodes.source[node]
+    if row >= 0:
+        source = recording.sources[row]
+        lines.append(f"recorded at {source.place}: {source.text.strip()}")
+    scope = " / ".join(scope_path(recording, node))
+    if scope:
+        lines.append(f"scope {scope}")
+    decisions = [recording.decisions[number] for number in decisions_about(recording, node)]
+    if not decisions:
+        lines.append("no rule matched this node")
+    for decision in decisions:
+        lines.append(f"  {_line(recording, decision)}")
+        lines += _fact_lines(recording, decision)
+    lines += _twins(recording, node)
+    lines += _fate(recording, node)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _line(recording: Recording, decision: Decision) -> DecisionLine:
+    """Return the line of a decision with the module of its rule; where it is, the heading says."""
+    line = decision_line(recording, decision)
+    # Without the line number: an edit above a rule would change every text that mentions it.
+    module = re.sub(r":\d+$", "", decision.location)
+    return line._replace(place="", rule=f"{line.rule} ({module})" if module else line.rule)
+
+
+def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
+    """List the facts of a decision; for a batch that ran, estimates are marked as such."""
+    labels = fact_labels(decision)
+    lines = [
+        f"      {labels[name]}: {fact_text(name, value, recording.label)}" for name, value in decision.facts.items()
+    ]
+    return [*lines, f"      {note(decision)}"] if note(decision) else lines
+
+
+def _twins(recording: Recording, node: int) -> list[str]:
+    """Describe the gradient of a node, the values saved for it, and the gradient that the node is part of."""
+    lines = []
+    for row in recording.gradients:
+        if row.node == node:
+            saved = ", ".join(map(recording.label, row.saved)) or "nothing"
+            lines.append(f"gradient: {', '.join(map(recording.label, row.backward))}; saved for it: {saved}")
+        elif node in row.backward:
+            lines.append(f"part of the gradient of {recording.label(row.node)}")
+    return lines
+
+
+def _batched(recording: Recording, node: int) -> tuple[int, ...]:
+    """Return the batched nodes that replace a node; empty if it was not batched."""
+    gone = recording.nodes.gone[node]
+    is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
+    return recording.decisions[gone].produced if is_batched else ()
+
+
+def _fate(recording: Recording, node: int) -> list[str]:
+    """Describe the node's final state and the kernels that compute it."""
+    nodes = recording.nodes
+    final = recording.resolver(recording.end).get(node, node)
+    lines = []
+    if final != node:
+        lines.append(f"replaced by {recording.label(final)} in the final graph")
+    elif batched := _batched(recording, node):
+        lines.append(
+            f"in the final graph it is a row of {recording.label(batched[0])} · {recording.type_text(batched[0])}"
+        )
+    elif nodes.gone[node] >= 0:
+        lines.append("removed: nothing reads it")
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
+    lines += [f"kernel {kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
+    account = recording.provenance.nodes.get(node)
+    others = [number for number in account.kernels if number not in own] if account is not None else []
+    for number in others[:_KERNELS]:
+        lines.append(f"computed in kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")
+    if len(others) > _KERNELS:
+        lines.append(f"and in {len(others) - _KERNELS:,} more kernels")
+    return lines

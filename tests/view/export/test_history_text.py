@@ -1,0 +1,46 @@
+from dataclasses import replace
+
+import pytest
+
+from explorer.view.export.history_text import why
+from tests.view import sample
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
+    story = why(sample.mlp(), sample.mlp().nodes.label.index("tanh")).splitlines()
+    assert story[:2] == ["tanh · 32×48 float32", "recorded at line 1: h = ex.tanh(x @ W + b)"]
+    assert story[2].startswith("  fuse ✗ MatmulEpilogue (passes/fuse.py): matmul has 2 consumers")
+    chosen = next(number for number, line in enumerate(story) if line.startswith("  fuse ✓"))
+    assert "ElementwiseChain (passes/fuse.py)" in story[chosen]
+    assert "      temporary: 6 KB" in story[chosen:]
+    assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
+
+
+@pytest.mark.spec("V-2")
+def test_a_fact_that_is_a_time_is_told_with_its_unit_once():
+    recording = sample.mlp()
+    row = next(decision for decision in recording.decisions if "cost_us" in decision.facts)
+    assert "      cost: 1.1 µs" in why(recording, row.subjects[0]).splitlines()
+
+
+@pytest.mark.spec("V-2", "V-15")
+def test_an_edit_above_a_link_leaves_the_story_as_it_is():
+    """A story names the rule's class and module; its line is in the recording and in the widget."""
+    first, again = sample.mlp(), sample.mlp()
+    again.decisions = [replace(row, location=row.location.replace(":2", ":1")) for row in again.decisions]
+    assert [row.location for row in first.decisions] != [row.location for row in again.decisions]
+    assert [why(first, node) for node in range(len(first.nodes))] == [why(again, n) for n in range(len(again.nodes))]
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_what_became_of_a_node():
+    recording = sample.mlp()
+    assert "replaced by log-softmax in the final graph" in why(recording, recording.nodes.label.index("log"))
+    assert "removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
+    assert "no rule matched this node" in why(recording, recording.nodes.label.index("t"))
+
+
+def test_an_unknown_node_is_refused():
+    with pytest.raises(ValueError, match="node 99 is not in this recording: it has nodes 0 to 16"):
+        why(sample.mlp(), 99)

@@ -1,0 +1,40 @@
+from dataclasses import replace
+
+import pytest
+
+import explorer as ex
+from explorer.view.model.places import decision_place, node_place
+from tests.view import sample
+
+
+@pytest.mark.spec("V-22")
+def test_a_place_is_the_scopes_the_name_and_the_line() -> None:
+    with ex.scope("block"), ex.scope("inner"):
+        y = ex.tanh(ex.tensor([1.0], name="x"))
+    plan = ex.EvalPlan()
+    plan.register(y)
+    recording = plan.prepare().recording
+    where = recording.sources[recording.nodes.source[recording.roots[0]]].place
+    assert node_place(recording, recording.roots[0]) == f"block / inner / tanh, {where}"
+    assert where.startswith("test_places.py line ")
+
+
+@pytest.mark.spec("V-22")
+def test_an_operator_of_a_file_is_named_without_a_line() -> None:
+    recording = ex.open("assets/digits.onnx").preview_plan().recording
+    assert recording.nodes.source[recording.roots[0]] >= 0
+    assert node_place(recording, recording.roots[0]) == "softmax / Softmax / softmax"
+
+
+@pytest.mark.spec("V-22")
+def test_two_places_are_named_and_more_are_counted() -> None:
+    recording = sample.mlp()
+    row = recording.decisions[0]
+    one, two, three = 4, 5, 6
+    places = [node_place(recording, node) for node in (one, two)]
+    assert decision_place(recording, replace(row, subjects=(one,))) == places[0]
+    assert decision_place(recording, replace(row, subjects=(one, two))) == " and ".join(places)
+    assert decision_place(recording, replace(row, subjects=(one, one))) == places[0]
+    assert decision_place(recording, replace(row, subjects=(one, two, three))) == f"{places[0]} and 2 more"
+    assert decision_place(recording, replace(row, subjects=(), produced=(two,))) == places[1]
+    assert decision_place(recording, replace(row, subjects=(), produced=())) == ""
