@@ -78,6 +78,7 @@ class EvalPlan:
             check_device(device)
         if costs == "measured":
             options = {"cost_model": measured_cost_model(), **options}
+        # Options are hashed: equal ones share cached programs.
         if isinstance(options.get("passes"), list):
             options["passes"] = tuple(options["passes"])
         self.options = Options().with_changes(
@@ -190,7 +191,7 @@ class EvalPlan:
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
             self._timing = timing
-        except BaseException as error:
+        except BaseException as error:  # an interrupt, too: the handle then says why it has no value
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
@@ -204,11 +205,13 @@ class EvalPlan:
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
         """Return results and times: from held results, from a cached program, or from a new one."""
         roots = [handle.expr for handle in self._handles]
+        # A prepared plan runs as it was shown. Values are captured by node, and a cached program has the nodes of the
+        # graph that it was planned for.
         cached = not self._fresh and self.record != "values"
         known = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(known) if self.recall else None
         if recalled is not None:
-            cached = False
+            cached = False  # a program of the whole structure would compute what is held already
             values = recalled.roots(roots)
             if values is not None and not self._fresh:
                 self._planned, self._roots, self._views, self._values = None, roots, [], {}
@@ -218,6 +221,7 @@ class EvalPlan:
         if self.device is not cpu:
             results = [_read(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
+            # The others were remembered when they were computed.
             there = recalled.values
             remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
             results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
@@ -262,6 +266,7 @@ class EvalPlan:
     @property
     def planned(self) -> Plan:
         """The planned graph, its schedule and its decisions; raises StateError before prepare() or eval()."""
+        # A run that needed no plan: it is planned now that somebody asks for it.
         if self._planned is None and self._roots:
             self._planned = plan(self._roots, self.options, self._taken)
         if self._planned is None:

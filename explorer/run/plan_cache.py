@@ -83,6 +83,7 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
     rows += map(number.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
+    # Which tensors share a storage belongs to the structure: a plan merges these.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
@@ -112,6 +113,7 @@ def _context(options: Options) -> int:
     """Return a number for the options, the registered rules and the kernels; equal ones have equal numbers."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
+    # Read at once: another thread may replace it meanwhile.
     before, links_before, functions_before, number = _latest
     if options is not before or rules != links_before or functions != functions_before:
         number = _contexts.setdefault((options, rules, functions), len(_contexts))
@@ -166,7 +168,7 @@ class PlanCache:
     def put(self, key: Hashable, held: CachedProgram) -> None:
         """Put a program back and evict the least recently used ones."""
         held.release_leaves()
-        if held.nbytes > _BYTES // 2:
+        if held.nbytes > _BYTES // 2:  # it would push out all others
             return
         with self._lock:
             before = self._held.pop(key, None)

@@ -205,6 +205,7 @@ def recall(known: Structure | None) -> Recalled | None:
     with _lock:
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
+        # Nodes that were evaluated themselves come first: they are found without numbering the graph.
         for uid in known.number.keys() & table.keys():
             value = _held(table.get(uid))
             if value is not None:
@@ -264,6 +265,7 @@ def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any],
 
     def forget(gone: Any) -> None:
         with _lock:
+            # An equal expression may have been evaluated since, and its value stands in this row.
             if table.get(key) is gone:
                 del table[key]
                 _operations.pop(key, None)

@@ -33,6 +33,7 @@ def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
             first.append(hash((_SALT, operation, leaf)))
             second.append(hash((leaf, operation, _SALT)))
         elif len(operands) == 2:
+            # Most nodes have two operands, and these tuples are made faster than unpacked ones.
             a, b = operands
             first.append(hash((operation, first[a], first[b])))
             second.append(hash((_SALT, second[a], second[b], operation)))

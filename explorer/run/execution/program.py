@@ -46,6 +46,7 @@ class Program:
     def __init__(self, planned: Plan, within: Array | None = None, reusable: bool = False) -> None:
         self.planned = planned
         schedule = planned.schedule
+        # A call's body runs in memory of its caller, which has been granted as a whole.
         if within is None:
             grant(schedule)
         self.slots: dict[int, int] = {}
@@ -61,11 +62,13 @@ class Program:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
         passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
+        # Each graph that a cached program runs brings tensors of its own, so no leaf keeps its address.
         if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
         self._fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
         steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
+        # In scheduled order: whether a runner's operands stay at one address is known from the runners before it.
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel, placement), self.slots[kernel.result.uid]) for kernel, placement in steps
         ]
@@ -102,7 +105,7 @@ class Program:
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
-        for slot, run in self._views:
+        for slot, run in self._views:  # after the tensors, whose memory they show
             values[slot] = run(values)
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
@@ -135,6 +138,8 @@ class Program:
     def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
         slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
         runner = self._running(kernel, placement, out)
+        # A constant, a result in the arena and a view of either lie at one address in every run: what reads them may
+        # cut its blocks once. Everything else is another array each time.
         if kernel.constant:
             runner = ComputeOnce(runner, slot)
         elif out is not None:
@@ -153,7 +158,7 @@ class Program:
         source = self.values[self.slots[kernel.reads[0].uid]]
         if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
             return None
-        view = runner(self.values)
+        view = runner(self.values)  # a reshape of memory in another order copies, and must do so in every run
         return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
 
     def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
@@ -204,6 +209,7 @@ class Program:
         return chains(schedule, dependencies(schedule, drops))
 
     def _aliases_input(self) -> set[int]:
+        """Return the slots of results that are a parameter's value, or views of it, through any number of views."""
         base = {parameter.uid for parameter in self.parameters}
         for kernel in self.planned.schedule.kernels:
             if kernel.result.operation.view and kernel.reads and kernel.reads[0].uid in base:
@@ -245,7 +251,7 @@ class Program:
             timing.ended[index] = perf_counter_ns()
             if observer is not None:
                 observer.after_kernel(index)
-        except RunError:
+        except RunError:  # of an operation inside a call, which it names already
             raise
         except Exception as error:
             raise failure(self, index, error) from error
@@ -267,6 +273,7 @@ class Program:
     def _call(self, kernel: Kernel, placement: Placement, body: Body, sources: list[int]) -> Runner:
         """Make the runner of a call that was not inlined: its body is planned once and runs in our memory."""
         planned, inputs = plan_closed(body, self.planned.options)
+        # Calls of one body in one place share a program, since they never run at the same time (task_graph.py).
         key = id(body), placement.scratch_offset
         inner = self._closed.get(key)
         if inner is None:
@@ -286,6 +293,7 @@ class Program:
             at = 0
             try:
                 with one_deeper(f"a run of {body.name}"):
+                    # Not by run_kernel: the call has one time, and no observer looks inside.
                     for runner, slot in inner.runners:
                         table[slot] = runner(table)
                         at += 1

@@ -120,6 +120,7 @@ class TaskScheduler:
             self._idle = False
             self._wake.put(None)
             helpers -= 1
+        # Helpers that were asked and have not begun count as present, or each task would wake all threads again.
         here = max(len(self._asked), len(self._begun)) - len(self._ended)
         for _ in range(min(helpers, self._helpers - here)):
             self._asked.append(None)
@@ -138,13 +139,14 @@ class TaskScheduler:
                     if self._help(caller):
                         continue
                     return
+            # This thread will be busy for a while, and another one could begin what is ready.
             if ready and large[task]:
                 self._call(1)
             try:
                 self._run(task, thread)
             except BaseException as error:
                 self.stopped = True
-                if caller and not isinstance(error, Exception):
+                if caller and not isinstance(error, Exception):  # an interrupt ends the run at once
                     raise
                 self._failures.append((task, error))
                 return
@@ -162,6 +164,7 @@ class TaskScheduler:
                 else:
                     heapq.heappush(ready, user)
         self._done.append(None)
+        # One atomic operation: between a push and a pop, another thread could take the task.
         return heapq.heappushpop(ready, following) if following >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
@@ -177,6 +180,8 @@ class TaskScheduler:
     def _wait(self) -> None:
         """Wait until the calling thread may have something to do."""
         self._idle = True
+        # Looked at only after ``_idle`` is set, so that work which comes between the two puts a wake-up into the
+        # queue.
         if not (self._ready or self._jobs or self.stopped or len(self._done) == self._count):
             if self._tick is None:
                 self._wake.get()

@@ -47,6 +47,7 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         inputs = [values[slot] for slot in self._reads] if self._whole is not None or not self._tasks else []
+        # A small result is one block: nothing is cut, and no task is made.
         if self._whole is not None:
             self._steps.run([*inputs, out, *self._whole()])
             return out

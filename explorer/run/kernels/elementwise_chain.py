@@ -30,6 +30,7 @@ class ElementwiseChain(BlockedRunner):
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task for each block: of flat memory if possible, else of the outermost axes."""
+        # Flat blocks have the size that the cache allows, whatever the shape is.
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
@@ -50,6 +51,7 @@ def blocks(out: Array, most: int) -> list[Index]:
             break
         rows = max(1, most * size // nbytes)
         parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
+        # Bytes of a block so far: the next axis is cut only if one row of this one is still too large.
         nbytes = nbytes // size * rows
     return [*itertools.product(*parts)]
 

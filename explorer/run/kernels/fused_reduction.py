@@ -59,6 +59,7 @@ class FusedReduction(BlockedRunner):
                 self._laid = self._laid.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
         self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
+        # Rows of one tensor are cut alike, so boxes are found once for all of them.
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
         """(start, stop) of a part of a row → its boxes, and the registers for them"""
 
@@ -113,6 +114,7 @@ class FusedReduction(BlockedRunner):
             ]
             for number, (start, stop) in enumerate(pieces):
                 into = places[number : number + 1]
+                # A part of a row is one stretch of memory where no operand is broadcast; else it is cut into boxes.
                 if len(flat) == len(row_inputs):
                     own = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(self._steps.over(own, into, self._steps.register_file((stop - start,), (0,))))
@@ -142,10 +144,12 @@ class FusedReduction(BlockedRunner):
         """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
         tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
+        # NumPy halves a long row again and again, and adds the sums of two halves: so do we, from the smallest up.
         for _ in range(tiling.halvings):
             laid = joins(laid[:, 0::2], laid[:, 1::2])
         if tiling.halvings:
             laid = laid.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
+        # More partial results than results: those of parts along outer axes are left to combine.
         if laid.size > self._size:
             axes = tuple([place for place, axis in enumerate(tiling.order) if axis in tiling.axes])
             laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)

@@ -77,6 +77,7 @@ def single(
         result = kernel(out, values[first], values[second])
         return out if result is out else copy_into(out, result)
 
+    # Most kernels have one or two operands and planned memory: a function for these builds no list in each run.
     if out is None or len(sources) not in (1, 2):
         return run
     first, second = sources[0], sources[-1]
@@ -96,7 +97,7 @@ class ComputeOnce:
         """Return the result; compute it at the first call."""
         if self._runner is not None:
             values[self._slot] = self._runner(values)
-            self._runner = None
+            self._runner = None  # only now: a kernel that failed is tried again in the next run
             for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
@@ -125,6 +126,7 @@ class Steps:
         self.registers = blocks.registers
         self.failed: Expr | None = None
         """the operation that raised in the last run"""
+        # A kernel also reads the operands of its product, which no step does.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
         place_of = {read.uid: place for place, read in enumerate(self.reads)}
@@ -144,6 +146,7 @@ class Steps:
         """Return a function that computes ``out`` from arrays that broadcast to it."""
         if not self.registers:
             return functools.partial(self._run, self._program, [*inputs, out])
+        # Registers lie in memory like the result, so that NumPy joins the axes to one loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
         return self.over(inputs, out, self.register_file(out.shape, axes))
 
@@ -165,6 +168,8 @@ class Steps:
         self._run(self._program, places + register_file())
 
     def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
+        # Elementwise steps run box by box, the reduction over the whole run that the boxes make up: so the order in
+        # which it adds depends on the run alone.
         runs, *boxes = register_files()
         for box_inputs, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*box_inputs, out, *registers])

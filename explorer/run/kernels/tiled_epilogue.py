@@ -41,6 +41,7 @@ class TiledEpilogue:
         self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
         self.shared = worth_sharing(kernel)
         self._keeps = constant
+        # Tasks hold the packed copy, so they can be kept only where that is kept, too.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._apart and not varies
         self._prepared: Any = None
@@ -78,6 +79,7 @@ class TiledEpilogue:
             prepared = operation.pack_operand(operands[operation.packed_operand])
             if self._keeps:
                 self._prepared = prepared
+        # Where the result's memory cannot hold the product on its way, the product has memory of its own.
         product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
         tasks = []
         for place, make in operation.tiles(product, prepared, *operands):

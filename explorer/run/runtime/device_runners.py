@@ -34,6 +34,7 @@ def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: lis
         memory: Any = None if operation.view else allocate(type_)
         returned = kernel(memory, *[values[source] for source in sources])
         result: Any = memory if returned is None else returned
+        # Checked in every run: kernels of devices are users' code, and may choose their memory themselves.
         result_shapes = [tuple(part.shape) for part in (result if isinstance(type_, TupleType) else (result,))]
         if result_shapes != shapes:
             raise DeclarationError(

@@ -44,6 +44,7 @@ def grant(schedule: Schedule) -> None:
 
     Raises BudgetError, which names the largest value, if the peak exceeds the budget.
     """
+    # Leaves count, too: arrays of a file are read when the run begins.
     tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
     needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
     if needed <= budget.memory:

@@ -68,7 +68,7 @@ class _Blas(AbstractContextManager[None]):
     def __enter__(self) -> None:
         try:
             self._take()
-        except BaseException:
+        except BaseException:  # Python calls no __exit__ where __enter__ has failed
             self._give_back()
             raise
 
@@ -83,7 +83,7 @@ class _Blas(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
         try:
             self._give_back()
-        except BaseException:
+        except BaseException:  # interrupted half-way: restoring again does no harm
             self._give_back()
             raise
 
@@ -146,6 +146,7 @@ class TileBatch:
             failure = error
         while True:
             try:
+                # An interrupt may have come before the helper was entered; the owner does not wait for it then.
                 if mine in self.begun:
                     self.ended[mine] = failure
                 self.wake.put(None)
@@ -189,7 +190,7 @@ class _Pool:
 
     def wake(self, job: SharedWork, helpers: int) -> None:
         """Wake up to ``helpers`` threads; fewer, or none, while the process is ending."""
-        with suppress(RuntimeError):
+        with suppress(RuntimeError):  # no more threads can be started: the caller does the work alone
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
@@ -229,7 +230,7 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
     """
     blas = _blas()
     most = min(len(tasks), blas.threads)
-    if most < 2:
+    if most < 2:  # a single task may use all threads of BLAS
         for task in tasks:
             task()
         return
