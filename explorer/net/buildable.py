@@ -101,6 +101,7 @@ class BuildableNet(EditableNet):
                 fix="net = ex.open(path, weights=path)",
             )
         opened = hooks.open(path, weights=weights)
+        # Only after all that may fail: a net is the old one or the new one.
         self.table, self._definition, self._weights = opened.table, opened.definition, opened.weights
         self._made = None
         self._forget()
@@ -244,6 +245,7 @@ class BuildableNet(EditableNet):
     def _preview_build(self, unknown: int | None = None) -> Build:
         self._refresh()
         shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown)
+        # A build for looking at may hold opaque operations, and is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:
             keep(self._builds, key, self._builder.build(self._shaped(shapes), opaque=True))

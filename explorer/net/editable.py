@@ -81,6 +81,8 @@ class EditableNet:
     def definition(self) -> NetDefinition:
         """The current program; edits make new definitions and do not change this one."""
         if self._draft is not None:
+            # Operators that were added one by one are checked together now: checking the whole net after each would
+            # take quadratic time.
             draft, self._draft = self._draft, None
             self._adopt(draft.definition(), {})
         return self._definition
@@ -111,6 +113,7 @@ class EditableNet:
         return self.table.types()
 
     def __getattr__(self, name: str) -> OperatorCall:
+        # Not self.table: before __init__ has set it, that would call this method again.
         table = None if name.startswith("_") else self.__dict__.get("table")
         if table is not None and name in table:
             return OperatorCall(name, table, self.add)

@@ -132,6 +132,7 @@ class Net(BuildableNet):
         types = {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()}
         self.init()
         check_inputs(self.definition, types)
+        # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
             program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
@@ -142,6 +143,7 @@ class Net(BuildableNet):
 
     def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
         self._refresh()
+        # Whatever a plan depends on besides the net itself, whose changes empty the table.
         key = tuple(types.values()), options, tuple(Rule.rules), in_force()
         if key not in self._programs:
             build = self._build({name: self._parameter(name, type_) for name, type_ in types.items()})

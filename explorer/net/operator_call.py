@@ -48,6 +48,7 @@ def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int
     """Return the name, with a number appended if it is taken; ``tried`` remembers used numbers."""
     if not is_taken(wanted):
         return wanted
+    # Goes on where the last search ended: a net may have thousands of operators of one type.
     index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
     tried[wanted] = index
     return f"{wanted}_{index}"
@@ -189,6 +190,7 @@ class Draft:
             and len({*operator.outputs}) == len(operator.outputs)
             and not any("@" in blob for blob in operator.outputs)
         )
+        # Made only for its error, which names the operator, the blob and what is known.
         if not fits:
             self._with([*self._operators, operator])
         self._operators.append(operator)

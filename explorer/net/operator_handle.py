@@ -66,6 +66,7 @@ class NetOperator:
     def __init__(
         self, definition: OperatorDefinition, weights: NetWeights, program: NetDefinition, table: OperatorTable
     ) -> None:
+        # Past our own __setattr__, which sets weights.
         object.__setattr__(self, "definition", definition)
         object.__setattr__(self, "weights", OperatorWeights(definition, weights))
         object.__setattr__(self, "_program", program)
@@ -121,6 +122,7 @@ class NetOperator:
         return self._table.get(self.type)
 
     def __getattr__(self, name: str) -> Tensor:
+        # Copying and pickling ask for such names before the attributes are there.
         if name.startswith("_"):
             raise AttributeError(name)
         try:

@@ -1,4 +1,8 @@
-"""The log of a net's run, for the standard library's ``logging``: each operator with its shapes and its time."""
+"""The log of a net's run, for the standard library's ``logging``: each operator with its shapes and its time.
+
+``Net.run`` makes one only where the logger lets DEBUG through. It watches a run from outside, so that runs without a
+log pay nothing, and the program that runs is the same one.
+"""
 
 from __future__ import annotations
 

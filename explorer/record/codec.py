@@ -65,6 +65,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
     """Return the recording of a plain form; raise ValueError that names the wrong field, or the unknown schema."""
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
+    # Old recordings stay readable; none is written in an old form.
     if plain.get("schema") == 1:
         plain = {**upgrade_1(plain), "schema": SCHEMA}
     if plain.get("schema") != SCHEMA:

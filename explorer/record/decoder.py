@@ -82,6 +82,7 @@ def _plain_decoder(kind: Any) -> _Decoder:
         if words:
             fits = isinstance(value, str) and value in words
         elif kind is float:
+            # JSON writes 2.0 as 2; by type, because True is an int for Python.
             fits = type(value) in (int, float) and abs(value) < math.inf
         else:
             fits = type(value) is kind
@@ -99,6 +100,7 @@ def _list_decoder(member: Any, make: type[list[Any]] | type[tuple[Any, ...]] = l
     def decode_list(value: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list):
             raise _MismatchError("a list", spoken(value))
+        # Most lists are long ones of numbers or texts: checked in C, and one by one only for the error.
         if member in (int, str) and set(map(type, value)) <= {member}:
             return make(value)
         decoded: list[Any] = []
@@ -157,6 +159,7 @@ def _row_decoder(cls: type) -> _Decoder:
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
+        # One comparison of sets a row; which field is wrong is looked for only then.
         if not necessary <= value.keys() <= decoders.keys():
             unknown = [spoken(name) for name in value if name not in known_fields]
             missing = [name for name in required if name not in value]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause the cyclic garbage collector: it would visit every new object again and again, and free nothing."""
+    # A user may have switched it off.
     enabled = gc.isenabled()
     gc.disable()
     try:

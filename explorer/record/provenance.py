@@ -181,7 +181,7 @@ def _accounts(
         for operand in rows.operands[node]:
             readers.setdefault(operand, []).append(node)
     accounts: dict[int, Account] = {}
-    for node in reversed(recorded):
+    for node in reversed(recorded):  # recorded nodes stand operands first
         replacement = final.get(node, node)
         kernels = made_by[node]
         decisions = [*replaced_by.get(node, ()), *([rows.gone[node]] if rows.gone[node] >= 0 else ())]
@@ -195,6 +195,7 @@ def _accounts(
             reader_accounts = [accounts[reader] for reader in readers.get(node, ())]
             kernels = [number for account in reader_accounts for number in account.kernels]
             decisions += [number for account in reader_accounts for number in account.decisions]
+            # No kernel computes it: either what replaced its readers does without it, or nothing needed it.
             fate = "absorbed" if kernels and rows.operands[node] else "unneeded"
         sorted_kernels = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
         accounts[node] = Account(

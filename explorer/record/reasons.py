@@ -74,6 +74,7 @@ def fields(template: Template) -> tuple[tuple[str, str, str], ...]:
 def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
     """Return the nodes that a sentence names, in order, each once."""
     nodes: dict[int, None] = {}
+    # Reversed, since the last one is taken first; lists in facts may be nested.
     waiting = [facts[name] for name, _, _ in reversed(fields(template))]
     while waiting:
         value = waiting.pop()

@@ -126,6 +126,7 @@ class Recording:
             alike.setdefault(self.label(node), []).append(node)
         marks: dict[int, str] = {}
         for label, nodes in alike.items():
+            # A sentence may also name an operation by a text, which a node's name must not be taken for.
             if len(nodes) > 1 or label in texts:
                 marks.update(zip(nodes, self._telling_apart(nodes), strict=True))
         return marks
@@ -145,6 +146,7 @@ class Recording:
     def resolver(self, position: int) -> dict[int, int]:
         """Return old id → id that replaces it at a position, transitively."""
         final: dict[int, int] = {}
+        # From the last back: what a later row put in place of ``new`` is known already, so one pass is enough.
         for decision, old, new in reversed(self.substitutions):
             if decision < position:
                 final[old] = final.get(new, new)

@@ -69,6 +69,7 @@ def _stage(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
     name, kind = str(row.get("name")), row.get("kind")
+    # The kind follows from the name, which schema 1 had for each of its stages.
     kind = "rewrite" if kind == "pass" else _KINDS.get(name, "memory") if kind == "schedule" else kind
     upgraded = {**row, "kind": kind}
     if isinstance(row.get("name"), str):

@@ -23,6 +23,7 @@ def fields_of(cls: type[Describable], taken: Iterable[str]) -> tuple[Field, ...]
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("explorer.layers.")]
     reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(fields)
     for name, annotation in inspect.get_annotations(cls).items():
+        # Annotated for the type checker, and set by the class itself.
         if _class_variable(annotation):
             continue
         if name in reserved:
@@ -101,6 +102,7 @@ def input_types(layer: Describable, given: Mapping[str, TensorType]) -> dict[str
 
 def check_class(cls: type[Describable], base: type[Describable]) -> None:
     """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
+    # Layers are made again from their arguments (copies, sublayers), so these must be all that a layer is made of.
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",

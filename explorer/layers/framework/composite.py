@@ -117,6 +117,7 @@ class Composite(Layer):
         """feedback of each sublayer, in order"""
         active = {"": self.feeds_back}
         for name in self.wiring.order:
+            # In topological order, since whether a sublayer feeds back depends on those that it reads.
             active[name] = self._make(name, arguments.get(name, {}), active)
 
     def _make(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
@@ -130,6 +131,7 @@ class Composite(Layer):
             )
         feedback = self._feedback(name, active)
         sublayer = self._made(name, arguments, feedback)
+        # Only the made layer tells whether it updates; where its own output comes back, it then reads what updates.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it updates, and its output comes back through time")
             sublayer = self._made(name, arguments, feedback)
@@ -141,6 +143,7 @@ class Composite(Layer):
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
+        # A policy of the composite asks for the gradients of its own inputs, not for those inside it.
         asked = own is not inherited and own is not None and own.value
         if not self.train:
             return Feedback(name, False, "a layer for inference feeds nothing back")

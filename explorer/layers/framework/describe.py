@@ -83,6 +83,7 @@ class Describable:
         while waiting:
             layer = waiting.pop()
             rows.append(layer.to_row())
+            # Reversed, because the last one is taken first.
             waiting += reversed([*_sublayers(layer).values()])
         return "\n".join(layer_lines(rows)) + "\n"
 
@@ -126,6 +127,7 @@ def _read(cls: type) -> tuple[type[PolicyClass], ...]:
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
+                # What a method reads is found in its compiled names: a layer declares no list of its policies.
                 named = [method.__globals__.get(name) for name in method.__code__.co_names]
                 majors.update(dict.fromkeys(filter(_is_major, named)))
     return tuple(majors)

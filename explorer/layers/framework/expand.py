@@ -110,7 +110,10 @@ class LayerExpander:
         """Record the outputs by port in the current scope; parameters not recorded yet are recorded there."""
         box = state.scope
         assert box is not None  # set by the caller
+        # The recorder finds the layer by its box, for its policies and feedback.
         box.payload = layer
+        # A parameter is drawn in the box of the layer that holds it; one that repeats a sublayer draws its parameters
+        # beside that, once.
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         parameter_nodes: Mapping[str, Any] = parameters
         if not passes_on:

@@ -72,6 +72,7 @@ def feed_backward(layer: LayerBase, ports: Ports) -> dict[str, Expr | None]:
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
+    # Only now: where the gradients cannot be recorded, the layer can be fed backward again.
     layer.forward_records.pop()
     layer.pending_gradients.extend(
         PendingGradient(parameter, gradient, state.traces)
@@ -83,6 +84,7 @@ def feed_backward(layer: LayerBase, ports: Ports) -> dict[str, Expr | None]:
 
 def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
     """Return a gradient for each operand of the call that made an output, the structured zero if none reaches it."""
+    # A call of several outputs is one node, and its outputs are items of it.
     node = output.operands[0] if isinstance(output.operation, Item) else output
     call = node.operation
     if not any(wanted):

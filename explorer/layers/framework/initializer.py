@@ -101,6 +101,7 @@ class Initializer:
                 rule="the policy ParameterPolicy.type must be a subclass of Parameter",
                 fix=f"class {parameter_class.__name__}(ex.layers.Parameter): …",
             )
+        # The same object, not its numbers: two layers that share a parameter are trained together.
         if isinstance(buffered, Parameter):
             if not isinstance(buffered, parameter_class):
                 raise OperandError(
@@ -128,6 +129,7 @@ class Initializer:
                 rule="a parameter must be in the load buffer or the initializer's values, or have a filler",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )
+        # One generator a parameter, so that adding a layer changes no other layer's initial values.
         generator = np.random.default_rng([self.seed, *name.encode()])
         drawn = filler.under(policies).fill(type_.shape, generator)
         return parameter_class(name, tensor_for(name, drawn, type_, "drawn for"))

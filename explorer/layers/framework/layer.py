@@ -22,6 +22,7 @@ from explorer.layers.framework.layer_base import ForwardRecord, LayerBase
 from explorer.layers.framework.ports import Ports
 from explorer.layers.framework.recording_state import current_expander, recording_forward
 
+# Weak: a function lives as long as one of its layers.
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
 """traced functions by blueprint"""
 
@@ -119,7 +120,8 @@ class Layer(LayerBase):
         if not values and not parameters:
             with recording_forward(self):
                 return self.outputs_of(self.expand({}, {}))
-        titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
+        titles = [path or "value" for path in parameters]
+        # A port may have the name of a parameter, and a function takes each operand by a name of its own.
         titles = [f"{title} (parameter)" if title in values else title for title in titles]
         outputs: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
         return outputs

@@ -104,6 +104,7 @@ class LayerBase(Describable):
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # The blueprint is set last: before, prepare() may set what it derives.
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
@@ -167,6 +168,7 @@ class LayerBase(Describable):
                 fix="init(initializer, {})",
             )
         entered = dict(buffer)
+        # All are made before one is held, so that a missing value leaves the layer as it was.
         initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in initialised:
             source.hold(parameter)
@@ -184,6 +186,7 @@ class LayerBase(Describable):
                 fix="load_weights(layer.save_weights()), for instance",
             )
         parameters = {parameter.name: parameter for parameter in self.parameters().values()}
+        # All are converted before one is assigned, so that a wrong array changes nothing.
         tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
         for name, parameter in parameters.items():
             parameter.value = tensors[name]
@@ -194,6 +197,7 @@ class LayerBase(Describable):
 
     def grad_collect(self, collector: GradCollector) -> None:
         """Add the gradients of parameters that feed_backward has built to a collector."""
+        # All are checked before one is collected, so that an error collects none.
         for pending in self.pending_gradients:
             pending.check(self)
         for pending in self.pending_gradients:
@@ -277,7 +281,7 @@ class LayerBase(Describable):
 
     def skeleton(self) -> Self:
         """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
-        copy = object.__new__(type(self))
+        copy = object.__new__(type(self))  # the arguments are checked already, and __setattr__ would refuse them
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
         vars(copy).update(forward_records=[], pending_gradients=[])
         return copy

@@ -48,6 +48,7 @@ class Source(Layer):
 
     def hold(self, parameter: Parameter) -> None:
         """Hold a parameter."""
+        # Past __setattr__: which parameter a layer holds is no part of its blueprint.
         vars(self)["held"] = parameter
 
     def sources(self) -> Iterator[Source]:

@@ -76,6 +76,7 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
             rule=f"the value must have the parameter's shape, {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
+    # A user's dtype is judged by the numbers that its elements stand for.
     numbers = numbers_of(array)
     wanted = numbers_of(np.empty((), type_.dtype)).dtype
     if numbers.dtype.kind not in "biuf" or not (
@@ -101,6 +102,7 @@ class GradCollector:
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
         """Add one more gradient of a parameter."""
+        # By identity: parameters are shared as objects, and two may have one name.
         self._found.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:

@@ -79,7 +79,7 @@ class Container(dict[Any, Any]):
     def complete(self) -> Self:
         """Return the container itself; raises OperandError if a key has no value."""
         for name in self.names:
-            self[name]
+            self[name]  # __missing__ raises
         return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:

@@ -113,6 +113,7 @@ class Topology:
         self._connected()
         check_ports("a topology", self.inputs, self.outputs)
         self.order = self._sorted()
+        # Clauses are a set: in another order they declare the same composite, which shares functions with this one.
         self._hash = hash(frozenset(clauses))
 
     def _named(self) -> dict[str, type[Layer]]:
@@ -151,6 +152,7 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
+        # A composite that chooses its topology has no ports before it is made: check_made looks then.
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))

@@ -93,6 +93,7 @@ class Recurrent(Composite):
         for place in range(self._length(values)):
             for port, axis in self.axes.items():
                 value = values[port]
+                # A negative axis is counted from the end of this port's own axes.
                 step_inputs[port] = value[(*[slice(None)] * (axis % value.ndim), place)]
             with scope(_STEP, "layer", type(step).__name__):
                 step_outputs.append(step.call(step_inputs, own))
@@ -133,6 +134,7 @@ def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
     outputs = cls.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
+        # Without ambiguity the short name will do.
         named["previous"] = outputs[0]
     states = {port: named[port] for port in cls.inputs if port in named}
     if not states:

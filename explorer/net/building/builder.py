@@ -92,6 +92,7 @@ class NetBuilder:
         The first operator that does not fit raises an error with its name and line; with ``opaque`` it becomes an
         operation that is drawn but cannot run, and the build continues.
         """
+        # An input that is rewritten has another name for its first version than for the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
@@ -112,6 +113,7 @@ class NetBuilder:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
+                    # As ``raise … from`` would set it: the error is shown later, with the node.
                     located.__cause__ = error
                     build.problems[operator.name] = located
                     results = self._opaque(operator, build, lengths, error)
@@ -157,6 +159,7 @@ class NetBuilder:
         except Exception as error:
             if self.table.is_own(operator.type):
                 raise _defect(operator.type, error) from error
+            # A user's builder: its own exception says more than one of ours, and only lacks the place.
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )
@@ -183,7 +186,9 @@ class NetBuilder:
         kinds = tuple(type_ for type_ in noted if type_ is not None)
         operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
+        # Types are the file's notes where it has all of them; else the outputs are one value of no type.
         results = kinds if len(kinds) == len(noted) else ()
+        # Part of the operation's identity: two operators that fail for different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
         whole = Opaque(operator.type, results, *key)(*operands, *weights)
         if not noted:

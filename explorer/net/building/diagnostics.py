@@ -61,6 +61,7 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
     problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
     for name, error in build.problems.items():
         operator = definition.ssa.operator(name)
+        # Unknown types are listed already, and an operator that reads one of their results is no problem of its own.
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
             problems.append((order[name], str(error)))
     for name, blob in definition.blobs.items():
@@ -107,6 +108,7 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     """
     definition = build.definition
     operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
+    # Nodes are found by their boxes: an operator may have recorded several.
     everything = reachable(ends(build))
     weights = {
         reference.key: (operator.name, attribute)

@@ -44,8 +44,10 @@ def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Sh
     """Return the first shapes for which all known operators fit together, else those for which most do."""
     if not is_open(definition):
         return whole_shapes(definition)
+    # These cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
+    # Each try builds the whole net: large nets get fewer, so that opening one stays quick.
     for shapes in islice(_candidates(definition), max(4, _TRIED // _work(definition))):
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
@@ -117,6 +119,7 @@ def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
             axes = [notes[name][axis] for name, open_axes in sides.items() for axis in open_axes]
             tried.append(_filled(definition, length, {axis: side for axis in axes if isinstance(axis, str)}))
     tried += [same_shapes(definition, length) for length in _ALL]
+    # Inputs with few open lengths get the same shapes from several choices.
     yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
 
 
@@ -124,6 +127,7 @@ def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
     """Return the unknown height and width axes of a possible picture: channels first, or last."""
     orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(noted), ())
     for channels, *sides in orders:
+        # Three axes or four are pictures only if one of them can be the channels.
         if noted[channels] in _CHANNELS:
             return tuple(axis for axis in sides if not isinstance(noted[axis], int))
     return (2, 3) if len(noted) == 4 and not any(isinstance(length, int) for length in noted[1:]) else ()

@@ -46,6 +46,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     """Return a read-only view of an input's array; numbers and lists get the file's dtype."""
     dtype = noted_dtype(blob)
     try:
+        # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
         array = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype)
     except (TypeError, ValueError) as error:
         raise OperandError(

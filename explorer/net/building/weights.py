@@ -23,7 +23,7 @@ from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.net.definition.operator_definition import FileWeights, Weights, memory_dtype
 
 _STORED = Stored()
-_tokens = count(-1, -1)
+_tokens = count(-1, -1)  # negative: tokens of arrays count up from 0
 
 
 class FileStorage(Storage):
@@ -43,6 +43,7 @@ class FileStorage(Storage):
         """The value, read-only."""
         if self._held is None:
             array = self._read()
+            # Operators may share the array, and runs read it as it is.
             array.flags.writeable = False
             self._held = array
         return self._held
@@ -111,12 +112,14 @@ class NetWeights:
             reference = self._definition.operator(operator).weights[attribute]
             self._tensors[key] = self._stored(operator, attribute, reference)
         tensor = self._tensors[key]
+        # A weight is drawn with its operator, also where that was renamed since.
         if state.scope is not None and state.scope.kind == "file":
             tensor.scope = state.scope
         return tensor
 
     def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
         definition = self._definition
+        # Tensor's own initialiser takes an array, and this one has not been read.
         tensor: Tensor = object.__new__(Tensor)
         tensor.operation, tensor.operands, tensor.name = _STORED, (), reference.key
         tensor.type = TensorType(reference.shape, memory_dtype(reference.dtype))
@@ -134,6 +137,7 @@ class NetWeights:
             old = renamed.get(operator.name, operator.name)
             for attribute, reference in operator.weights.items():
                 tensor = self._tensors.get((old, attribute))
+                # An operator of this name with other weights is another operator.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
                     weights._tensors[operator.name, attribute] = tensor
         return weights
@@ -146,6 +150,7 @@ class NetWeights:
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
         dtype = memory_dtype(reference.dtype)
+        # Lists have no dtype of their own; an array of another dtype is more likely a mistake.
         if not isinstance(value, (Tensor, np.ndarray)):
             array = array.astype(dtype)
             if array.shape == (math.prod(reference.shape),):

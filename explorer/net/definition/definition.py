@@ -172,6 +172,7 @@ class NetDefinition:
         """Read one weight, an array of the declared shape; raise BudgetError if it exceeds the memory budget."""
         reference = self._reference(operator, attribute)
         dtype = memory_dtype(reference.dtype)
+        # Before anything is read: a file of a few bytes may declare any shape.
         claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * dtype.itemsize)
         claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), dtype.itemsize)
         array = self.weights[reference.key]

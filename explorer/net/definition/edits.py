@@ -28,6 +28,7 @@ def changed(
 ) -> NetDefinition:
     """Return the definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
     names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
+    # By producer and blob, not by version: an edit counts the versions anew.
     kept = {
         (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
         for blob in definition.blobs.values()
@@ -85,6 +86,7 @@ def splice(
     target = definition.blob(blob)
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
     producer = definition.operator(target.producer) if target.producer else None
+    # Right behind the producer: where blobs are rewritten, a later place would read a later version.
     place = definition.operators.index(producer) + 1 if producer else 0
     return changed(
         definition, operators=[*operators[:place], operator, *operators[place:]], outputs=outputs, weights=weights
@@ -226,7 +228,7 @@ def prune(definition: NetDefinition) -> NetDefinition:
     """Return the definition without the operators that no output needs."""
     program = definition.ssa
     needed, kept = set(program.outputs), set[str]()
-    for operator in reversed(program.topological_order):
+    for operator in reversed(program.topological_order):  # readers first, so that one look at each is enough
         if not needed.isdisjoint(operator.outputs):
             kept.add(operator.name)
             needed.update(operator.inputs)

@@ -38,14 +38,17 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
             boxes.setdefault(path[:depth], len(boxes))
     if not boxes:
         return paths
+    # Sets of boxes as bits of whole numbers: a net has thousands of operators, each with many boxes around it.
     own = {name: sum(1 << boxes[path[:depth]] for depth in range(1, len(path))) for name, path in paths.items()}
     above, below = _reach(definition, own)
+    # Deepest first, so that the first box in common is the innermost.
     known = sorted(boxes, key=lambda path: (-len(path), boxes[path]))
     for name, is_named in named.items():
         around = above[name] & below[name]
         if not is_named and around:
             paths[name] = (*next(path for path in known if around >> boxes[path] & 1), paths[name][-1])
     for name, box in _Trace(definition, paths, named).inside().items():
+        # What the order of operators says may refine what their data say, and not contradict it.
         if box[: len(paths[name]) - 1] == paths[name][:-1]:
             paths[name] = (*box, paths[name][-1])
     return paths
@@ -103,6 +106,7 @@ class _Trace:
         """The innermost boxes of the made-up names that stand before the first or after the last name of a box."""
         paths: dict[str, Path] = {}
         for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
+            # Two named operators side by side: nothing lies between them.
             if after - before < 2:
                 continue
             opening = self._boxes(after) if after < len(self._order) else []
@@ -122,6 +126,7 @@ class _Trace:
             costs = {place: cost for place, cost in self._opening(self._end[box], first) if place <= last}
             least = min(costs.values())
             equal = [place for place, cost in costs.items() if cost == least]
+            # Modules that have weights usually begin with them: nn.Linear, then its activation.
             weighted = [place for place in equal if self._order[place].weights]
             first = self._first[box] = max(weighted or equal)
 
@@ -135,6 +140,7 @@ class _Trace:
             costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
             least = min(costs.values())
             last = max(place for place, cost in costs.items() if cost == least)
+            # A flatten between a backbone and a head belongs to neither.
             while depth == 0 and last > first and self._reshapes(self._order[last - 1]):
                 last -= 1
             if depth and box[:-1] == boxes[depth - 1]:
@@ -194,5 +200,6 @@ class _Trace:
                 use = self._last_use.get(blob, -1)
                 leaving += use > place
                 dying[use] += use > place
+            # A blob that is read last here leaves the box no more once this operator is inside.
             leaving -= dying.pop(place, 0)
             yield place + 1, len(entering) + leaving

@@ -124,6 +124,7 @@ def _decode(value: Any, place: str, depth: int = 0) -> Plain:
         if depth == NESTING:
             raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
         return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
+    # Python's whole numbers have no end; those of arrays and of other readers of JSON do.
     if type(value) is int and not -(2**63) <= value < 2**64:
         raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
     if not isinstance(value, dict):
@@ -168,6 +169,7 @@ def from_json(
         row: _Net = decode({name: value for name, value in plain.items() if name != "schema"}, _Net, "net", kind="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE) from None
+    # A text that another program wrote may have several operators on a line: then no line is better than a wrong one.
     known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
         row.name,
@@ -261,6 +263,7 @@ def _operator_lines(text: str) -> list[tuple[int, str]]:
 
 
 def _finite(text: str) -> float:
+    # Also called for NaN and Infinity, which Python reads and the JSON standard does not have, and for 1e999.
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f'{text[:20]} is no finite number; infinity is {{"float": "inf"}}')
@@ -268,6 +271,7 @@ def _finite(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Python's JSON would keep the last of two members silently.
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

@@ -30,9 +30,11 @@ class Lengths:
             noted = definition.input(name).shape
             for dimension, length in zip(noted if noted is not None else (), shape, strict=False):
                 if isinstance(dimension, str):
+                    # The first one counts; check_inputs refuses inputs that disagree.
                     named.setdefault(dimension, length)
                 elif dimension is None:
                     nameless.add(length)
+        # Unknown lengths without a name may be different ones: equal numbers are the only hint that they are the same.
         return cls(named, nameless.pop() if len(nameless) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:

@@ -87,6 +87,7 @@ class Resolver:
         """
         inputs = [self._write(None, blob) for blob in self._inputs]
         self._check_names()
+        # Without rewriting every blob has one version, and files may list operators in any order.
         operators = self._in_order() if self._rewrites else self._in_any_order()
         outputs = [self._read(None, blob) for blob in self._outputs]
         return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(note))
@@ -126,6 +127,7 @@ class Resolver:
     def _in_order(self) -> list[OperatorDefinition]:
         operators = []
         for operator in self._operators:
+            # Reads before writes: an operator in place reads the version before its own.
             reads = {blob: self._read(operator, blob) for blob in (*operator.inputs, *operator.input_names.values())}
             operators.append(self._renamed(operator, reads, [self._write(operator, blob) for blob in operator.outputs]))
         return operators
@@ -142,6 +144,7 @@ class Resolver:
     @staticmethod
     def _renamed(operator: OperatorDefinition, reads: Mapping[str, str], writes: list[str]) -> OperatorDefinition:
         inputs, outputs = tuple(reads[blob] for blob in operator.inputs), tuple(writes)
+        # Most operators keep their names: they need no copy.
         if inputs == operator.inputs and outputs == operator.outputs:
             return operator
         names = {name: reads[blob] for name, blob in operator.input_names.items()}
@@ -186,6 +189,7 @@ class Resolver:
         )
 
     def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
+        # A file without versions may name a blob x@1.
         versioned = split_name(blob) if self._rewrites and blob not in self._current else None
         base, version = versioned or (blob, self._current.get(blob, -1))
         if base not in self._current:

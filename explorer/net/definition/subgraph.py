@@ -31,6 +31,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             continue
         reached.add(blob)
         producer = definition.blob(blob).producer
+        # Its value is given: what makes it is not needed for it.
         if blob in names:
             continue
         if producer is None:

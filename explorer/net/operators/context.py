@@ -97,6 +97,7 @@ class OperatorContext:
     def integer(self, name: str, default: Any = _REQUIRED) -> int:
         """A parameter that is a whole number."""
         value = self.argument(name, default)
+        # True is a whole number for Python, and a mistake in a file.
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._mismatch(name, value, "a whole number")
         return value

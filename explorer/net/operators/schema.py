@@ -116,6 +116,7 @@ class OperatorSchema:
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 names.append(f"*{name}")
                 variadic = True
+            # Not an argument of the file: the builder tells how many outputs the operator has.
             elif name == "outputs":
                 continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
@@ -124,6 +125,7 @@ class OperatorSchema:
                     rule=f"arguments must be named one by one, and not {', '.join(sorted(RESERVED))}",
                     fix="declare each argument after * under a name of its own",
                 )
+            # A keyword of this type is a weight, as is one that may be None: ``Tensor | None``.
             elif Tensor in (annotation, *get_args(annotation)):
                 weights[name] = required
             else:
@@ -173,6 +175,7 @@ class OperatorSchema:
         allowed = {*self.in_place, *self.enforced}
         for output, blob in enumerate(operator.outputs):
             at = [position for position, read in enumerate(operator.inputs) if read == blob]
+            # The blob may be read at several places; one that allows it is enough.
             if at and not any((position, output) in allowed for position in at):
                 pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed))
                 raise self._refusal(
@@ -264,6 +267,7 @@ def accepts(annotation: Any, value: Any) -> bool:
         if parts[-1] is Ellipsis:
             return all(accepts(parts[0], item) for item in value)
         return len(value) == len(parts) and all(map(accepts, parts, value))
+    # By type, not isinstance: a bool is an int for Python.
     return type(value) in _PLAIN.get(annotation, ())
 
 

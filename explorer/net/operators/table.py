@@ -63,6 +63,7 @@ class OperatorTable:
         def enter(builder: _Registered) -> _Registered:
             for name in types:
                 self._builders[name] = builder
+                # What a replaced type declared of its arguments says nothing about the new builder's.
                 self._schemas.pop(name, None)
                 self._counts.pop(name, None)
                 if operands is not None:
@@ -82,6 +83,7 @@ class OperatorTable:
         """
 
         def enter(function: _Declared) -> _Declared:
+            # By name, since a cell that runs again makes another function.
             owner = function.__module__, function.__qualname__
             for name in types or (function.__name__,):
                 if self._declared.get(name, owner) != owner:
@@ -145,6 +147,7 @@ class OperatorTable:
         """The known types whose names are most like this one, at most three."""
         version, near = self._near
         if version != self.version or near is None:
+            # Made when first asked for: only an unknown type asks.
             near = NearTypes(self._builders)
             self._near = self.version, near
         return list(near.of(type))

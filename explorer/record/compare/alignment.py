@@ -25,6 +25,8 @@ def align(
     taken = {place[other] for node, other in pairs.items() if other in place}
     known = [(at, place[pairs[node]]) for at, node in enumerate(first) if pairs.get(node) in place]
     start = (0, 0)
+    # Pairs that keep their order cut both sides into pieces, and each piece is aligned by itself: what moved elsewhere
+    # does not disturb it.
     for stop in [*_increasing(known), (len(first), len(second))]:
         here = [first[at] for at in range(start[0], stop[0]) if first[at] not in pairs]
         there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
@@ -37,6 +39,7 @@ def align(
 
 def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int, int]]:
     counts = Counter(second)
+    # SequenceMatcher takes quadratic time where many elements are equal.
     if sum([counts[key] for key in first]) <= _MOST:
         for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
             for place in range(block.size):

@@ -103,6 +103,7 @@ def _counts(recording: Recording) -> dict[str, float | None]:
         final = recording.resolver(recording.end)
         roots = {final.get(root, root) for root in recording.roots}
         kernels = schedule.kernels
+        # Results are handed out: they are no temporaries, however they are computed.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
         counts |= {
             "kernels": len(kernels),
@@ -179,6 +180,7 @@ def _kernels(
 
     def top(index: int) -> int:
         while parent[index] != index:
+            # Halving the path keeps later look-ups short.
             parent[index] = parent[parent[index]]
             index = parent[index]
         return index

@@ -130,6 +130,8 @@ class _Match:
             if node not in self.taken:
                 waiting.setdefault(others[node], deque()).append(node)
         counts = Counter([own[node] for node in left])
+        # With equal names any two of equal structure are interchangeable. Without names, equal numbers are needed:
+        # else one that was added would push all others to the wrong partner.
         exact = own is self.first.structure
         free = {key for key, count in counts.items() if exact or count == len(waiting.get(key, ()))}
         for node in left:
@@ -158,6 +160,7 @@ class _Match:
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
         alike = first.kind[node] == second.kind[other]
+        # The other side may have one operation more between the same neighbours, which one look past it finds.
         inserted = [each for each in second.operands[other] if first.kind[node] == second.kind.get(each)]
         left_out = [each for each in first.operands[node] if first.kind.get(each) == second.kind[other]]
         if alike:
@@ -189,6 +192,7 @@ def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict
     reader_by_way: dict[Hashable, int] = {}
     several: set[Hashable] = set()
     for way, reader in readers:
+        # A way is the reader's kind and the operand's index: two readers in one way cannot be told apart.
         if reader not in paired and reader_by_way.setdefault(way, reader) != reader:
             several.add(way)
     return {way: reader for way, reader in reader_by_way.items() if way not in several}

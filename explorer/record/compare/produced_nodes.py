@@ -25,6 +25,7 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     pairs = dict(nodes.pairs)
     _pair(first.made, second.made, pairs)
     taken = set(pairs.values())
+    # Provenance is traced only if something is left: it visits every decision.
     left = {node for node in first.made if node not in pairs}
     rest = {node for node in second.made if node not in taken}
     if left and rest:

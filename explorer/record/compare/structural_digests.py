@@ -64,8 +64,10 @@ def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Recorde
     called = [0] if recording.bodies else []
     known = {0, -1}
     graphs_by_body: dict[int, RecordedGraph] = {}
+    # Grows while it is visited: bodies call bodies.
     for body in called:
         outputs = recording.bodies[body].outputs
+        # A function that returns another one's nodes has no table of its own.
         own = rows.body[outputs[0]] if body and outputs else body
         graphs_by_body[body] = graphs_by_body.get(own) or RecordedGraph(recording, own, inside.get(own, []))
         graphs_by_body.setdefault(own, graphs_by_body[body])

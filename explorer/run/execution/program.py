@@ -105,7 +105,8 @@ class Program:
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
-        for slot, run in self._views:  # after the tensors, whose memory they show
+        # After the tensors, whose memory they show.
+        for slot, run in self._views:
             values[slot] = run(values)
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
