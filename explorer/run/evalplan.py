@@ -32,7 +32,7 @@ from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.result_cache import Recalled, recall, remember
-from explorer.run.runtime.sealed_arrays import sealed
+from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class EvalPlan:
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(roots, known if cached else None, recalled, inputs)
         if self.device is not cpu:
-            results = [_read(root, value) for root, value in zip(roots, results, strict=True)]
+            results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
             # The others were remembered when they were computed.
             there = recalled.values
@@ -341,9 +341,3 @@ def _names(without: Any) -> Any:
     if isinstance(without, str):
         return (without,)
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
-
-
-def _read(expr: Expr, value: Any) -> Any:
-    """Return a result as a read-only NumPy array, wherever it is."""
-    device = expr.type.device
-    return value if device is cpu or isinstance(value, tuple) else sealed(device.read(value))

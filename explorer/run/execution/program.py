@@ -17,7 +17,6 @@ from explorer.core.errors import ExplorerError, OperandError, RunError, StateErr
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.tensor import Tensor
-from explorer.core.memory_budget import claim_memory
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
@@ -31,8 +30,8 @@ from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import FreeAfter
+from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
-from explorer.run.runtime.sealed_arrays import sealed
 from explorer.run.runtime.timing import Timing
 
 
@@ -234,7 +233,7 @@ class Program:
                     rule="every parameter that a result depends on must have a value",
                     fix="evaluate a call of the function, or give the net all its inputs",
                 )
-            self.values[self.slots[parameter.uid]] = _fitting(parameter, values_by_uid[parameter.uid])
+            self.values[self.slots[parameter.uid]] = parameter_value(parameter, values_by_uid[parameter.uid])
 
     def blank_timing(self) -> Timing:
         """The times of a run in which no kernel has run yet."""
@@ -260,7 +259,7 @@ class Program:
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""
         values, borrowed = self.values, self.borrowed
-        results = [_read_only(values[slot], slot in borrowed) for slot in self.results]
+        results = [read_only(values[slot], slot in borrowed) for slot in self.results]
         self.forget()
         return results
 
@@ -331,29 +330,3 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
 
 def _given(value: Any, values: Values) -> Any:
     return value
-
-
-def _read_only(value: Any, copied: bool) -> Any:
-    """Return a read-only result, or a read-only copy of it; another device's value is returned unchanged."""
-    if isinstance(value, np.ndarray):
-        if copied:
-            claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
-        return sealed(np.array(value) if copied else value)
-    if isinstance(value, tuple):
-        return tuple([_read_only(part, False) for part in value])
-    return sealed(np.asarray(value)) if isinstance(value, np.generic) else value
-
-
-def _fitting(parameter: Expr, value: Any) -> Any:
-    """Return a parameter's value in its dtype; raise OperandError if shape or kind of number differ."""
-    array = np.asarray(value)
-    type_ = parameter.tensor_type
-    if array.shape != type_.shape or not np.can_cast(array.dtype, type_.dtype, "same_kind"):
-        value_type = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
-        raise OperandError(
-            f"the parameter {parameter.operation.label!r} ({type_}) given {value_type}",
-            rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
-            fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
-        )
-    converted = array.astype(type_.dtype, copy=False)
-    return converted if type_.device is cpu else type_.device.put(converted)
