@@ -188,7 +188,7 @@ def test_arrows_walk_along_edges_and_one_item_is_in_the_tab_order(show):
 @pytest.mark.spec("V-13")
 def test_the_wheel_zooms_with_ctrl_and_scrolls_the_page_without(show):
     view = show(sample.mlp())
-    world = view.locator(".ex-world")
+    world = view.locator(".ex-graph")
     before = world.get_attribute("style")
     box = view.locator(".ex-stage").bounding_box()
     view.page.evaluate("document.activeElement.blur()")
@@ -208,7 +208,7 @@ def test_less_motion_is_respected(open_page, tmp_path):
     page.goto((tmp_path / "page.html").as_uri())
     page.evaluate("void (Element.prototype.animate = () => { throw new Error('moved'); })")
     press(page.locator(".explorer-view"), ".", ".", ",")
-    assert page.locator(".ex-world").evaluate("world => getComputedStyle(world).transitionDuration") in ("0s", "")
+    assert page.locator(".ex-graph").evaluate("world => getComputedStyle(world).transitionDuration") in ("0s", "")
 
 
 @pytest.mark.spec("V-16")

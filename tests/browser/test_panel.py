@@ -280,8 +280,8 @@ def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(sho
     view.page.wait_for_timeout(400)
     press(view, *["+"] * 16)
     view.page.wait_for_timeout(400)
-    assert view.locator(".ex-layer-nodes > g.ex-none").count() > 0
-    view.locator(".ex-layer-nodes > g:not(.ex-none) > .ex-node").first.focus()
+    assert view.locator(".ex-layer-nodes > svg.ex-none").count() > 0
+    view.locator(".ex-layer-nodes > svg:not(.ex-none) > .ex-node").first.focus()
     for _ in range(30):
         view.page.keyboard.press("ArrowDown")
     focused = view.locator(".ex-node:focus")

@@ -65,7 +65,7 @@ def net(activation=ex.tanh, *, more: bool = False, depth: int = 1, **options) ->
 
 def camera(view: Locator) -> tuple[float, float, float]:
     """Where the world of a view stands, and how large it is."""
-    style = view.locator(".ex-world").first.get_attribute("style") or ""
+    style = view.locator(".ex-graph").first.get_attribute("style") or ""
     found = re.search(r"translate\((-?[\d.]+)px, ?(-?[\d.]+)px\) scale\((-?[\d.]+)\)", style)
     assert found, style
     return float(found[1]), float(found[2]), float(found[3])

@@ -5,6 +5,7 @@ import { Canvas } from "./canvas/canvas.js";
 import { html } from "./dom.js";
 import { Focus } from "./canvas/focus.js";
 import { Heat } from "./scene/heat.js";
+import { Overview } from "./canvas/overview.js";
 import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
@@ -69,7 +70,10 @@ export class View {
     this.focus = new Focus(this);
     this.scene = null;
     this.canvas = new Canvas(this.trace);
-    this.camera = new Camera(this.canvas.world, () => this.room, (...sights) => this.#moved(sights));
+    this.camera = new Camera(this.canvas.root, () => this.room, (...sights) => this.#moved(sights));
+    this.overview?.end();
+    this.overview = new Overview(this.canvas, this.camera);
+    this.shell?.minimap.end();
     this.shell = new Shell(this, payload.options);
     this.stage = this.shell.stage;
     this.resized.disconnect();
@@ -80,7 +84,9 @@ export class View {
   }
 
   #moved(sights) {
-    this.canvas.see(...sights);
+    // From afar a picture stands for everything but what has the focus.
+    this.canvas.see(...(this.overview.covers ? [] : sights));
+    this.overview.later();
     this.shell?.minimap.refresh();
     this.callbacks.onCamera?.();
   }
@@ -122,6 +128,7 @@ export class View {
     const lit = this.shell.panel.parts.gradientLinks.lit(node, box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected: node, box, matches, heat, lit, differs: this.differs }, motion);
+    this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
     this.focus.rove();
@@ -138,10 +145,12 @@ export class View {
       this.camera.fit(this.placement.size, true);
     }
     this.shell.minimap.refresh();
+    this.overview.later();
   }
 
   #repaint() {
     if (!this.scene) return;
+    this.overview.paint();
     this.shell.minimap.paint();
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
   }
@@ -282,6 +291,8 @@ export class View {
   destroy() {
     this.player.stop();
     this.opening.end();
+    this.overview.end();
+    this.shell.minimap.end();
     for (const end of this.endings) end();
     this.root.remove();
   }

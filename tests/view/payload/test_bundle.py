@@ -104,3 +104,16 @@ def test_a_type_that_is_not_there_is_told(tmp_path):
 def test_no_script_is_long():
     lengths = {str(path): len(path.read_text().splitlines()) for path in STATIC.rglob("*.js")}
     assert {name: length for name, length in lengths.items() if length > 300} == {}
+
+
+@pytest.mark.spec("V-7")
+def test_no_list_of_a_graphs_size_is_spread_into_arguments():
+    """A browser's stack holds some 100,000 arguments: the least and the largest of a list are found by a loop."""
+    spread = re.compile(r"Math\.(?:max|min|hypot)\((?:[\w\s.]+, )*\.\.\.")
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in STATIC.rglob("*.js")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if spread.search(line)
+    ]
+    assert found == []

@@ -7,7 +7,7 @@ const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
 export class Camera {
-  /** @param {SVGGElement} world @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
+  /** @param {SVGSVGElement} world all of it is moved: a transform within it would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
   constructor(world, viewport, onMove) {
     this.world = world;
     this.viewport = viewport;
@@ -15,14 +15,15 @@ export class Camera {
     this.scale = 1;
     this.x = 0;
     this.y = 0;
+    this.smallest = SMALLEST;
     /** px on the right that something lies over */
     this.covered = 0;
   }
 
   #apply(smooth = false) {
     this.world.classList.toggle("ex-gliding", smooth && !calm());
-    this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toFixed(4)})`;
-    const { classList } = this.world.parentNode;
+    this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toPrecision(5)})`;
+    const { classList } = this.world;
     classList.toggle("ex-far", this.scale < 0.5);
     classList.toggle("ex-distant", this.scale < 0.2);
     // While it glides, what it leaves is still in sight.
@@ -55,7 +56,8 @@ export class Camera {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
-    this.scale = Math.min(LARGEST, Math.max(opening ? READABLE : SMALLEST, whole));
+    this.smallest = Math.min(SMALLEST, whole);
+    this.scale = Math.min(LARGEST, Math.max(opening ? READABLE : 0, whole));
     this.x = (view.width - width * this.scale) / 2;
     const spare = view.height - height * this.scale;
     this.y = opening && spare < 2 * ROOM ? ROOM : spare / 2;
@@ -70,7 +72,7 @@ export class Camera {
 
   /** Zoom by a factor around a point of the viewport. */
   zoom(factor, x = this.viewport().width / 2, y = this.viewport().height / 2, smooth = false) {
-    const scale = Math.min(LARGEST, Math.max(SMALLEST, this.scale * factor));
+    const scale = Math.min(LARGEST, Math.max(this.smallest, this.scale * factor));
     this.x = x - ((x - this.x) * scale) / this.scale;
     this.y = y - ((y - this.y) * scale) / this.scale;
     this.scale = scale;

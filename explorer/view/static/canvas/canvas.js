@@ -1,7 +1,10 @@
-// The graph as SVG: elements are kept from moment to moment, and only what changed is touched.
+// The graph as SVG: elements are made when they come into sight, kept from moment to moment, and only what changed is touched.
 
 import { tallyText } from "../compare/differences.js";
+import { grouped } from "../data/number_format.js";
 import { calm, put, svg } from "../dom.js";
+import { around } from "../scene/outlines.js";
+import { alike, extentOf, pathText } from "./edge_path.js";
 import { FrameView } from "./kernel_outlines.js";
 import { BoxView, SlotView } from "./node.js";
 import { PortNames } from "./port_names.js";
@@ -9,79 +12,122 @@ import { Tiles } from "./tiles.js";
 
 const MOTION = 150;
 
+/**
+ * @typedef {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
+ */
+
 /** Draws scenes on a placement. */
 export class Canvas {
   /** @param {import("../data/recording.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
-    this.layers = Object.fromEntries(["open", "frames", "changed", "titles"].map((name) => [name, svg("g", { class: `ex-layer-${name}` })]));
-    this.lines = new Tiles("ex-layer-edges");
-    this.items = new Tiles("ex-layer-nodes");
+    this.items = new Tiles("ex-layer-nodes", (key) => (key[0] === "n" ? this.#slot(Number(key.slice(1))) : this.#box(Number(key.slice(1)))));
+    this.lines = new Tiles("ex-layer-edges", (key) => this.#edge(key));
+    this.changed = new Tiles("ex-layer-changed", (key) => this.#edge(key));
+    this.outlines = new Tiles("ex-layer-frames", (key) => this.frame(Number(key)).root);
+    this.titles = new Tiles("ex-layer-titles", (key) => this.frame(Number(key)).label);
+    /** @type {Tiles[]} open boxes by their depth: an inner one is drawn over the one around it */ this.depths = [];
+    this.open = svg("g", { class: "ex-layer-open" });
     this.ports = new PortNames();
-    const { open, frames, changed, titles } = this.layers;
-    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.ports.root, this.items.root);
-    this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, this.world);
+    const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.items.root];
+    this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, ...layers);
+    /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
-    /** @type {Map<string, {path: SVGPathElement, state: string, segment: any, placement: any}>} */ this.edges = new Map();
+    /** @type {Map<string, {path: SVGPathElement | null, edge: any, segment: any, drawn: any, tiles: Tiles}>} */ this.edges = new Map();
     /** @type {Map<number, FrameView>} */ this.frames = new Map();
-    this.spare = [];
+    /** @type {Map<number, import("../scene/scene.js").Frame>} */ this.framed = new Map();
   }
 
-  /** Put everything where a placement has it. @param {import("../scene/compose.js").Placement} placement */
+  *#layers() {
+    yield* [this.items, this.lines, this.changed, this.outlines, this.titles];
+    yield* this.depths;
+  }
+
+  /** Put everything where a placement has it; the next scene is drawn there. @param {import("../scene/compose.js").Placement} placement */
   place(placement) {
     this.placement = placement;
+    for (const layer of this.#layers()) layer.pause(this.count);
+    const depths = new Map([[placement.outermost, -1]]);
     for (const [box, rect] of placement.boxes) {
       if (box === placement.outermost) continue;
-      const open = placement.composed.has(box);
-      if (this.boxes.get(box)?.open !== open) {
-        this.boxes.get(box)?.root.remove();
-        this.boxes.set(box, new BoxView(this.trace, box, open));
-      }
-      const view = this.boxes.get(box);
-      if (open) this.layers.open.append(view.root);
-      else this.items.put(view.root, rect);
-      view.place(rect);
+      const depth = depths.get(this.trace.layout.boxes[box].parent) + 1;
+      depths.set(box, depth);
+      const layer = placement.composed.has(box) ? this.#depth(depth) : this.items;
+      if (this.layerOf.get(box) !== layer) this.layerOf.get(box)?.drop(`b${box}`);
+      this.layerOf.set(box, layer);
+      layer.put(`b${box}`, rect);
     }
-    for (const [box, view] of this.boxes) {
+    for (const [slot, rect] of placement.slots) this.items.put(`n${slot}`, rect);
+    for (const [box, layer] of this.layerOf) {
       if (placement.boxes.has(box) && box !== placement.outermost) continue;
-      view.root.remove();
+      layer.drop(`b${box}`);
+      this.layerOf.delete(box);
       this.boxes.delete(box);
     }
-    for (const [slot, rect] of placement.slots) {
-      const view = this.slots.get(slot);
-      view?.place(rect);
-      if (view?.root.isConnected) this.items.put(view.root, rect);
+    for (const key of this.items.where.keys()) {
+      if (key[0] !== "n" || placement.slots.has(Number(key.slice(1)))) continue;
+      this.items.drop(key);
+      this.slots.delete(Number(key.slice(1)));
     }
+  }
+
+  #depth(depth) {
+    while (this.depths.length <= depth) {
+      const layer = new Tiles("ex-depth", (key) => this.#box(Number(key.slice(1))));
+      layer.pause(this.count);
+      this.depths.push(layer);
+      this.open.append(layer.root);
+    }
+    return this.depths[depth];
+  }
+
+  /** Items in all, in sight or not. */
+  get count() {
+    return this.placement ? this.placement.slots.size + this.placement.boxes.size : 0;
   }
 
   /** Draw what some rectangles of the world hold, and what is near. @param {...number[]} sights */
   see(...sights) {
-    const count = this.placement ? this.placement.slots.size + this.placement.boxes.size : 0;
-    this.items.see(count, ...sights);
-    this.lines.see(count, ...sights);
+    for (const layer of this.#layers()) layer.see(this.count, ...sights);
   }
 
   /** Keep an item drawn that is out of sight, so that it can have the focus. @param {string} key */
   hold(key) {
-    this.items.hold(this.element(key));
+    for (const layer of [this.items, ...this.depths]) layer.hold(key);
+  }
+
+  /** Whether an item stands on the canvas and holds something now, in sight or not. @param {string} key */
+  stands(key) {
+    const index = Number(key.slice(1));
+    if (key[0] === "n") return this.placement.slots.has(index) && this.scene.slots.has(index);
+    return key[0] === "b" && this.layerOf.has(index) && !this.scene.boxes.get(index)?.empty;
   }
 
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
-   * @param {import("../scene/scene.js").Scene} scene
-   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} marks lit: see gradient_links.js, differs: see differences.js
+   * @param {import("../scene/scene.js").Scene} scene @param {Marks} marks
    */
   show(scene, marks, motion = 0) {
-    this.#showSlots(scene, marks);
-    const found = this.#foundInside(marks.matches);
-    const lit = this.#litInside(scene, marks.lit);
-    const differ = this.#differInside(marks.differs);
-    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
-    this.#showEdges(scene);
+    this.scene = scene;
+    this.marks = marks;
+    this.inside = { found: this.#foundInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
+    this.#sortEdges(scene);
+    this.#sortFrames(scene);
+    for (const layer of this.#layers()) layer.renew();
+    put(this.root, "aria-label", this.#tally());
     this.ports.show(scene, this.placement);
-    this.#showFrames(scene, marks.differs);
     if (motion > 0 && !calm()) this.#moveEdges(scene);
+  }
+
+  /** How much stands on the canvas, in words: what is out of sight has no element to be counted. */
+  #tally() {
+    let nodes = 0;
+    for (const slot of this.placement.slots.keys()) if (this.scene.slots.has(slot)) nodes++;
+    let closed = 0;
+    for (const [box, layer] of this.layerOf) if (layer === this.items && !this.scene.boxes.get(box)?.empty) closed++;
+    const counted = (count, one, many) => `${grouped(count)} ${count === 1 ? one : many}`;
+    return [nodes && counted(nodes, "node", "nodes"), closed && counted(closed, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
   }
 
   /** How many matches each closed box hides. */
@@ -116,78 +162,89 @@ export class Canvas {
     return found;
   }
 
-  #showSlots(scene, { selected, matches, heat, lit, differs }) {
-    for (const [slot, rect] of this.placement.slots) {
-      const mark = scene.slots.get(slot);
-      let view = this.slots.get(slot);
-      if (!mark) {
-        if (view?.root.isConnected) view.root.remove();
-        continue;
-      }
-      if (!view) {
-        this.slots.set(slot, (view = new SlotView(this.trace, slot)));
-        view.place(rect);
-      }
-      if (!view.root.isConnected) this.items.put(view.root, rect);
-      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
-    }
-    for (const [slot, view] of this.slots) {
-      if (this.placement.slots.has(slot)) continue;
-      view.root.remove();
-      this.slots.delete(slot);
-    }
+  #slot(slot) {
+    const { selected, matches, heat, lit, differs } = this.marks;
+    const mark = this.scene.slots.get(slot);
+    if (!mark) return null;
+    let view = this.slots.get(slot);
+    if (!view) this.slots.set(slot, (view = new SlotView(this.trace, slot)));
+    view.place(this.placement.slots.get(slot));
+    view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
+    return view.root;
   }
 
-  #showEdges(scene) {
+  #box(box) {
+    const open = this.placement.composed.has(box);
+    let view = this.boxes.get(box);
+    if (view?.open !== open) this.boxes.set(box, (view = new BoxView(this.trace, box, open)));
+    view.place(this.placement.boxes.get(box));
+    const { found, lit, differ } = this.inside;
+    view.show(this.scene.boxes.get(box), this.marks.box === box, found.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
+    return view.root;
+  }
+
+  /** File the edges of a scene; what changes is drawn over what stays. */
+  #sortEdges(scene) {
     for (const [key, drawn] of this.edges) {
       if (scene.edges.has(key)) continue;
-      drawn.path.remove();
-      this.spare.push(drawn.path);
+      drawn.tiles.drop(key);
       this.edges.delete(key);
     }
     for (const [key, edge] of scene.edges) {
-      let drawn = this.edges.get(key);
-      if (!drawn) this.edges.set(key, (drawn = { path: this.spare.pop() ?? svg("path"), state: "", segment: null, placement: null }));
-      if (drawn.placement === this.placement && drawn.state === edge.state) continue;
+      const tiles = edge.state === "plain" ? this.lines : this.changed;
+      const drawn = this.edges.get(key);
+      if (drawn?.placement === this.placement && drawn.tiles === tiles) {
+        drawn.edge = edge;
+        continue;
+      }
       const segment = this.placement.segment(edge.box, edge.from, edge.to);
-      if (drawn.segment !== segment) put(drawn.path, "d", pathText(segment));
-      put(drawn.path, "class", `ex-edge ex-edge-${edge.state}`);
-      drawn.segment = segment;
-      drawn.placement = this.placement;
-      drawn.state = edge.state;
-      // What changes is drawn over what stays.
-      if (edge.state !== "plain") this.layers.changed.append(drawn.path);
-      else this.lines.put(drawn.path, (segment.extent ??= extent(segment.points)));
+      if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
+      this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
+      tiles.put(key, extentOf(segment));
     }
   }
 
-  #showFrames(scene, differs) {
-    const wanted = new Set(scene.frames.map((frame) => frame.index));
-    for (const [index, view] of this.frames) {
+  #edge(key) {
+    const drawn = this.edges.get(key);
+    drawn.path ??= svg("path");
+    put(drawn.path, "d", pathText(drawn.segment));
+    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}`);
+    return drawn.path;
+  }
+
+  /** File the outlines of a scene's kernels and batches. */
+  #sortFrames(scene) {
+    const wanted = new Map(scene.frames.map((frame) => [frame.index, frame]));
+    for (const index of this.framed.keys()) {
       if (wanted.has(index)) continue;
-      view.root.remove();
-      view.label.remove();
+      for (const layer of [this.outlines, this.titles]) layer.drop(String(index));
       this.frames.delete(index);
     }
-    for (const frame of scene.frames) {
-      let view = this.frames.get(frame.index);
-      if (!view) {
-        this.frames.set(frame.index, (view = new FrameView()));
-        this.layers.frames.append(view.root);
-        this.layers.titles.append(view.label);
-      }
-      const differences = frame.group.kind === "kernel" ? frame.slots.map((slot) => differs.get(slot)) : [];
-      view.show(frame, scene, this.placement, differences.find((difference) => difference?.kind === "regrouped"));
+    this.framed = wanted;
+    const { slots, boxes } = this.placement;
+    for (const [index, frame] of wanted) {
+      const [left, top, right, bottom] = around([...frame.slots.map((slot) => slots.get(slot)), ...frame.boxes.map((box) => boxes.get(box))]);
+      for (const layer of [this.outlines, this.titles]) layer.put(String(index), [left, top, right - left, bottom - top]);
     }
+  }
+
+  /** The outline of a group, as the scene has it. @param {number} index */
+  frame(index) {
+    let view = this.frames.get(index);
+    if (!view) this.frames.set(index, (view = new FrameView()));
+    const frame = this.framed.get(index);
+    const differences = frame.group.kind === "kernel" ? frame.slots.map((slot) => this.marks.differs.get(slot)) : [];
+    view.show(frame, this.scene, this.placement, differences.find((difference) => difference?.kind === "regrouped"));
+    return view;
   }
 
   #moveEdges(scene) {
     for (const { before, after } of scene.moves) {
       if (before.length !== 1 || after.length !== 1) continue;
-      const drawn = this.edges.get(after[0][3]);
-      if (!drawn || !this.placement.composed.has(before[0][0])) continue;
+      const path = this.edges.get(after[0][3])?.path;
+      if (!path || !this.placement.composed.has(before[0][0])) continue;
       const [from, to] = alike(this.placement.segment(...before[0]), this.placement.segment(...after[0]));
-      drawn.path.animate([{ d: `path("${from}")` }, { d: `path("${to}")` }], { duration: MOTION, easing: "ease-out" });
+      path.animate([{ d: `path("${from}")` }, { d: `path("${to}")` }], { duration: MOTION, easing: "ease-out" });
     }
   }
 
@@ -202,43 +259,4 @@ export class Canvas {
     const index = Number(key.slice(1));
     return key[0] === "n" ? this.placement.slots.get(index) : this.placement.boxes.get(index);
   }
-}
-
-/** @param {import("../scene/compose.js").Segment & {d?: string}} segment */
-function pathText(segment) {
-  return (segment.d ??= curve(segment.points, segment.arrow));
-}
-
-/** The rectangle around control points. */
-function extent(points) {
-  const [xs, ys] = [points.filter((_, index) => index % 2 === 0), points.filter((_, index) => index % 2 === 1)];
-  const [left, top] = [Math.min(...xs), Math.min(...ys)];
-  return [left, top, Math.max(...xs) - left, Math.max(...ys) - top];
-}
-
-function curve(points, arrow) {
-  const pairs = [];
-  for (let index = 0; index < points.length; index += 2) pairs.push(`${points[index]} ${points[index + 1]}`);
-  return `M${pairs[0]}C${pairs.slice(1).join(" ")}${arrow ? head(points) : ""}`;
-}
-
-/** An open arrow head, part of the path, so that no element needs an id. */
-function head(points) {
-  const [x, y] = points.slice(-2);
-  let index = points.length - 4;
-  while (index > 0 && Math.hypot(points[index] - x, points[index + 1] - y) < 1) index -= 2;
-  const angle = Math.atan2(y - points[index + 1], x - points[index]);
-  const wing = (turn) => `${(x - 7 * Math.cos(angle + turn)).toFixed(1)} ${(y - 7 * Math.sin(angle + turn)).toFixed(1)}`;
-  return `M${wing(0.45)}L${x} ${y}L${wing(-0.45)}`;
-}
-
-/** Two paths with equally many points, so that one can turn into the other. */
-function alike(one, other) {
-  const long = Math.max(one.points.length, other.points.length);
-  const fill = (points) => {
-    const filled = [...points];
-    while (filled.length < long) filled.push(...points.slice(-2));
-    return filled;
-  };
-  return [curve(fill(one.points), other.arrow), curve(fill(other.points), other.arrow)];
 }

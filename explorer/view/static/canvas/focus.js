@@ -16,9 +16,9 @@ export class Focus {
   /** Keep exactly one item of the canvas in the tab order. */
   rove() {
     const { canvas, scene } = this.view;
-    if (!isDrawn(canvas.element(this.key))) this.key = focusable(canvas, scene)[0] ?? "";
-    const element = canvas.element(this.key);
+    if (!canvas.stands(this.key)) this.key = focusable(canvas, scene)[0] ?? "";
     canvas.hold(this.key);
+    const element = canvas.element(this.key);
     if (element === this.stop) return;
     if (this.stop) put(this.stop, "tabindex", -1);
     if (element) put(element, "tabindex", 0);

@@ -12,7 +12,7 @@ export function listenToPointer(view) {
     return Math.hypot(one.x - other.x, one.y - other.y);
   };
   stage.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !view.canvas.root.contains(event.target)) return;
+    if (event.button !== 0 || !isCanvas(view, event.target)) return;
     if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     travelled = 0;
@@ -31,17 +31,28 @@ export function listenToPointer(view) {
   });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && view.canvas.root.contains(event.target)) view.selection.pick(keyOf(event.target));
+    if (travelled < DRAG && isCanvas(view, event.target)) view.selection.pick(keyAt(view, event));
   });
   stage.addEventListener("dblclick", (event) => {
-    if (view.canvas.root.contains(event.target)) view.enterOrToggle(keyOf(event.target));
+    if (isCanvas(view, event.target)) view.enterOrToggle(keyAt(view, event));
   });
   stage.addEventListener("focusin", (event) => view.focus.noticed(keyOf(event.target)));
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 
+/** Whether something is the graph or the ground around it, and not what lies over it. */
+function isCanvas({ stage, canvas }, target) {
+  return target === stage || canvas.root.contains(target);
+}
+
 function keyOf(target) {
   return target.closest("[data-key]")?.dataset.key ?? "";
+}
+
+/** What a pointer is at: from afar, where few have elements, it is found by its place. */
+function keyAt({ stage, overview }, event) {
+  const { left, top } = stage.getBoundingClientRect();
+  return overview.covers ? overview.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
 }
 
 function zoomAt(camera, stage, event, factor) {
@@ -49,9 +60,10 @@ function zoomAt(camera, stage, event, factor) {
   camera.zoom(factor, event.clientX - left, event.clientY - top);
 }
 
-function onWheel(event, { stage, camera, canvas }) {
+function onWheel(event, view) {
+  const { stage, camera } = view;
   const zooms = event.ctrlKey || event.metaKey;
-  if (!canvas.root.contains(event.target) || (!zooms && !stage.contains(document.activeElement))) return;
+  if (!isCanvas(view, event.target) || (!zooms && !stage.contains(document.activeElement))) return;
   event.preventDefault();
   const lines = event.deltaMode === 1 ? 16 : 1;
   if (zooms) zoomAt(camera, stage, event, Math.exp((-event.deltaY * lines) / 240));

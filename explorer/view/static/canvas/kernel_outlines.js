@@ -16,6 +16,8 @@ export class FrameView {
 
   /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
   show(frame, scene, placement, differs) {
+    if (this.scene === scene) return;
+    this.scene = scene;
     const members = `${frame.slots}|${frame.boxes}`;
     if (this.placement !== placement || this.members !== members) this.outline = new Outline(frame, placement);
     this.placement = placement;

@@ -17,7 +17,7 @@ export function neighbour(canvas, scene, key, arrow) {
 /** Visible items of the canvas that can have the focus. */
 export function focusable(canvas, scene) {
   const slots = [...canvas.placement.slots.keys()].filter((slot) => scene.slots.has(slot)).map((slot) => `n${slot}`);
-  return [...slots, ...[...canvas.boxes.keys()].map((box) => `b${box}`)];
+  return [...slots, ...[...canvas.layerOf.keys()].map((box) => `b${box}`)];
 }
 
 function beside(canvas, scene, key, [x, y, , h], left) {

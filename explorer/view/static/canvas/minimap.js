@@ -1,6 +1,7 @@
 // The whole graph in a corner, with the part in sight framed; a press or drag goes there.
 
 import { html } from "../dom.js";
+import { Pixels } from "./pixels.js";
 
 const [WIDE, HIGH] = [108, 84];
 
@@ -11,6 +12,9 @@ export class Minimap {
     this.camera = camera;
     this.root = html("canvas", { class: "ex-minimap", "aria-hidden": "true" });
     this.picture = html("canvas");
+    this.pixels = new Pixels(this.picture);
+    this.pen = this.root.getContext("2d");
+    this.waiting = 0;
     this.factor = 0;
     for (const kind of ["pointerdown", "pointermove"]) {
       this.root.addEventListener(kind, (event) => {
@@ -31,32 +35,37 @@ export class Minimap {
     for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
   }
 
-  /** @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → what it is to the other of two graphs */
+  /** Draw a scene once the browser is idle. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → what it is to the other of two graphs */
   draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
     this.left = (WIDE - this.size[0] * this.factor) / 2;
     this.top = (HIGH - this.size[1] * this.factor) / 2;
-    const pen = this.#pen(this.picture);
-    const attention = new Set(scene.attention);
-    const drawn = [];
-    const hidden = new Map([...differs].map(([slot, difference]) => [placement.hiddenIn[slot], difference.kind]));
-    const colour = (strong, kind) => (strong ? this.strong : (this.apart?.[kind] ?? this.soft));
-    for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, colour(scene.boxes.get(box)?.changed, hidden.get(box))]);
-    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, colour(attention.has(slot), differs.get(slot)?.kind)]);
-    for (const [[x, y, w, h], fill] of drawn) {
-      pen.fillStyle = fill;
-      pen.fillRect(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor));
-    }
+    this.wanted = { placement, scene, differs };
+    this.waiting ||= whenIdle(() => {
+      this.waiting = 0;
+      this.#draw(this.wanted);
+      this.refresh();
+    });
     this.refresh();
   }
 
-  #pen(canvas) {
-    const density = devicePixelRatio || 1;
-    [canvas.width, canvas.height] = [WIDE * density, HIGH * density];
-    const pen = canvas.getContext("2d");
-    pen.setTransform(density, 0, 0, density, 0, 0);
-    return pen;
+  /** Draw nothing any more. */
+  end() {
+    if (this.waiting) notIdle(this.waiting);
+  }
+
+  #draw({ placement, scene, differs }) {
+    const { pixels } = this;
+    const attention = new Set(scene.attention);
+    const hidden = new Map([...differs].map(([slot, difference]) => [placement.hiddenIn[slot], difference.kind]));
+    const words = new Map([this.strong, this.soft, ...Object.values(this.apart)].map((colour) => [colour, pixels.colour(colour)]));
+    const colour = (strong, kind) => words.get(strong ? this.strong : (this.apart[kind] ?? this.soft));
+    pixels.begin(WIDE, HIGH);
+    const draw = ([x, y, w, h], word) => pixels.fill(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor), word);
+    for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) draw(rect, colour(scene.boxes.get(box)?.changed, hidden.get(box)));
+    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) draw(rect, colour(attention.has(slot), differs.get(slot)?.kind));
+    pixels.end();
   }
 
   /** Frame the part in sight again, after the camera moved. */
@@ -65,11 +74,20 @@ export class Minimap {
     const [x, y, w, h] = this.camera.sight();
     const whole = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
     this.root.classList.toggle("ex-unseen", whole);
-    if (whole) return;
-    const pen = this.#pen(this.root);
+    if (whole || !this.picture.width) return;
+    const { pen, root } = this;
+    const density = devicePixelRatio || 1;
+    // Asked for another size, a canvas takes new memory: only where the size is another.
+    if (root.width !== Math.round(WIDE * density)) [root.width, root.height] = [Math.round(WIDE * density), Math.round(HIGH * density)];
+    pen.setTransform(density, 0, 0, density, 0, 0);
+    pen.clearRect(0, 0, WIDE, HIGH);
     pen.drawImage(this.picture, 0, 0, WIDE, HIGH);
     pen.strokeStyle = this.strong;
     pen.lineWidth = 1.5;
     pen.strokeRect(this.left + x * this.factor, this.top + y * this.factor, w * this.factor, h * this.factor);
   }
 }
+
+// Safari knows no idle callbacks.
+const whenIdle = (act) => (window.requestIdleCallback ? requestIdleCallback(act, { timeout: 300 }) : setTimeout(act, 50));
+const notIdle = (handle) => (window.requestIdleCallback ? cancelIdleCallback(handle) : clearTimeout(handle));

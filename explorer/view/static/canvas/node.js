@@ -189,7 +189,10 @@ export class BoxView {
   }
 
   /** @param {import("../scene/compose.js").Rect} rect */
-  place([x, y, wide, high]) {
+  place(rect) {
+    if (this.rect === rect) return;
+    this.rect = rect;
+    const [x, y, wide, high] = rect;
     this.at = [x, y];
     this.key = "";
     outline(this.shape, x, y, wide, high);

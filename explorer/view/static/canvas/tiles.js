@@ -1,66 +1,155 @@
-// Tiles of the canvas: distant elements are not drawn, so that a step costs only the visible part of the graph.
+// Tiles of the canvas: what was never in sight has no elements, so that a frame and a step cost only the visible part of the graph.
 
 import { svg } from "../dom.js";
 
 /** px of the world a side of a tile, and how far around the sight tiles stay. */
 const [SIDE, AROUND] = [900, 700];
-/** Elements up to which everything stays drawn: a small graph gains nothing. */
+/** Keys up to which everything stays drawn: a small graph gains nothing. */
 const FEW = 400;
 
-/** Holds elements of one layer by where they stand. */
+/**
+ * @typedef {[number, number, number, number]} Rect x, y, width, height
+ * @typedef {{keys: Set<string>, group: SVGSVGElement | null, version: number}} Tile group: made when first in sight
+ */
+
+/** Holds what one layer draws by where it stands. */
 export class Tiles {
-  /** @param {string} name the class of the layer */
-  constructor(name) {
-    this.whole = svg("g");
-    this.root = svg("g", { class: name }, this.whole);
-    /** @type {Map<string, {group: SVGGElement, at: number[], hidden: boolean}>} */ this.tiles = new Map();
-    this.held = null;
-    this.count = 0;
+  /** @param {string} name the class of the layer @param {(key: string) => SVGGraphicsElement | null} draw brings the element of a key up to date; null where nothing is to be seen */
+  constructor(name, draw) {
+    this.draw = draw;
+    this.root = svg("g", { class: name });
+    /** what is larger than a tile: as near as anything is in sight */ this.whole = this.#make();
+    /** @type {Map<string, Tile>} */ this.tiles = new Map();
+    /** @type {Map<string, Tile>} key → its tile */ this.where = new Map();
+    /** @type {Map<string, SVGGraphicsElement>} */ this.elements = new Map();
+    /** @type {Tile | undefined} the tile of what has the focus */ this.held = undefined;
+    /** @type {Set<Tile>} */ this.shown = new Set();
     /** @type {number[][]} */ this.sights = [];
+    this.count = 0;
+    this.version = 0;
+    this.ready = false;
   }
 
-  /** Put an element where its rectangle belongs; one that is larger than a tile is always drawn. */
-  put(element, [x, y, wide, high]) {
-    const group = wide > SIDE || high > SIDE ? this.whole : this.#tile(x + wide / 2, y + high / 2).group;
-    if (element.parentNode !== group) group.append(element);
+  #make() {
+    return { keys: new Set(), group: null, version: -1 };
   }
 
-  #tile(x, y) {
-    const [column, row] = [Math.floor(x / SIDE), Math.floor(y / SIDE)];
+  /** File a key under its rectangle; the next renewal draws it, if its tile is in sight then. @param {string} key @param {number[]} rect */
+  put(key, [x, y, wide, high]) {
+    const tile = wide > SIDE || high > SIDE ? this.whole : this.#tile(Math.floor((x + wide / 2) / SIDE), Math.floor((y + high / 2) / SIDE));
+    const before = this.where.get(key);
+    if (before === tile) return;
+    if (before) this.drop(key);
+    tile.keys.add(key);
+    this.where.set(key, tile);
+    tile.version = -1;
+  }
+
+  #tile(column, row) {
     const key = `${column}:${row}`;
     let tile = this.tiles.get(key);
-    if (!tile) {
-      tile = { group: svg("g"), at: [column * SIDE, row * SIDE], hidden: false };
-      this.tiles.set(key, tile);
-      this.root.append(tile.group);
-      this.#show(tile);
-    }
+    if (!tile) this.tiles.set(key, (tile = this.#make()));
     return tile;
   }
 
-  /** Draw what some rectangles of the world hold. @param {number} count elements in all @param {...number[]} sights */
+  /** Take a key and its element away. @param {string} key */
+  drop(key) {
+    this.where.get(key)?.keys.delete(key);
+    this.where.delete(key);
+    this.#erase(key);
+  }
+
+  #erase(key) {
+    this.elements.get(key)?.remove();
+    this.elements.delete(key);
+  }
+
+  /** Draw nothing until the next renewal: what is filed is of another placement than the scene. @param {number} count keys of all layers */
+  pause(count) {
+    this.count = count;
+    this.ready = false;
+  }
+
+  /** Draw what is in sight anew now, and the rest when it comes into sight. */
+  renew() {
+    this.ready = true;
+    this.version++;
+    this.#show();
+  }
+
+  /** Draw what some rectangles of the world hold. @param {number} count keys of all layers @param {...number[]} sights */
   see(count, ...sights) {
     this.count = count;
     this.sights = sights;
-    for (const tile of this.tiles.values()) this.#show(tile);
+    this.#show();
   }
 
-  /** Keep the tile of one element drawn, whatever is in sight: it can have the focus. @param {Element | undefined} element */
-  hold(element) {
-    const group = element && this.root.contains(element) ? element.parentNode : null;
-    if (group === this.held) return;
-    this.held = group;
-    for (const tile of this.tiles.values()) this.#show(tile);
+  /** Keep the tile of a key drawn, whatever is in sight: it can have the focus. @param {string} key */
+  hold(key) {
+    const tile = this.where.get(key);
+    if (tile === this.held) return;
+    this.held = tile;
+    this.#show();
   }
 
-  #show(tile) {
-    const seen = this.count <= FEW || tile.group === this.held || this.sights.some((sight) => near(tile.at, sight));
-    if (seen !== tile.hidden) return;
-    tile.hidden = !seen;
-    tile.group.classList.toggle("ex-none", tile.hidden);
+  #show() {
+    const wanted = this.#wanted();
+    for (const tile of this.shown) {
+      if (wanted.has(tile)) continue;
+      this.shown.delete(tile);
+      tile.group.classList.add("ex-none");
+    }
+    if (!this.ready) return;
+    for (const tile of wanted) {
+      if (!this.shown.has(tile)) this.#reveal(tile);
+      if (tile.version === this.version) continue;
+      tile.version = this.version;
+      for (const key of tile.keys) this.#renew(tile, key);
+    }
   }
-}
 
-function near([left, top], [x, y, wide, high]) {
-  return left < x + wide + AROUND && left + SIDE > x - AROUND && top < y + high + AROUND && top + SIDE > y - AROUND;
+  /** A tile is a nested `<svg>`: of a hidden `<g>` Chromium keeps the layout, and lays all its text out at each change of scale. */
+  #reveal(tile) {
+    this.shown.add(tile);
+    if (tile.group) return tile.group.classList.remove("ex-none");
+    tile.group = svg("svg", { overflow: "visible" });
+    if (tile === this.whole) this.root.prepend(tile.group);
+    else this.root.append(tile.group);
+  }
+
+  #renew(tile, key) {
+    const element = this.draw(key);
+    if (this.elements.get(key) !== element) this.#erase(key);
+    if (!element) return;
+    this.elements.set(key, element);
+    if (element.parentNode !== tile.group) tile.group.append(element);
+  }
+
+  /** The tiles that are to be seen. */
+  #wanted() {
+    const wanted = new Set(this.held ? [this.held] : []);
+    if (this.count <= FEW) for (const tile of [this.whole, ...this.tiles.values()]) wanted.add(tile);
+    else for (const sight of this.sights) for (const tile of this.#near(sight)) wanted.add(tile);
+    return wanted;
+  }
+
+  /** The tiles in or near a rectangle; what is larger than a tile always is. */
+  *#near([x, y, wide, high]) {
+    yield this.whole;
+    const [left, top, right, bottom] = [x - AROUND, y - AROUND, x + wide + AROUND, y + high + AROUND].map((edge) => Math.floor(edge / SIDE));
+    const isFew = (right - left + 1) * (bottom - top + 1) < this.tiles.size;
+    for (let column = left; isFew && column <= right; column++) {
+      for (let row = top; row <= bottom; row++) if (this.tiles.has(`${column}:${row}`)) yield this.tiles.get(`${column}:${row}`);
+    }
+    if (isFew) return;
+    for (const [key, tile] of this.tiles) {
+      const [column, row] = key.split(":").map(Number);
+      if (column >= left && column <= right && row >= top && row <= bottom) yield tile;
+    }
+  }
+
+  /** Keys that may stand in a rectangle of the world. @param {number[]} rect @returns {Iterable<string>} */
+  *within(rect) {
+    for (const tile of this.#near(rect)) yield* tile.keys;
+  }
 }

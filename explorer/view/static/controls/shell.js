@@ -45,7 +45,7 @@ export class Shell {
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
     put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}`);
     put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(

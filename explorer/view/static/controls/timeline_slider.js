@@ -21,7 +21,7 @@ export class TimelineSlider {
     this.picture.append(this.marks, this.chosen, this.line, this.dot);
     this.slider = html("input", { type: "range", min: 0, max: timeline.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
     this.root = html("div", { class: "ex-strip" }, this.picture, this.slider);
-    this.peak = Math.max(1, ...trace.kernels.map((_, index) => trace.live(index)), ...trace.kernels.map((kernel) => kernel.live));
+    this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index), kernel.live), 1);
   }
 
   #x(step) {
@@ -66,7 +66,7 @@ export class TimelineSlider {
       d += `V${this.#y(live).toFixed(1)}H${Math.min(this.#x(from + place + 1) + half, this.width - 1).toFixed(1)}`;
     });
     d += `V${BASE}`;
-    const most = lives.indexOf(Math.max(...lives));
+    const most = lives.reduce((highest, live, place) => (live > lives[highest] ? place : highest), 0);
     const x = this.#x(from + most + 1);
     const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
     const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} live at peak`);

@@ -16,7 +16,7 @@ export function valueView(summary) {
 }
 
 function histogram({ histogram: bins, min, max }) {
-  const most = Math.max(1, ...bins);
+  const most = bins.reduce((highest, bin) => Math.max(highest, bin), 1);
   const label = min === null || max === null ? "histogram" : `histogram from ${general(min)} to ${general(max)}`;
   const picture = svg("svg", { class: "ex-histogram", width: WIDE, height: HIGH, role: "img", "aria-label": label });
   const wide = WIDE / bins.length;

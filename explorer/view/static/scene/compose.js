@@ -7,9 +7,7 @@
 function axis(needs) {
   const wanted = needs.filter(([, length, want]) => want > length && length > 0);
   const cuts = [...new Set([0, ...wanted.flatMap(([start, length]) => [start, start + length])])].sort((a, b) => a - b);
-  const slopes = cuts.map((cut) =>
-    Math.max(1, ...wanted.filter(([start, length]) => start <= cut && cut < start + length).map(([, length, want]) => want / length)),
-  );
+  const slopes = cuts.map((cut) => wanted.reduce((steepest, [start, length, want]) => (start <= cut && cut < start + length ? Math.max(steepest, want / length) : steepest), 1));
   const to = [0];
   for (let index = 1; index < cuts.length; index++) to.push(to[index - 1] + (cuts[index] - cuts[index - 1]) * slopes[index - 1]);
   return (value) => {

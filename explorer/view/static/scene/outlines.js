@@ -4,12 +4,12 @@ const [PAD, HUG] = [10, 7];
 
 /** Left, top, right, bottom around some rectangles. @param {import("./compose.js").Rect[]} rects @returns {[number, number, number, number]} */
 export function around(rects, pad = PAD) {
-  return [
-    Math.min(...rects.map(([x]) => x)) - pad,
-    Math.min(...rects.map(([, y]) => y)) - pad,
-    Math.max(...rects.map(([x, , w]) => x + w)) + pad,
-    Math.max(...rects.map(([, y, , h]) => y + h)) + pad,
-  ];
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const [x, y, wide, high] of rects) {
+    [left, right] = [Math.min(left, x), Math.max(right, x + wide)];
+    [top, bottom] = [Math.min(top, y), Math.max(bottom, y + high)];
+  }
+  return [left - pad, top - pad, right + pad, bottom + pad];
 }
 
 const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w > left && y < bottom && y + h > top;

@@ -1,0 +1,47 @@
+// Shapes of edges: a curve with its arrow head as one path.
+
+/** The path of a segment, made once. @param {import("../scene/compose.js").Segment & {d?: string}} segment */
+export function pathText(segment) {
+  return (segment.d ??= curve(segment.points, segment.arrow));
+}
+
+/** The rectangle around the control points of a segment, found once. @param {import("../scene/compose.js").Segment & {extent?: [number, number, number, number]}} segment */
+export function extentOf(segment) {
+  return (segment.extent ??= extent(segment.points));
+}
+
+function extent(points) {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (let index = 0; index < points.length; index += 2) {
+    [left, right] = [Math.min(left, points[index]), Math.max(right, points[index])];
+    [top, bottom] = [Math.min(top, points[index + 1]), Math.max(bottom, points[index + 1])];
+  }
+  return [left, top, right - left, bottom - top];
+}
+
+function curve(points, arrow) {
+  const pairs = [];
+  for (let index = 0; index < points.length; index += 2) pairs.push(`${points[index]} ${points[index + 1]}`);
+  return `M${pairs[0]}C${pairs.slice(1).join(" ")}${arrow ? head(points) : ""}`;
+}
+
+/** An open arrow head, part of the path, so that no element needs an id. */
+function head(points) {
+  const [x, y] = points.slice(-2);
+  let index = points.length - 4;
+  while (index > 0 && Math.hypot(points[index] - x, points[index + 1] - y) < 1) index -= 2;
+  const angle = Math.atan2(y - points[index + 1], x - points[index]);
+  const wing = (turn) => `${(x - 7 * Math.cos(angle + turn)).toFixed(1)} ${(y - 7 * Math.sin(angle + turn)).toFixed(1)}`;
+  return `M${wing(0.45)}L${x} ${y}L${wing(-0.45)}`;
+}
+
+/** Two paths with equally many points, so that one can turn into the other. */
+export function alike(one, other) {
+  const long = Math.max(one.points.length, other.points.length);
+  const fill = (points) => {
+    const filled = [...points];
+    while (filled.length < long) filled.push(...points.slice(-2));
+    return filled;
+  };
+  return [curve(fill(one.points), other.arrow), curve(fill(other.points), other.arrow)];
+}

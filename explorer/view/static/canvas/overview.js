@@ -1,0 +1,200 @@
+// A large graph seen from afar: one picture of rectangles in the place of elements, drawn anew for each frame.
+
+import { html } from "../dom.js";
+import { extentOf } from "./edge_path.js";
+import { Pixels } from "./pixels.js";
+
+/** Items above which a graph is large, and the scale below which it is seen from afar: no text can be read there. */
+const [MANY, AFAR] = [2000, 0.2];
+/** Items in sight above which edges would cover everything. */
+const CROWDED = 20000;
+/** px around a node that a press may miss it by. */
+const NEAR = 4;
+
+/** Border and ground of what stands in a state; the first that fits, by class or state. */
+const LOOKS = {
+  bad: ["--ex-bad", "--ex-bad-bg"],
+  current: ["--ex-accent", "--ex-accent"],
+  new: ["--ex-new", "--ex-new"],
+  gone: ["--ex-ghost", "--ex-bg"],
+  was: ["--ex-line", "--ex-bg"],
+  declined: ["--ex-warn", "--ex-warn-bg"],
+  subject: ["--ex-accent", "--ex-accent-bg"],
+  ready: ["--ex-accent", "--ex-node"],
+  waiting: ["--ex-line", "--ex-node"],
+  unused: ["--ex-line", "--ex-node"],
+  leaf: ["--ex-line", "--ex-leaf"],
+  fresh: ["--ex-new", "--ex-node"],
+  output: ["--ex-ink", "--ex-node"],
+  member: ["--ex-fuse", "--ex-fused"],
+  plain: ["--ex-edge", "--ex-node"],
+};
+const CHOSEN = ["--ex-accent", "--ex-accent"];
+const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
+
+/** Draws a canvas from afar. */
+export class Overview {
+  /** @param {import("./canvas.js").Canvas} canvas @param {import("./camera.js").Camera} camera */
+  constructor(canvas, camera) {
+    this.canvas = canvas;
+    this.camera = camera;
+    this.root = html("canvas", { class: "ex-overview", "aria-hidden": "true", hidden: true });
+    this.pixels = new Pixels(this.root);
+    this.frame = 0;
+  }
+
+  /** Whether the graph is large, and far. */
+  get covers() {
+    return this.camera.scale < AFAR && this.canvas.count > MANY;
+  }
+
+  /** Take the colours of the theme. */
+  paint() {
+    const style = getComputedStyle(this.root);
+    this.words = new Map();
+    this.marks = null;
+    this.word = (name) => {
+      if (!this.words.has(name)) this.words.set(name, this.pixels.colour(style.getPropertyValue(name)));
+      return this.words.get(name);
+    };
+    this.later();
+  }
+
+  /** Draw in the next frame, or take the picture away. */
+  later() {
+    this.root.hidden = !this.covers;
+    if (this.covers && !this.frame) this.frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  /** Draw nothing any more. */
+  end() {
+    cancelAnimationFrame(this.frame);
+  }
+
+  #draw() {
+    this.frame = 0;
+    const { canvas, camera, pixels } = this;
+    if (!this.covers || !canvas.scene || !this.word) return;
+    const { width, height } = camera.viewport();
+    const sight = camera.sight();
+    if (this.marks !== canvas.marks) this.#prepare();
+    pixels.begin(width, height);
+    const shown = this.items.among(sight);
+    this.#rectangles(this.ground, this.ground.among(sight), 1);
+    if (shown.length <= CROWDED) this.#lines(sight);
+    this.#rectangles(this.items, shown, 1);
+    // What asks for attention is drawn over the rest, and never smaller than can be seen.
+    this.#rectangles(this.strong, this.strong.among(sight), 4);
+    pixels.end();
+  }
+
+  /** Note what a scene draws where: asked for at each frame. */
+  #prepare() {
+    const { canvas } = this;
+    this.marks = canvas.marks;
+    this.edges = null;
+    [this.ground, this.items, this.strong] = [new Shapes(), new Shapes(), new Shapes()];
+    for (const layer of canvas.depths) for (const key of layer.where.keys()) if (canvas.stands(key)) this.ground.add(canvas.rect(key), this.word("--ex-line"), this.word("--ex-panel"));
+    for (const key of canvas.items.where.keys()) {
+      if (!canvas.stands(key)) continue;
+      const [isStrong, border, ground] = this.#look(key);
+      (isStrong ? this.strong : this.items).add(canvas.rect(key), border, ground);
+    }
+  }
+
+  #rectangles(shapes, shown, least) {
+    const { x, y, scale } = this.camera;
+    const { at, words } = shapes;
+    for (const index of shown) {
+      const [place, word] = [4 * index, 2 * index];
+      const [w, h] = [Math.max(least, at[place + 2] * scale), Math.max(least, at[place + 3] * scale)];
+      this.pixels.bordered(x + (at[place] + at[place + 2] / 2) * scale - w / 2, y + (at[place + 1] + at[place + 3] / 2) * scale - h / 2, w, h, words[word], words[word + 1]);
+    }
+  }
+
+  #lines(sight) {
+    const { x, y, scale } = this.camera;
+    this.edges ??= this.#edges();
+    const { words, ends } = this.edges;
+    for (const index of this.edges.among(sight)) {
+      const place = 4 * index;
+      this.pixels.line(x + ends[place] * scale, y + ends[place + 1] * scale, x + ends[place + 2] * scale, y + ends[place + 3] * scale, words[2 * index]);
+    }
+  }
+
+  #edges() {
+    const colours = { plain: this.pixels.mix(this.word("--ex-panel"), this.word("--ex-edge"), 0.7), new: this.word("--ex-new"), moved: this.word("--ex-accent"), gone: this.word("--ex-line"), was: this.word("--ex-line") };
+    const shapes = new Shapes();
+    for (const { segment, edge } of this.canvas.edges.values()) {
+      const { points } = segment;
+      shapes.add(extentOf(segment), colours[edge.state], 0);
+      shapes.ends.push(points[0], points[1], points.at(-2), points.at(-1));
+    }
+    return shapes;
+  }
+
+  /** Whether it asks for attention; its border and its ground. @returns {[boolean, number, number]} */
+  #look(key) {
+    const { scene, marks, inside } = this.canvas;
+    const index = Number(key.slice(1));
+    const isSlot = key[0] === "n";
+    const mark = isSlot ? scene.slots.get(index) : scene.boxes.get(index);
+    const isChosen = isSlot ? mark.node === marks.selected || marks.matches.has(mark.node) || marks.lit.has(index) : index === marks.box || inside.found.has(index) || inside.lit.has(index) || mark?.changed > 0;
+    if (isChosen) return [true, ...CHOSEN.map(this.word)];
+    const differs = isSlot ? marks.differs.get(index) : inside.differ.get(index)?.[0];
+    if (differs) return [true, ...DIFFERENCES[differs.kind].map(this.word)];
+    const name = isSlot ? Object.keys(LOOKS).find((each) => mark.state === each || mark.flags.includes(each) || (each === "member" && mark.member)) : mark?.waiting ? "waiting" : mark?.member ? "member" : "plain";
+    const [border, ground] = LOOKS[name].map(this.word);
+    const share = isSlot ? marks.heat.slots.get(index) : marks.heat.boxes.get(index);
+    return [ATTENTION.has(name), border, share === undefined ? ground : this.pixels.mix(this.word("--ex-node"), this.word("--ex-hot"), share)];
+  }
+
+  /** The item under a point of the viewport, or "". @param {number} x @param {number} y */
+  at(x, y) {
+    const { canvas, camera } = this;
+    const [px, py, near] = [(x - camera.x) / camera.scale, (y - camera.y) / camera.scale, NEAR / camera.scale];
+    let [best, least] = ["", near];
+    for (const key of canvas.items.within([px, py, 0, 0])) {
+      if (!canvas.stands(key)) continue;
+      const [left, top, wide, high] = canvas.rect(key);
+      const distance = Math.max(left - px, px - left - wide, top - py, py - top - high, 0);
+      if (distance < least) [best, least] = [key, distance];
+    }
+    if (best) return best;
+    for (const layer of [...canvas.depths].reverse()) {
+      for (const key of layer.within([px, py, 0, 0])) if (canvas.stands(key) && holds(canvas.rect(key), px, py)) return key;
+    }
+    return "";
+  }
+}
+
+const ATTENTION = new Set(["bad", "current", "new", "gone", "declined", "subject"]);
+
+/** Rectangles and their colours as plain numbers: all of a large graph are looked through for each frame. */
+class Shapes {
+  constructor() {
+    /** @type {number[]} x, y, width, height of each */ this.at = [];
+    /** @type {number[]} border and ground of each */ this.words = [];
+    /** @type {number[]} from x, y to x, y, of edges */ this.ends = [];
+  }
+
+  add([x, y, wide, high], border, ground) {
+    this.at.push(x, y, wide, high);
+    this.words.push(border, ground);
+  }
+
+  /** The indices of those in a rectangle of the world. @param {number[]} sight */
+  among([x, y, wide, high]) {
+    const { at } = this;
+    const found = [];
+    for (let place = 0; place < at.length; place += 4) {
+      if (at[place] <= x + wide && at[place] + at[place + 2] >= x && at[place + 1] <= y + high && at[place + 1] + at[place + 3] >= y) found.push(place / 4);
+    }
+    return found;
+  }
+}
+
+/** Whether a rectangle holds a point. */
+function holds([left, top, wide, high], x, y) {
+  return left <= x && x <= left + wide && top <= y && y <= top + high;
+}
