@@ -228,6 +228,62 @@ def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_p
     assert visible >= 900
 
 
+MOVED = """async ([kind, count]) => {
+    const view = document.querySelector(".explorer-view");
+    const graph = view.querySelector(".ex-graph");
+    view.querySelector(".ex-stage").focus();
+    const after = () => new Promise((done) => requestAnimationFrame(() => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = done;
+        port2.postMessage(0);
+    }));
+    for (let turn = 0; turn < 3; turn++) await after();
+    const spent = [];
+    for (let turn = 0; turn < count; turn++) {
+        const away = turn < count / 2 ? 1 : -1;
+        const how = kind === "zoom" ? { deltaY: -8 * away, ctrlKey: true } : { deltaY: 40 * away };
+        const begin = performance.now();
+        const where = { clientX: 500, clientY: 400, bubbles: true, cancelable: true };
+        graph.dispatchEvent(new WheelEvent("wheel", { ...where, ...how }));
+        await after();
+        spent.push(performance.now() - begin);
+    }
+    return spent;
+}"""
+
+
+def test_frames_of_a_large_graph(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+    """Reach for 20 ms a frame at 10,000 nodes, all open, and 50 ms at 100,000; a frame that waits for none takes 16."""
+    rows = []
+    for count in (1_000, 10_000, 100_000):
+        page_path = tmp_path / f"{count}.html"
+        page_path.write_text(html(planned(count).recording), encoding="utf-8")
+        page = open_page()
+        page.goto(page_path.as_uri())
+        page.wait_for_selector(".ex-node, .ex-box")
+        opened = page.evaluate(
+            """() => {
+                const begin = performance.now();
+                document.querySelector("[aria-label^='open all boxes']").click();
+                document.body.getBoundingClientRect();
+                return performance.now() - begin;
+            }"""
+        )
+        figures = [statistics.median(page.evaluate(MOVED, [kind, 20])) for kind in ("pan", "zoom")]
+        page.mouse.move(500, 400)
+        page.keyboard.down("Control")
+        while page.locator(".ex-graph.ex-far").count():
+            page.mouse.wheel(0, -600)
+        page.keyboard.up("Control")
+        figures += [statistics.median(page.evaluate(MOVED, [kind, 20])) for kind in ("pan", "zoom")]
+        elements = page.evaluate("document.querySelectorAll('.ex-graph *').length")
+        rows.append([f"{count:,}", f"{opened:,.0f}", *[f"{figure:.0f}" for figure in figures], f"{elements:,}"])
+        page.close()
+    columns = ["nodes", "open all", "pan, whole", "zoom, whole", "pan, near", "zoom, near", "elements"]
+    print(table("frames, everything open, ms", columns, rows, ["playwright"]))
+    assert len(rows) == 3
+
+
 @contextmanager
 def netron_at(file: Path) -> Iterator[str]:
     """Netron, serving one file on this machine."""
