@@ -1,4 +1,8 @@
-"""Explorer's own format: a definition in ``x.json``, its weights in ``x.npz`` beside it."""
+"""Explorer's own format: a definition in ``x.json``, its weights in ``x.npz`` beside it.
+
+It is the one format that every net can be written in: the text names the dialect of its operator types, so that PNNX
+and ONNX types keep their meaning. The weights stay NumPy's, readable without explorer.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,7 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         if stored.suffix == ENDING:
             return replace(definition, weights=SafetensorsWeights(stored, declared))
         archive = pair.weights()
+    # a file that is there, but is no zip, is opened once more below, for the error that says so
     if archive is None and not os.path.exists(stored):
         return replace(definition, weights=AbsentWeights(stored, declared, rule=RULE, fix=AGAIN))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
@@ -59,6 +64,7 @@ def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
     Both are replaced as one, and nothing is replaced when a weight is missing or misfits.
     """
     json_path = Path(path)
+    # dumps escapes all other characters
     text = dumps(definition).encode("ascii")
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
     npz_path = json_path.with_suffix(".npz")

@@ -61,6 +61,7 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
                 rule="such a file must be opened by itself: it holds its weights, or names the files that do",
                 fix=f"ex.open({str(model_path)!r})",
             )
+        # reading makes many objects and frees none: the collector would walk all of them again and again
         with gc_paused():
             definition = entry.read(model_path)
     else:
@@ -117,6 +118,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
     """The error of a net that cannot be written to a file of this name."""
     able = [other for other in FORMATS.values() if other.writes(net.definition)]
+    # the file's own format before explorer's, which holds every dialect
     best = min(able, key=lambda other: other.any_dialect, default=None)
     names = ", or as ".join([other.file_names for other in able])
     fix = "" if best is None else f"write to {_stem(path, entry)}{best.endings[0]}"
@@ -138,6 +140,7 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 def _stem(path: Path, entry: Format | None) -> str:
     """A file's name without the ending that its format knows."""
     known = () if entry is None else entry.endings
+    # the longest: x.pnnx.param ends with .param, too
     ending = max((ending for ending in known if path.name.endswith(ending)), key=len, default=path.suffix)
     return path.name.removesuffix(ending)
 

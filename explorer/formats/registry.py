@@ -98,6 +98,7 @@ def endings() -> tuple[str, ...]:
 
 def format_of(name: str) -> Format | None:
     """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
+    # reversed, and max keeps the first of equals: a user's format comes before a built-in one of the same ending
     rows = [(ending, entry) for entry in reversed(FORMATS.values()) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
@@ -134,6 +135,21 @@ def register_format(
     are its own, and ``@ex.file_operator(type, format=name)`` says what each means. With a ``weights_ending``
     weights lie in a file beside it, and ``read(path, weights)`` is given the path of ``ex.open(path, weights=…)``, or
     None. Raises DeclarationError for a name or an ending that is taken, unless ``replace`` is True.
+
+    >>> from explorer.net import NetDefinition, OperatorDefinition
+    >>> def read(path):
+    ...     types = path.read_text().split()
+    ...     chain = [OperatorDefinition(type, f"{i}", (f"x{i}",), (f"x{i + 1}",)) for i, type in enumerate(types)]
+    ...     return NetDefinition.of(path.stem, chain, ["x0"], [f"x{len(types)}"])
+    >>> ex.register_format("chain", ".chain", read)
+    >>> @ex.file_operator("Double", format="chain")
+    ... def double(op):
+    ...     "x + x."
+    ...     return op.x + op.x
+    >>> with open("net.chain", "w") as file:
+    ...     print("Double Double", file=file)
+    >>> ex.open("net.chain").run(np.array([1.0, 2.0]))
+    array([4., 8.])
     """
     check_type(name, "name", str, "a text", 'name="my"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
@@ -162,19 +178,30 @@ def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], 
 
     The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output. Raises
     DeclarationError where no type is named, UnknownNameError for a format that is none.
+
+    >>> @ex.file_operator("my.Scale")
+    ... def scale(op):
+    ...     "x times a number of the file."
+    ...     return op.x * op.number("factor", 1.0)
+    >>> "my.Scale" in ex.layer_types()
+    True
     """
     return _table(format).register(*types)
 
 
 def layer_types(format: str = "pnnx") -> list[str]:
-    """Return the operator types of a format's files that explorer can run, sorted; file_operator adds to them."""
+    """Return the operator types of a format's files that explorer can run, sorted; file_operator adds to them.
+
+    >>> "Conv" in ex.layer_types("onnx")
+    True
+    """
     return _table(format).types()
 
 
 def _table(format: str) -> OperatorTable:
     try:
         return FORMATS[format].operators
-    except (KeyError, TypeError):
+    except (KeyError, TypeError):  # TypeError: a format that cannot be a key, a list for instance
         raise UnknownNameError(str(format), kind="format of files", known=FORMATS) from None
 
 

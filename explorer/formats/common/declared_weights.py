@@ -1,11 +1,16 @@
-"""Weights that a definition declares, in one file: by key, in the definition's order."""
+"""Weights by key, in the definition's order, as the readers of all formats hand them to a net.
+
+A definition declares shapes and dtypes; a file holds the numbers. Subclasses compare the two when the file is opened,
+and list everything that misfits in one error, but read a weight only when it is looked up: a graph is drawn at once,
+however large its weights are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
@@ -13,34 +18,43 @@ from explorer.core.errors import FileError, UnknownNameError
 from explorer.net.definition.definition import WeightReference
 from explorer.net.definition.operator_definition import FileWeights
 
+_Entry = TypeVar("_Entry")
 
-class DeclaredWeights(FileWeights):
+
+class KeyedWeights(FileWeights, Generic[_Entry]):
+    """Weights by key, each with what its file states about it; a subclass reads them."""
+
+    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+        self._entries = entries
+
+    def _entry(self, key: str) -> _Entry:
+        """Return the file's statement about a weight; raises UnknownNameError for a key that is not among them."""
+        try:
+            return self._entries[key]
+        except KeyError:
+            raise UnknownNameError(key, kind="weight", known=self._entries) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:  # Mapping's own would read the weight
+        return key in self._entries
+
+
+class DeclaredWeights(KeyedWeights[WeightReference]):
     """Declared weights of one file; a subclass checks the file against the declarations, and reads it."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
+        super().__init__({reference.key: reference for reference in declared})
         self._path = path
-        self._declared = {reference.key: reference for reference in declared}
 
     @property
     def path(self) -> Path:
         """The file that holds the weights, or should."""
         return self._path
-
-    def _reference(self, key: str) -> WeightReference:
-        """Return the declaration of a weight; raises UnknownNameError for a key that is not declared."""
-        try:
-            return self._declared[key]
-        except KeyError:
-            raise UnknownNameError(key, kind="weight", known=self._declared) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
-
-    def __len__(self) -> int:
-        return len(self._declared)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._declared
 
 
 class AbsentWeights(DeclaredWeights):
@@ -51,7 +65,7 @@ class AbsentWeights(DeclaredWeights):
         self._rule, self._fix = rule, fix
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        self._reference(key)
+        self._entry(key)  # an unknown name is the first thing to say
         raise self.error()
 
     def verify(self, key: str) -> None:

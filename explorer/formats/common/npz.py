@@ -53,7 +53,7 @@ class NpzWeights(DeclaredWeights):
             raise
         except UNREADABLE as error:
             raise self._error(f"this is no readable zip: {error}") from None
-        found = {key: self._misfit(reference) for key, reference in self._declared.items()}
+        found = {key: self._misfit(reference) for key, reference in self._entries.items()}
         problems = [f"weight {key!r} {problem}" for key, problem in found.items() if problem]
         members = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
         if claimed := overclaimed(members):
@@ -63,7 +63,7 @@ class NpzWeights(DeclaredWeights):
             raise self._error("\n    ".join(problems))
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        reference = self._reference(key)
+        reference = self._entry(key)
         try:
             with self._archive.open(_entry(key)) as entry:
                 array: NDArray[Any] = npy.read_array(entry, allow_pickle=False, max_header_size=_HEADER)
@@ -78,7 +78,7 @@ class NpzWeights(DeclaredWeights):
     def verify(self, key: str) -> None:
         """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
         try:
-            for _ in blocks(self._archive, _entry(self._reference(key).key)):
+            for _ in blocks(self._archive, _entry(self._entry(key).key)):
                 pass
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
@@ -116,6 +116,7 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     Raises ValueError, or what else is in ``UNREADABLE``, where there is none, or where no array has that type.
     """
     version = npy.read_magic(file)
+    # version 3 has field names in UTF-8, for records; an array of numbers has none
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version} of the format, which no array of numbers needs")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0

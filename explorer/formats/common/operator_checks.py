@@ -1,4 +1,8 @@
-"""Checks of operators that all formats share: ranks and shapes of operands, lengths of ranges."""
+"""Checks of operators that all formats share: ranks and shapes of operands, lengths of ranges.
+
+A file's operators are hostile input. What NumPy would accept silently (a slice that is shorter than asked for, a bias
+that broadcasts) is refused here, with the operator's type and the operand's name in the error.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +41,12 @@ def range_length(start: float, end: float, step: float, operator: str) -> int:
             f"{operator} from {start} to {end} by {step}",
             rule="a range must begin and end at finite numbers, and go on by a step that is not 0",
         )
+    # Python's ints have no bound: arrays made of larger ones would have objects for elements
     if not all(-(2**63) <= number < 2**63 for number in numbers if isinstance(number, int)):
         raise OperandError(
             f"{operator} from {start} to {end} by {step}", rule="the whole numbers of a range must be of 64 bits, int64"
         )
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(0, -((start - end) // step))
+    # bounded first: the quotient of a tiny step may be ∞, of which there is no int
     return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

@@ -71,6 +71,8 @@ def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]],
         write(second.file)
         second.complete()
         try:
+            # two writers must not interleave their two replacements; a name of at most 255 bytes, hence 40 characters
+            # of it
             with alone(first.target.with_name(f".{first.target.name[:40]}.lock.explorer~")):
                 _rename_both(first, second)
         except OSError as error:
@@ -80,6 +82,7 @@ def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]],
 
 
 def _rename_both(first: Replacement, second: Replacement) -> None:
+    # from the second's replacement on, the first's scratch file is the model's text: it must outlive a crash
     first.lasting = True
     try:
         second.replace()
@@ -97,7 +100,10 @@ def read_pair(path: Path, beside: Path) -> Pair:
 
     A text whose weights are of another save can be read all the same: it may have none.
     """
+    # Without a lock: readers must not need the right to write. If the two do not match and neither changed while they
+    # were read, they belong to different saves; otherwise a save went on meanwhile, and they are read again.
     while True:
+        # inode, time and size: a replaced file has another inode, even within the clock's resolution
         before = _identity(path), _identity(beside)
         text = content(path, f"correct the path of the {path.suffix} file")
         archive = _open(beside)

@@ -1,4 +1,8 @@
-"""Recurrence: cells, and the calls of one cell for each step of a sequence, as all formats' layers use them."""
+"""Recurrence: cells, and the calls of one cell for each step of a sequence, as all formats' layers use them.
+
+Gates, state and order are torch's; readers of other formats reorder their weights. The product with the inputs is made
+once for all steps by the caller, since it does not depend on the state: a step then has one product, h · W.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
 
 
 _NODES = 4
-"""nodes of a step: its part of the input, its call, and the parts of what that gives"""
+"""nodes that a step records (its part of the input, its call, and the parts of its result), for the limit of a plan"""
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
@@ -31,6 +35,7 @@ def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, 
     reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
     kept = sigmoid(update + update_h)
     fresh = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
+    # kept · h + (1 − kept) · fresh, with one product less
     return (fresh + kept * (h - fresh),)
 
 
@@ -72,4 +77,5 @@ def unroll(
     for index in reversed(steps) if backwards else steps:
         state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))
         made.append(state[0])
+    # backwards, the first state computed is that of the last step
     return stack(made[::-1] if backwards else made, time_axis), state

@@ -62,13 +62,14 @@ class SafetensorsWeights(DeclaredWeights):
         """Check what the header states; raises one FileError that lists every missing or misfit weight, reads none."""
         super().__init__(path, declared)
         self._file = opened(path, "correct the path of the weights", what="the file of weights")
+        # open for as long as a net keeps the weights
         weakref.finalize(self, self._file.close)
         self._stored: dict[str, tuple[int, int, str]] = {}
         """key → first byte, number of bytes, dtype as stored"""
         try:
             header, start = self._header()
             available = os.fstat(self._file.fileno()).st_size - start
-            fits = {key: self._place(reference, header, start, available) for key, reference in self._declared.items()}
+            fits = {key: self._place(reference, header, start, available) for key, reference in self._entries.items()}
             problems = [f"weight {key!r} {problem}" for key, problem in fits.items() if problem]
             if problems:
                 problems.append(
@@ -80,7 +81,7 @@ class SafetensorsWeights(DeclaredWeights):
             raise
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        reference = self._reference(key)
+        reference = self._entry(key)
         first, size, dtype = self._stored[reference.key]
         raw = self._bytes(first, size)
         if len(raw) != size:
@@ -91,7 +92,7 @@ class SafetensorsWeights(DeclaredWeights):
 
     def verify(self, key: str) -> None:
         """Raise FileError where the file has become too short for a weight: it has no checksums."""
-        first, size, _ = self._stored[self._reference(key).key]
+        first, size, _ = self._stored[self._entry(key).key]
         held = os.fstat(self._file.fileno()).st_size - first
         if held < size:
             raise self._cut(key, max(held, 0), size)
@@ -124,6 +125,7 @@ class SafetensorsWeights(DeclaredWeights):
             raise self._error(f"the header cannot be read as JSON: {reason}") from None
         if not isinstance(header, dict):
             raise self._error(f"the header is {spoken(header)}", rule="the header must be an object of tensors")
+        # free texts of the writer, the one entry that is no tensor
         header.pop("__metadata__", None)
         return header, _LENGTH + length
 
@@ -157,4 +159,4 @@ class SafetensorsWeights(DeclaredWeights):
         return FileError(given, path=str(self.path), rule=rule, fix=fix)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SafetensorsWeights, (self.path, tuple(self._declared.values()))
+        return SafetensorsWeights, (self.path, tuple(self._entries.values()))

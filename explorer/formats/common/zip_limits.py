@@ -1,4 +1,9 @@
-"""Zips of weights: what an entry claims is checked before anything is allocated for it."""
+"""Zips of weights: what an entry claims is checked before anything is allocated for it.
+
+PNNX's .bin and NumPy's .npz are zips, read by Python's ``zipfile``. It trusts the directory: a few bytes may claim to
+unpack to terabytes. So the claims are compared with the size of the file, with deflate's best ratio and with the memory
+budget, and the readers allocate only what passed.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +79,7 @@ def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
 
 def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
     """Say how much more than they hold entries claim to unpack to, "" where that is within the budget."""
+    # what stored entries hold is in the file already, and bounded by it; only expansion is claimed
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
     if more <= budget.text:
         return ""

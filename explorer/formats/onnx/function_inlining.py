@@ -95,6 +95,7 @@ class Expansion:
             key = _called(node)
             if key in self._functions:
                 self._count(key)
+            # Python's ints do not overflow: 2¹⁰⁰ operators are a number like any other
             own, attributes, _ = self._counted.get(key, (0, 0, 0))
             operators, size = operators + own, size + attributes
             if operators > budget.operators:
@@ -188,6 +189,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
     # An output that the call leaves out keeps the function's own name, prefixed: others in the body may read it.
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
+    # an empty name means that the operand is left out, inside and outside
     names[""] = ""
     attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
     nodes = []

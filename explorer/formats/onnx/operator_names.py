@@ -1,4 +1,9 @@
-"""Names of operators and the boxes that they stand in, from what exporters write."""
+"""Names of operators and the boxes that they stand in, from what exporters write.
+
+ONNX has no modules: a graph is flat, and its nodes need no names. Exporters leave traces of the modules in three
+places, best first: torch.onnx notes the path of modules as metadata of a node (``_SCOPES``), older exporters write it
+into the node's name, with slashes, and weights keep the names of the modules' parameters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,9 @@ _MADE_UP = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
 """names that say nothing: those of torch's exporter by export, and types with a number"""
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _LONGEST = 4096
+"""characters of a list of scopes that is read: ``ast.literal_eval`` takes long for a hostile one"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
+"""names that exporters give the whole graph, which is no box in it"""
 
 
 class Names:
@@ -72,23 +79,23 @@ def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]
 
 def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
     scopes = next((entry.value for entry in placed.node.metadata_props if entry.key == _SCOPES), "")
-    if scopes and (told := _told(scopes)) is not None:
-        return (*placed.calls, *told)
+    if scopes and (modules := _scope_modules(scopes)) is not None:
+        return (*placed.calls, *modules)
     if "/" in name:
         return _merged(name.split("/")[:-1])
-    modules = {weight.rpartition(".")[0] for weight in weights if "." in weight}
-    if len(modules) == 1:
-        return tuple(part for part in modules.pop().split(".") if part)
+    owners = {weight.rpartition(".")[0] for weight in weights if "." in weight}
+    if len(owners) == 1:
+        return tuple(part for part in owners.pop().split(".") if part)
     return () if _MADE_UP.fullmatch(placed.node.name) else None
 
 
-def _told(scopes: str) -> tuple[str, ...] | None:
+def _scope_modules(scopes: str) -> tuple[str, ...] | None:
     """The module in torch's list of scopes, whose last entry is the node's own name."""
     if len(scopes) > _LONGEST:
         return None
     try:
         entries = ast.literal_eval(scopes)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # no literal, or one that is nested too deeply
         return None
     if not isinstance(entries, list) or len(entries) < 2 or not all(isinstance(entry, str) for entry in entries):
         return None

@@ -1,4 +1,8 @@
-"""The message that an ONNX file holds: parsed, and refused where it is no model."""
+"""The message that an ONNX file holds: parsed, and refused where it is no model.
+
+``onnx.checker`` is not used: it refuses a whole model for one operator, where the reader shows the others. What the
+reader relies on is checked where it is read.
+"""
 
 from __future__ import annotations
 

@@ -110,12 +110,15 @@ class _Reader:
             self._enter(stored(tensor, tensor.name, self.path), tensor.name)
         for sparse in self.graph.sparse_initializer:
             name = sparse.values.name
+            # without data, so that the operator that reads it is shown with it, and refuses to run
             self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
+        # before IR version 4 (ONNX 1.4) every initializer had to be among the graph's inputs, too
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
         expansion = expanded(self.model, self.path, self._standard)
         nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
         made = [name for placed in nodes for name in placed.node.output if name]
+        # otherwise readers of the name would take the initializer, and the node's result would have none
         twice = next((name for name in made if name in self.tensors), None)
         if twice is not None:
             raise FileError(
@@ -124,11 +127,13 @@ class _Reader:
                 rule="a value must have one producer",
                 fix="give one of the two another name",
             )
+        # everything that an inner graph (a body of If or Loop) may read from outside
         values = dict.fromkeys([*inputs, *made])
         self.readers.update(
             self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
         )
         operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
+        # an initializer that is an output: NetDefinition's outputs are made by operators
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         name = self.path.name.removesuffix(".onnx")
         return NetDefinition.of(
@@ -174,6 +179,7 @@ class _Reader:
         node = placed.node
         if domain_of(node.domain) or len(node.output) != 1:
             return False
+        # exporters share a weight between layers by Identity nodes: another name of the tensor, and no operator
         if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in self.tensors:
             if node.output[0] in outputs:
                 return False
@@ -205,6 +211,7 @@ class _Reader:
                 read[formal] = self.tensors[blob]
             elif blob:
                 passed[formal] = blob
+        # what an inner graph reads is an operand too, else its producer would seem unused
         for index, blob in enumerate(captured(node, values)):
             passed[f"captured {index}"] = blob
         given, weights = self._given(plain, tensors, as_plain=False)
@@ -265,6 +272,7 @@ def _blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
         return BlobType(None, dtype)
     shape: list[Dimension] = []
     for dimension in tensor_type.shape.dim:
+        # some exporters write −1 for an unknown length
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
             shape.append(dimension.dim_value)
         else:

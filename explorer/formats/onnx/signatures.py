@@ -1,4 +1,10 @@
-"""Signatures of ONNX operators: the names of inputs and outputs, and whether an opset can be read."""
+"""Signatures of ONNX operators: the names of inputs and outputs, and whether an opset can be read.
+
+ONNX versions operators by opset: a number that a file imports, for all operators at once. From opset 11 on, changes are
+additions (an attribute became an input, more dtypes), which the builders read by name; what Softmax's
+axis meant before opset 13 is written out as an argument. Older types that mean something else keep their opset in the
+type's name, so that they are shown, and not run wrongly.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +50,7 @@ FLATTENS = "flattens"
 def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
     """A node's arguments with what its opset means by them written out, where the newest means something else."""
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and placed.opsets.get("", 0) < 13:
-        return {"axis": 1, **arguments, FLATTENS: True}
+        return {"axis": 1, **arguments, FLATTENS: True}  # axis is 1 by default there, −1 from opset 13 on
     return arguments
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES
 from explorer.core.types.tensor_type import is_addressable
+from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import decode
 from explorer.net.definition.definition import Plain, WeightReference
-from explorer.net.definition.operator_definition import FileWeights, memory_dtype
+from explorer.net.definition.operator_definition import memory_dtype
 
 _FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
@@ -38,7 +38,7 @@ _SUPPORTED = frozenset((
 ))  # fmt: skip
 _AGAIN = "export the model again, or give the file that the exporter wrote"
 _DIGITS = 30
-"""digits of an offset or a length that are read"""
+"""digits of an offset or a length that are read; no file is as long"""
 _SHOWN = 64
 """elements of a whole-number constant that are written among an operator's arguments"""
 
@@ -140,36 +140,23 @@ class External:
         )
 
 
-class StoredWeights(FileWeights):
+class StoredWeights(KeyedWeights[StoredTensor]):
     """The weights of a file by key; every look-up gives a read-only array."""
 
-    def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
-        self._tensors = tensors
-
     def __getitem__(self, key: str) -> NDArray[Any]:
-        if key not in self._tensors:
-            raise UnknownNameError(key, kind="weight", known=self._tensors)
-        return self._tensors[key].array()
+        return self._entry(key).array()
 
     def verify(self, key: str) -> None:
         """Find a weight that is stored in another file there; what the model itself holds was found before."""
-        data = self._tensors[key].data
+        data = self._entry(key).data
         if isinstance(data, External):
             data.opened().close()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._tensors
 
 
 def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
     """A tensor of a file, checked: dimensions, how many bytes or elements it has, and where those are."""
     shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
+    # dims are signed in the message
     if any(size < 0 for size in shape):
         raise FileError(
             f"tensor {name!r} has shape {shape}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
@@ -196,6 +183,7 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         raw = tensor.raw_data
         _check_length(name, shape, dtype, len(raw), count * itemsize, "bytes", path)
         return StoredTensor(name, shape, dtype, raw)
+    # real and imaginary parts alternate
     numbers = 2 if dtype.startswith("complex") else 1
     found = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
     _check_length(name, shape, dtype, found, count * numbers, "numbers", path)
@@ -219,6 +207,7 @@ def _check_length(
 def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
     """Refuse numbers that are stored wider than their dtype and do not fit it."""
     wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
+    # dtypes that are as wide as their field need no check
     if not wide or dtype in ("int32", "uint64", "float32"):
         return
     # Halves are stored as their bits, in the low half of an int32.

@@ -54,12 +54,12 @@ class StoredWeights(DeclaredWeights):
 
     def _check_directory(self) -> None:
         entries = {info.filename: info for info in self._archive.infolist()}
-        missing = [key for key in self._declared if key not in entries]
+        missing = [key for key in self._entries if key not in entries]
         problems = [f"{len(missing)} declared weights are missing: {', '.join(missing)}"] if missing else []
         file_bytes = self._archive.size
-        claimed = overclaimed(entries[key] for key in self._declared if key in entries)
+        claimed = overclaimed(entries[key] for key in self._entries if key in entries)
         problems += [claimed] if claimed else []
-        for key, reference in self._declared.items():
+        for key, reference in self._entries.items():
             if key in entries and (problem := _misfit(entries[key], reference, file_bytes)):
                 problems.append(f"weight {key!r} {problem}")
         if problems:
@@ -71,7 +71,7 @@ class StoredWeights(DeclaredWeights):
             )
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        reference = self._reference(key)
+        reference = self._entry(key)
         if reference.dtype == "complex32":
             raise FileError(
                 f"weight {key!r} is complex32",
@@ -90,7 +90,7 @@ class StoredWeights(DeclaredWeights):
 
     def verify(self, key: str) -> None:
         """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
-        for _ in self._blocks(self._reference(key)):
+        for _ in self._blocks(self._entry(key)):
             pass
 
     def _blocks(self, reference: WeightReference) -> Iterator[bytes]:
@@ -116,7 +116,7 @@ class StoredWeights(DeclaredWeights):
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredWeights, (self._path, tuple(self._declared.values()))
+        return StoredWeights, (self._path, tuple(self._entries.values()))
 
     def close(self) -> None:
         """Close the file; no weight can be read afterwards."""

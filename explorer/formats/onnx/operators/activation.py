@@ -115,6 +115,7 @@ def celu_(op: OperatorContext) -> Expr:
 @operator("Selu")
 def selu_(op: OperatorContext) -> Expr:
     """gamma times the elu."""
+    # the standard's defaults: the float32 numbers nearest to the constants of the paper
     return selu(first(op), op.number("alpha", 1.67326319217681884765625), op.number("gamma", 1.05070102214813232421875))
 
 
@@ -128,6 +129,7 @@ def gelu_(op: OperatorContext) -> Expr:
 def hard_sigmoid(op: OperatorContext) -> Expr:
     """alpha · x + beta kept between 0 and 1."""
     x, alpha, beta = first(op), op.number("alpha", 0.2), op.number("beta", 0.5)
+    # torch exports its hard sigmoid so; its 1/6 is stored in single precision
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return hardsigmoid(x)
     return clip(alpha * x + beta, 0, 1)

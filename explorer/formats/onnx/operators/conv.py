@@ -1,4 +1,8 @@
-"""Convolution of signals and images."""
+"""Convolution of signals and images.
+
+(Conv since opset 1, ConvTranspose since opset 1, both last changed in opset 22 for dtypes alone.) ConvTranspose's
+``output_shape`` and ``auto_pad`` say how large the result is instead of how much is cut off; ``_cut`` finds the cut.
+"""
 
 from __future__ import annotations
 
@@ -75,5 +79,6 @@ def _cut(op: OperatorContext, x: Expr, image: Expr, strides: Pair, reach: Pair) 
     for length, goal in zip(reach, target, strict=True):
         total = length - goal
         small, large = total // 2, total - total // 2
+        # an odd pixel: the standard cuts it at the end for SAME_UPPER, else at the start
         cuts.append((small, large) if auto == "SAME_UPPER" else (large, small))
     return cuts[0], cuts[1]

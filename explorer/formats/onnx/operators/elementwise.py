@@ -7,14 +7,13 @@ in both, since opset 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
 from explorer.formats.onnx.operators.operator_inputs import dtype_of, first, given, members, word
 from explorer.formats.onnx.operators.table import operator
@@ -84,6 +83,7 @@ def divide(op: OperatorContext) -> Expr:
 def modulo(op: OperatorContext) -> Expr:
     """Remainder of a division, with the sign of b, or of a for fmod."""
     a, b = given(op, "A"), given(op, "B")
+    # C's fmod has the sign of a, Python's % that of b; the standard demands fmod=1 for real numbers
     return fmod(a, b) if op.integer("fmod", 0) else remainder(a, b)
 
 
@@ -100,12 +100,12 @@ def where_(op: OperatorContext) -> Expr:
     return where(given(op, "condition"), given(op, "X"), given(op, "Y"))
 
 
-def _enter_folded(type: str, pair: Callable[[Any, Any], Expr]) -> None:
+def _enter_folded(type: str, pair: Operation) -> None:
     @operator(type)
     def folded(op: OperatorContext) -> Expr:
         return reduce(pair, members(op, "data"))
 
-    folded.__doc__ = f"The {pair} of any number of operands."
+    folded.__doc__ = f"The {pair.name} of any number of operands, element by element."
 
 
 _enter_folded("Max", maximum)

@@ -21,16 +21,11 @@ def gemm(op: OperatorContext) -> Expr:
     a, b, c = given(op, "A"), given(op, "B"), optional(op, "C")
     y = (a.T if op.integer("transA", 0) else a) @ (b.T if op.integer("transB", 0) else b)
     alpha, beta = op.number("alpha", 1.0), op.number("beta", 1.0)
+    # exporters always write both factors, and most often 1: no node is recorded for that
     y = y if alpha == 1 else alpha * y
     if c is None:
         return y
     return y + (c if beta == 1 else beta * c)
-
-
-@operator("Einsum")
-def einstein_sum(op: OperatorContext) -> Expr:
-    """Einstein's sum of the operands."""
-    return einsum(str(op.argument("equation")), *members(op, "Inputs"))
 
 
 @operator("Einsum")

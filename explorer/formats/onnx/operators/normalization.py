@@ -63,6 +63,7 @@ def group_normalization(op: OperatorContext) -> Expr:
     """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
     x, groups = first(op), op.integer("num_groups")
     scale, bias = given(op, "scale"), given(op, "bias")
+    # told by shape: with as many groups as channels both meanings are one
     if scale.shape == (groups,) != (x.shape[1],) and x.shape[1] % groups == 0:
         scale, bias = (repeat(value, x.shape[1] // groups) for value in (scale, bias))
     return group_norm(x, groups, scale, bias, epsilon=op.number("epsilon", 1e-5))

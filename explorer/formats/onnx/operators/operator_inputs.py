@@ -21,13 +21,15 @@ from explorer.ops.creation.constants import Full, Zero, full
 from explorer.run import evaluate
 
 _KNOWN = 1024
-"""elements of a value that is computed when the net is built"""
+"""most elements of a value that is computed when the net is built: shapes, axes, indices"""
 _KNOWN_REALS = 16
-"""elements of one that is no shape: scales, limits"""
+"""most elements of real numbers that are computed then: scales and limits, but no tables"""
 _ON_THE_WAY = 1 << 20
-"""bytes of what is computed on the way to a known value"""
+"""most bytes of an intermediate result on the way to a known value: opening a file must stay quick"""
 _FAR = 1 << 63
+"""bound of the numbers that are compared as ints; beyond it none is a length, and ∞ has no int"""
 _FIRST = ("X", "input", "data", "A", "x", "input 0")
+"""names that the standard gives first inputs; the last one stands for operators that it does not know"""
 
 
 def is_given(op: OperatorContext, name: str) -> bool:
@@ -120,6 +122,7 @@ def number(op: OperatorContext, name: str) -> Any:
 def whole(op: OperatorContext, name: str) -> int:
     """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
     value = number(op, name)
+    # NaN differs from itself
     if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
         raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a whole number")
     return int(value)
@@ -193,6 +196,7 @@ _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
+"""ONNX's numbers of dtypes (TensorProto.DataType), without those that explorer does not compute in"""
 
 
 def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.dtype[Any]:

@@ -52,6 +52,7 @@ def average_pool(op: OperatorContext) -> Expr:
     means = avg_pool2d(padded(image, widths), size, strides, 0, ceil)
     if counted:
         return like(x, means)
+    # the mean of ones and padding's zeros is the share of pixels inside: dividing by it leaves the mean of these alone
     inside = padded(full((1, 1, *image.shape[2:]), 1, x.dtype), widths)
     return like(x, means / avg_pool2d(inside, size, strides, 0, ceil))
 

@@ -1,4 +1,9 @@
-"""Reductions of axes."""
+"""Reductions of axes.
+
+``axes`` is an attribute before opset 18 (13 for ReduceSum) and an input from then on. No axes, or an empty list, means
+all of them, unless ``noop_with_empty_axes`` is set: then nothing is reduced, but squares and absolute values are still
+taken.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ def resize_(op: OperatorContext) -> Expr:
     method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
     coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
     lengths, steps = _target(op, x, axes)
+    # axes that stay as they are (batch and channels) are not resampled
     changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
     return resize(
         x,
@@ -46,6 +47,7 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
     if is_given(op, "scales") and known(op, "scales").size:
         scales = known(op, "scales").reshape(-1).astype(np.float32)
         _check(op, scales.tolist(), axes, old)
+        # in single precision, as the scales are stored
         lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
         return lengths, [1 / float(scale) for scale in scales]
     sizes = list(integers(op, "sizes"))

@@ -69,6 +69,7 @@ def gru(op: OperatorContext) -> Any:
 @operator("RNN")
 def rnn(op: OperatorContext) -> Any:
     """A plain recurrent network with tanh or relu; outputs are the sequence, and the last state."""
+    # one for each direction
     names = op.argument("activations", ("Tanh",))
     if names not in (("Tanh",) * len(names), ("Relu",) * len(names)):
         raise OperandError(f"activations={names}", rule="RNN: the activation must be Tanh or Relu")

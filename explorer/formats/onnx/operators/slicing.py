@@ -104,6 +104,7 @@ def gather_elements(op: OperatorContext) -> Expr:
 
 def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
     """Indices into an axis of a size, counted from its front; known ones are checked."""
+    # unsigned ones cannot count from the end
     if indices.dtype.kind == "u":
         return indices
     if not is_known(indices):
@@ -132,6 +133,7 @@ def gather_parts(op: OperatorContext) -> Expr:
     if is_known(indices):
         parts = [settled(part) for part in parts]
     places = [_from_front(op, part, x.shape[axis]) for axis, part in enumerate(parts)]
+    # a row of indices as one index into the merged axes, row-major
     flat = places[0]
     for axis in range(1, depth):
         flat = flat * x.shape[axis] + places[axis]
@@ -165,6 +167,7 @@ def one_hot(op: OperatorContext) -> Expr:
     steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
     places = expand_dims(indices, axis)
     chosen = places == steps
+    # an index −k counts from the end: it equals step − depth
     if indices.dtype.kind != "u":
         chosen = chosen | (places == steps - np.asarray(depth, steps.dtype))
     return where(chosen, values[1], values[0])

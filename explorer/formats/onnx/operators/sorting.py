@@ -18,6 +18,7 @@ def _place(op: OperatorContext, find: Callable[..., Expr]) -> Expr:
     x = first(op)
     axis, keep = axis_of(op, x, 0), bool(op.integer("keepdims", 1))
     if op.integer("select_last_index", 0):
+        # the first of the reversed elements is the last one
         return x.shape[axis] - 1 - find(flip(x, axis), axis, keep)
     return find(x, axis, keep)
 

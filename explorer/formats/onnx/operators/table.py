@@ -1,4 +1,10 @@
-"""The table of ONNX operator types; what is known when a net is built is computed then."""
+"""The table of ONNX operator types; what is known when a net is built is computed then.
+
+Exporters spell out how shapes are computed, node by node. If every operand of an operator is a small constant, its
+result is evaluated at once and becomes a constant itself; so a chain of shape arithmetic ends in a number, and a
+Reshape after it knows its sizes. Folding here, and not in a plan, is needed because types must be known while the graph
+is recorded.
+"""
 
 from __future__ import annotations
 

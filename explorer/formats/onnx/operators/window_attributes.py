@@ -51,11 +51,13 @@ def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: P
         pads = op.integers("pads", (0,) * (2 * count))
         if len(pads) != 2 * count:
             raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
+        # ONNX lists the starts of all axes, then the ends
         sides = [(pads[axis], pads[axis + count]) for axis in range(count)]
         return ((0, 0), sides[0]) if count == 1 else (sides[0], sides[1])
     lengths = (1, *x.shape[2:])[-2:]
     found = []
     for length, window, step, gap in zip(lengths, size, strides, dilation, strict=True):
+        # as many results as ⌈length / stride⌉: so much padding completes the last window
         total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
         small, large = total // 2, total - total // 2
         found.append((small, large) if auto == "SAME_UPPER" else (large, small))
