@@ -74,8 +74,8 @@ def compare(before: Recording, after: Recording) -> Comparison:
     own, others = _counts(before), _counts(after)
     names = sorted({*before.options, *after.options})
     options = {name: (before.options.get(name), after.options.get(name)) for name in names}
-    told, told_after = (_told(recording) for recording in (before, after))
-    decisions = _same(told, told_after)
+    texts, texts_after = (_decision_texts(recording) for recording in (before, after))
+    decisions = _same(texts, texts_after)
     taken = set(decisions.values())
     computed = _computed(before, after, nodes)
     return Comparison(
@@ -132,7 +132,7 @@ _NAMES = (
 )
 
 
-def _told(recording: Recording) -> list[tuple[str, ...]]:
+def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
     """Return the text of each decision; decisions with equal texts are equal, whatever the ids of their nodes."""
     stages = recording.stages
     return [
@@ -147,12 +147,12 @@ def _told(recording: Recording) -> list[tuple[str, ...]]:
     ]
 
 
-def _same(told: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
+def _same(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
     """Pair equal decisions in order."""
     waiting: dict[tuple[str, ...], deque[int]] = {}
-    for number, said in enumerate(others):
-        waiting.setdefault(said, deque()).append(number)
-    return {number: waiting[said].popleft() for number, said in enumerate(told) if waiting.get(said)}
+    for number, text in enumerate(others):
+        waiting.setdefault(text, deque()).append(number)
+    return {number: waiting[text].popleft() for number, text in enumerate(texts) if waiting.get(text)}
 
 
 def _computed(

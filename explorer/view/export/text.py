@@ -87,6 +87,7 @@ def _scope_lines(recording: Recording) -> list[str]:
         if totals[row].parameters and scope.kind != "top":
             inside.setdefault(scope.parent, []).append(row)
     outermost = [row for row, scope in enumerate(recording.scopes) if scope.kind == "top"]
+    # Reversed, since the last one is taken first.
     pending = [(row, 0) for top in reversed(outermost) for row in reversed(inside.get(top, ()))]
     lines = []
     while pending:

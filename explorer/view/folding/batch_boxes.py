@@ -42,6 +42,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         if holder < 0 or len(items) < 2:
             continue
         boxes = [index for kind, index in items if kind == "box"]
+        # A single box is that of the batched call, which becomes the batch's; otherwise there is a new one.
         if len(boxes) != 1:
             boxes = [len(tree.boxes)]
             tree.boxes.append(Box("batch", "", holder))
@@ -55,6 +56,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         if 0 < len(passing) < len(items):
             inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
             transient.update([slot for _, slot in passing])
+        # In topological order, in which boxes keep their items everywhere.
         held = [*contents.of(box), *inside]
         contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
         contents.add(holder, BoxItem("box", box))
@@ -87,6 +89,7 @@ def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: 
 
     def top(number: int) -> int:
         while first[number] != number:
+            # Halving the path keeps later look-ups short.
             first[number] = first[first[number]]
             number = first[number]
         return number

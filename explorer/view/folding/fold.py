@@ -116,6 +116,7 @@ class _Folder(BoxBuilder):
             if min(tail, head) < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
                 continue
             one, other = items[tail].number, items[head].number
+            # A sum of many terms is a chain, too: each step reads the one before and one value more.
             alike = self.operands[other] == 1 or self.operation(one) == self.operation(other)
             if self.readers[one] == 1 and alike and head not in fed:
                 follower[tail] = head
@@ -183,6 +184,8 @@ class _Folder(BoxBuilder):
         for leaf, reading in readers.items():
             kind, label = built[leaf]
             # The members that read it are visible inside the stacks.
+            # Weights of stacked members are read by one member each, of which only the first is seen: they fold by
+            # name.
             is_spread = reading <= stacked and spread[kind, label] >= CHAIN
             key = (kind, label, frozenset[int]()) if is_spread else (kind, "", frozenset(reading))
             alike.setdefault(key, []).append(leaf)
@@ -206,6 +209,7 @@ class _Folder(BoxBuilder):
         for tail, head in edges:
             if min(tail, head) < 0 or items[tail].kind != "box" or items[head].kind != "box":
                 continue
+            # A repeat is a path: a box with two equal readers, or two equal operands, belongs to none.
             equal = self.structure.of(items[tail]) == self.structure.of(items[head])
             if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
                 follower[tail] = head
@@ -249,6 +253,7 @@ class _Folder(BoxBuilder):
         items = self.tree.boxes[box].items
         known = self._ordered.get(box)
         leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
+        # The order was found when repeated blocks were looked for; it still holds if nothing was folded since.
         places = known[2] if known and known[:2] == (items, edges) else ordered(len(items), edges, leaves)
         order = [items[place] for place in places]
         pending = [(box, order, 1)]
@@ -257,6 +262,7 @@ class _Folder(BoxBuilder):
             if len(members) <= MOST:
                 self.tree.hold(holder, members)
                 continue
+            # Few parts of many nodes: too many parts would have to be cut again.
             size = max(-(-len(members) // PARTS), MOST // 3)
             parts = []
             for start in range(0, len(members), size):

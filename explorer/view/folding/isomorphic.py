@@ -42,6 +42,7 @@ def alike(
         inside = set(numbers)
         rules = [edge for (one, _), pairs in paired.items() if one in inside for edge in pairs]
         pieces = _components([item for number in numbers for item in classes[number]], rules)
+        # Pieces with one item of each class are equal subgraphs; others mix them, so that only single items are equal.
         if all(len(piece) == len(numbers) for piece in pieces):
             found.append(pieces)
         else:
@@ -70,6 +71,7 @@ def _classes(
         for item in members:
             for tail in reads.get(item, ()):
                 readers[tail] = readers.get(tail, 0) + 1
+        # A value that many members read is shared by them; one that a few read is their own input.
         least = max(FEWEST, len(members) // _SHARE)
         parted: dict[tuple[int, ...], list[int]] = {}
         for item in members:
@@ -117,6 +119,7 @@ def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> 
                 kept.append(pieces)
             else:
                 kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
+        # Nothing was split: no subgraph reads itself through others any more.
         if len(kept) == len(found):
             break
         found = kept

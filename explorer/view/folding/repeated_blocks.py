@@ -92,6 +92,7 @@ def _segments(
     found, first, alive = [], 0, 0
     for position in range(len(operations)):
         alive += (last_use[position] >= 0) - dying[position]
+        # More than one live value: a cut would separate what belongs together, such as a residual and its sum.
         if alive > 1 and position + 1 < len(operations):
             continue
         key = tuple(
@@ -112,6 +113,7 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
     found, start = [], 0
     while start < len(values):
         later = following[values[start]]
+        # Positions were entered from the last one, so the last of the list is this segment itself.
         later.pop()
         best = (0, 0, 0)
         for other in later[: -_TRIED - 1 : -1]:
@@ -122,6 +124,7 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
             times = (end - start) // period
             operations = segments[start + period - 1].end - segments[start].first
             if operations >= (_OPERATIONS if times > 2 else _PAIR) and times > 1:
+                # The most segments, and of equal ones the shortest period: four blocks, not two pairs of blocks.
                 best = max(best, (times * period, -period, times))
         if best[2]:
             found.append((start, -best[1], best[2]))

@@ -83,6 +83,7 @@ class Layouts(Sequence[BoxLayout]):
 
     def renew(self) -> None:
         """Recreate in a forked process the state that a thread of its parent may have been changing."""
+        # A generator that another thread was inside of cannot be entered again.
         self._choosing, self._simple = self._choices(), {}
         self._lock = threading.RLock()
 

@@ -78,6 +78,7 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
     """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}
+    # From the inside out: a box is as large as what it holds.
     for box in reversed(visible):
         composed[box] = _compose_box(model, layouts[box], box, composed)
     size = composed[outermost].size
@@ -140,6 +141,7 @@ def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> b
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
     """List the visible open boxes, from the outside in."""
     visible_boxes = [outermost]
+    # Grows while it is visited: boxes inside open ones come behind them.
     for box in visible_boxes:
         visible_boxes += [i for kind, i in model.tree.boxes[box].items if kind == "box" and i in is_open]
     return visible_boxes
@@ -196,6 +198,8 @@ def _segments(
         count = len(points) - 1
         moved = []
         for k, (x, y) in enumerate(points):
+            # The ends follow the items that they touch, and the shift fades out from one to the other; the control
+            # points beside the ends move with them, so that edges still leave and arrive vertically.
             part = min(max((k - 1) / (count - 2), 0.0), 1.0)
             moved.append(_px(origin[0] + x + (1 - part) * first[0] + part * last[0]))
             moved.append(_px(origin[1] + y + (1 - part) * first[1] + part * last[1]))

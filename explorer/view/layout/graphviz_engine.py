@@ -96,6 +96,7 @@ class Dot:
     def renew(self) -> None:
         """Open a new session in a forked process; a thread of its parent may be inside the old one."""
         _Session.forked = True
+        # Kept, so that it is never closed here: its threads do not exist in this process.
         self._left.append(self._session)
         self._session = None
         self._lock = threading.Lock()
@@ -191,6 +192,7 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
         names[thing["_gvid"]] = thing["name"]
         if "pos" in thing:
             where[thing["name"]] = point(thing["pos"])
+    # Invisible edges come back, too, so routes are found by their ends.
     routes: dict[tuple[str, str], list[int]] = {}
     for edge in answer.get("edges", ()):
         points = [point(text) for text in edge["pos"].split(";")[0].split()]
@@ -220,6 +222,7 @@ def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
         if head >= 0 and head not in graph.boxes:
             arriving.setdefault(head, []).append(edge)
     for head, edges in arriving.items():
+        # 12 px at each corner stay free, which are round.
         step = min(_SPREAD, (graph.sizes[head][0] - 24) // len(edges))
         edges.sort(key=lambda edge: (routes[edge][-8], routes[edge][0]))
         for index, edge in enumerate(edges):

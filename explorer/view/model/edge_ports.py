@@ -56,6 +56,7 @@ def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int
         if start == end:
             continue
         tail, head = place[producer], place[consumer]
+        # The walk of Paths.segments once more: here each border is crossed from an item inside to one outside.
         left = entered = inner_tail = inner_head = -1
         while start != end:
             if depth[start] >= depth[end]:

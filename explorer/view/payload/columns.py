@@ -44,12 +44,14 @@ class _Written(dict[int, str]):
     """Differences as text, each encoded once."""
 
     def __missing__(self, difference: int) -> str:
+        # Small differences of either sign become small numbers, and most are one letter.
         rest = 2 * difference if difference >= 0 else -2 * difference - 1
         text = ""
         while rest >= 32:
             text += _DIGITS[32 + rest % 32]
             rest //= 32
         text += _DIGITS[rest]
+        # Larger ones hardly occur twice, and the table lives as long as the process.
         if len(text) < 4:
             self[difference] = text
         return text

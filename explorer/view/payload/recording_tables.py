@@ -123,6 +123,8 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
     rows: list[dict[str, Any]] = []
     decisions = []
     for decision, before in zip(recording.decisions, declined_before(recording), strict=True):
+        # A sentence with "1 term" and one with "2 terms" are different templates for the front end, which knows no
+        # plurals.
         key = (
             decision.code,
             decision.reason,

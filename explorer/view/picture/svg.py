@@ -88,6 +88,8 @@ class _Picture:
 
     def draw(self, theme: str) -> str:
         recording, (wide, high) = self.model.recording, self.scene.size
+        # Several pictures may stand in one page, where ids and classes are shared: each has a name of its own, and the
+        # same one on every machine.
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
@@ -226,6 +228,7 @@ class _Picture:
         if node < 0:
             return Markup("")
         ghost = slot not in self.state.shown
+        # A slot has room for the largest of its nodes; this one is drawn in the middle, in its own size.
         place = self.model.slots.nodes[slot].index(node)
         name, type_, was = self.model.texts[self.model.slot_texts[slot][place]]
         wide, high = self.model.slot_sizes[slot][place]

@@ -56,6 +56,7 @@ def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list
         if first[number] >= 0:
             spans = _both(spans, works[first[number]])
         if box.batches:
+            # The instant after the last of its decisions.
             complete = 2 * (max(box.batches) + 1)
             spans = _both(spans, _others([(0, complete - 1), *calls[number]], always[0][1]))
         if spans != always:
@@ -128,6 +129,7 @@ def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay
         last = 2 * gone[node] + 1
         ghost = 2 * recording.stages[recording.decisions[gone[node]].stage].last
         if place + 1 < len(members):
+            # The next node of the slot takes its place, before its stage has ended.
             ghost = min(ghost, 2 * born[members[place + 1]] + 1)
         yield _Stay(first, last, max(last, ghost), node)
 

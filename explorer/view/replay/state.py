@@ -92,6 +92,7 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State) -> 
     if position < recording.end:
         return
     kept = {node: node for node in slot_of}
+    # From the last back, so that the node which stays is known for the later of two merges first.
     for row in reversed(rows):
         _, old, new = recording.substitutions[row]
         kept[old] = kept.get(new, -1)

@@ -77,6 +77,7 @@ class Tree:
                 box = stack.pop()
                 order.append(box)
                 stack += [index for kind, index in self.boxes[box].items if kind == "box"]
+            # Boxes before those inside them, reversed: no recursion, however deep the nesting is.
             self._postorder = order[::-1]
         return self._postorder
 
@@ -104,10 +105,11 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
     for row, name in enumerate(names):
         tree.bodies.append(row)
         tree.boxes.append(Box("body" if row else "top", name or recording.title, -1))
-    found: dict[tuple[int, int], int] = {}
+    box_of_scope: dict[tuple[int, int], int] = {}
     layers = {scope: row for row, layer in enumerate(recording.layers) for scope in layer.scopes}
     for slot, members in enumerate(slots.nodes):
         scope = nodes.scope[members[0]]
+        # Nodes of one slot may stand in several scopes, where one replaced another: the innermost is the most telling.
         for member in members[1:]:
             if depth[nodes.scope[member]] > depth[scope]:
                 scope = nodes.scope[member]
@@ -115,13 +117,13 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
         item = BoxItem("slot", slot)
         # From the slot upwards to the first scope that has a box already.
         while scope >= 0 and scopes[scope].kind != "top":
-            box = found.get((body, scope))
+            box = box_of_scope.get((body, scope))
             known = box is not None
             if box is None:
-                box = found[body, scope] = len(tree.boxes)
-                made = Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type)
-                made.scope, made.layer = scope, layers.get(scope, -1)
-                tree.boxes.append(made)
+                box = box_of_scope[body, scope] = len(tree.boxes)
+                scope_box = Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type)
+                scope_box.scope, scope_box.layer = scope, layers.get(scope, -1)
+                tree.boxes.append(scope_box)
             tree.boxes[box].items.append(item)
             item = BoxItem("box", box)
             if known:
@@ -160,14 +162,14 @@ def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
         items = []
         for kind, inner in box.items:
             child = tree.boxes[inner] if kind == "box" else None
-            if child is None or len(child.items) > 1 or _is_told(tree, child, leaves):
+            if child is None or len(child.items) > 1 or _is_kept(tree, child, leaves):
                 items.append(BoxItem(kind, inner))
                 continue
             only = child.items[0]
             if only.kind == "box":
                 inner_label = tree.boxes[only.number].label
-                told = inner_label.startswith(f"{child.label}.")
-                tree.boxes[only.number].label = inner_label if told else f"{child.label} / {inner_label}"
+                has_both = inner_label.startswith(f"{child.label}.")
+                tree.boxes[only.number].label = inner_label if has_both else f"{child.label} / {inner_label}"
             items.append(only)
         tree.hold(index, items)
         if index >= len(tree.bodies):
@@ -176,7 +178,7 @@ def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
             tree.hold(index, tree.boxes[box.items[0].number].items)
 
 
-def _is_told(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
+def _is_kept(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
     kind, index = box.items[0]
     if kind == "box":
         return box.layer >= 0 or tree.boxes[index].layer >= 0
@@ -209,6 +211,7 @@ class Paths:
         start, end = self.holder[producer], self.holder[consumer]
         tail, head = self.slot_place[producer], self.slot_place[consumer]
         while start != end:
+            # The deeper end leaves its box first, until both are in one.
             if self.depth[start] >= self.depth[end]:
                 yield start, tail, -1
                 tail, start = self.box_place[start], self.parent[start]

@@ -62,6 +62,8 @@ def _predecessors(recording: Recording) -> dict[int, int]:
     nodes = recording.nodes
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
+        # Only a node that was made for this one, and stands in the same graph, takes its place; one that was there
+        # keeps its own.
         follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
         if follows and old < new and nodes.body[old] == nodes.body[new]:
             before[new] = max(old, before.get(new, -1))
@@ -114,6 +116,7 @@ def _producers(
     if operand not in replaced:
         return [operand]
     found: list[int] = []
+    # An operand that was replaced again and again has an edge from each place, as the story is stepped through.
     for _ in range(_HOPS):
         if operand not in replaced:
             return [*found, operand]

@@ -91,6 +91,7 @@ class GraphView(anywidget.AnyWidget):
         self._drawing = draw(recording)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
+        # One message: between two of them the browser would show the new payload at a step that it may not have.
         with self.hold_sync():
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
@@ -207,6 +208,7 @@ class GraphView(anywidget.AnyWidget):
         if change["new"] and not self._is_inside(self.step, change["new"]):
             index = [row.name for row in self.recording.stages].index(change["new"])
             start = self._ends[index - 1] if index else 0
+            # A stage begins with its first decision taken; one without steps stands at the end of the stage before.
             self.step = min(start + 1, self._ends[index])
 
     def _stage_at(self, step: int) -> int:
