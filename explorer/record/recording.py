@@ -26,6 +26,7 @@ from explorer.record.rows import (
     Scope,
     Source,
     Stage,
+    Summary,
     Type,
     line_unit,
 )
@@ -66,6 +67,8 @@ class Recording:
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model's file"""
+    leaf_values: dict[int, Summary] = field(default_factory=dict)
+    """summaries of values that exist before any run, such as a file's weights, by node"""
     schedule: Schedule | None = None
     run: Run | None = None
 

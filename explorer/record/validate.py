@@ -156,6 +156,7 @@ def _check_layers(recording: Recording) -> None:
         _rows("gradients", (gradient.node, *gradient.backward, *gradient.saved), "nodes", nodes)
     for layer in recording.layers:
         _rows("layers.scopes", layer.scopes, "scopes", scopes)
+    _rows("leaf_values", list(recording.leaf_values), "nodes", nodes)
     _rows("operators.scope", [operator.scope for operator in recording.operators], "scopes", scopes)
     _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)
     _rows("ports.node", [port.node for port in recording.ports], "nodes", nodes)

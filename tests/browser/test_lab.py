@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -132,3 +133,14 @@ def test_jupyterlabs_own_styles_leave_the_panel_and_the_minimap_as_they_are(note
     )
     assert "105,117,138" in colours
     assert "0,0,0" not in colours
+
+
+@pytest.mark.spec("V-6")
+def test_a_weight_that_is_selected_shows_its_value_without_an_input(notebook):
+    """In JupyterLab a selected weight of a file shows its values, which are read then; no input is needed."""
+    model = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
+    book = notebook(f"import explorer as ex\nview = ex.open({str(model)!r}).explore()\nview")
+    view = book.view()
+    book.execute("view.focus(view.recording.nodes.label.index('conv2.weight'))")
+    expect(view.locator(".ex-why .ex-histogram")).to_be_visible()
+    expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")

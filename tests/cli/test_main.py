@@ -52,6 +52,14 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
     ]
 
 
+@pytest.mark.spec("V-6")
+def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
+    """`explorer show --weights` writes a page with the values of all weights, without an input."""
+    for arguments, count in (([], 0), (["--weights"], 12)):
+        assert main(["show", MODEL, *arguments, "-o", "out.json"]) == 0
+        assert len(loads((folder / "out.json").read_text()).leaf_values) == count
+
+
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("arguments", [["show", "--open", MODEL], [MODEL]])
 def test_a_file_alone_is_shown_in_the_browser(

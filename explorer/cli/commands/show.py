@@ -20,7 +20,7 @@ The ending of the output chooses its form:
   .html  a page to step through; it opens from disk (the default, FILE.explorer.html in this folder)
   .svg, .png  a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
 
-Operators that cannot run are drawn too. Weights are only read when inputs are given.
+Operators that cannot run are drawn too. Weights are only read with --weights or --input.
 """
 
 
@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), default="auto", help="colours of pages and pictures"
     )
+    parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
 
@@ -62,7 +63,12 @@ def execute(options: argparse.Namespace) -> int:
 
         recording = net.plan(inputs(net, options), record="values").eval().recording
     else:
-        recording = net.preview_plan().recording
+        plan = net.preview_plan()
+        recording = plan.recording
+        if options.weights:
+            from explorer.run.diagnosis.leaf_values import leaf_values
+
+            recording.leaf_values = leaf_values(plan.planned)
     if options.output == "-":
         from explorer.view.export.text import text
 

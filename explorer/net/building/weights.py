@@ -48,6 +48,10 @@ class FileStorage(Storage):
             self._held = array
         return self._held
 
+    def peek(self) -> Array:
+        """Return the value, which is read and not kept if it has not been read before."""
+        return self._read() if self._held is None else self._held
+
     def release(self) -> None:
         """Drop the array; the next use reads it again."""
         self._held = None

@@ -13,6 +13,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
     "marks"      {decision: {node: text behind its name}, …}    of sentences with nodes of equal names
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
+    "leaf_values"   {node: Summary, …}    of values that exist before a run, if any was looked at
     "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
                    of the values that exist before a run (model/totals.py)
     "first_nan"  the first node whose value contains a NaN, or −1

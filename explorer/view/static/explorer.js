@@ -35,6 +35,7 @@ function telling(model) {
     onSelect: (selected) => save({ selected }),
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
+    onValue: (node) => model.send({ kind: "value", node }),
   };
 }
 
@@ -55,6 +56,7 @@ function follow(model, view) {
     (message) => {
       if (message?.kind === "focus") view.selection.visit(message.node);
       else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
+      else if (message?.kind === "value") view.leafValues.take(message);
     },
   ]);
   return listen(model, listeners);

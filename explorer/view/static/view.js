@@ -12,6 +12,7 @@ import { Paths, Placement } from "./scene/compose.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
+import { LeafValues } from "./data/leaf_values.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
 import { around } from "./scene/outlines.js";
 import { Shell } from "./controls/shell.js";
@@ -22,7 +23,8 @@ import { Trace } from "./data/recording.js";
 
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
- *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void}} Callbacks
+ *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
+ *   onValue?: (node: number) => void}} Callbacks
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
@@ -67,6 +69,7 @@ export class View {
     /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;
     this.selection = new Selection(this);
+    this.leafValues = new LeafValues(this.trace, this.callbacks.onValue, () => this.show());
     this.focus = new Focus(this);
     this.scene = null;
     this.canvas = new Canvas(this.trace);

@@ -75,10 +75,16 @@ class GraphView(anywidget.AnyWidget):
         )
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
-        """Send the layouts of boxes that a reader opens."""
+        """Send the layouts of boxes that a reader opens, and the value of a leaf that he selects."""
         if content.get("kind") == "place":
             self.send(answer(self._drawing, content["boxes"]))
             self._asked.update(content["boxes"])
+        elif content.get("kind") == "value":
+            self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
+
+    def _value(self, node: int) -> dict[str, Any]:
+        """Return the summary of a leaf's value, or the reason why it cannot be read; a recording has no values."""
+        return {"summary": None, "problem": ""}
 
     @property
     def last_step(self) -> int:

@@ -28,6 +28,7 @@ export class Shell {
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.firstNaN(),
+      leafValue: (node) => view.leafValues.state(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
     this.timelineSlider = new TimelineSlider(trace, timeline, go);

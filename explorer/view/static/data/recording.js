@@ -62,7 +62,7 @@ export class Trace {
     this.steps = this.recording.run?.steps ?? [];
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
-    this.values = this.recording.run?.values ?? {};
+    this.values = { ...this.recording.leaf_values, ...this.recording.run?.values };
   }
 
   #indexDecisions() {

@@ -30,9 +30,12 @@ export class NodePanel {
     if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
-    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node), ...layerParts(trace, layerOf(trace, node)), ...operatorParts(trace, operatorOf(trace, node)));
+    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
     const value = trace.values[node];
-    if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
+    const state = value ? "" : this.parts.actions.leafValue(node);
+    if (value) parts.push(heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value));
+    else if (state) parts.push(heading("value"), html("div", { class: "ex-note" }, state));
+    parts.push(...layerParts(trace, layerOf(trace, node)), ...operatorParts(trace, operatorOf(trace, node)));
     if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.parts.memory(moment.kernel));
     return parts;
   }

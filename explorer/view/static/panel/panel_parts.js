@@ -13,7 +13,8 @@ import { badText, bufferText } from "../scene/slot_states.js";
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
- *   changes: (node: number) => string[]}} Actions changes: those of a node against the other of two graphs
+ *   changes: (node: number) => string[], leafValue: (node: number) => string}} Actions changes: those of a node against the other of two graphs;
+ *   leafValue: what to say of a leaf whose value is not known
  */
 
 /** Parts of one trace's panels at the current moment. */

@@ -1,0 +1,73 @@
+"""Values of leaves before any run: what a reader sees of a weight for which no input was given."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import FileError
+from explorer.net.building.weights import FileStorage
+from explorer.record import loads, to_json
+from explorer.run.diagnosis.leaf_values import leaf_values
+from explorer.run.recording.recorder import expressions
+
+ASSETS = Path(__file__).parents[3] / "assets"
+
+
+@pytest.mark.spec("V-6")
+def test_weights_are_summarized_without_an_input() -> None:
+    """A file's weights have statistics, histogram and thumbnail without an input; an input has none."""
+    net = ex.open(ASSETS / "digits.pnnx.param")
+    plan = net.preview_plan()
+    values = leaf_values(plan.planned)
+    names = {node: plan.recording.label(node) for node in values}
+    [weight] = [node for node, name in names.items() if name == "conv2.weight"]
+    array = net["conv2"].weight
+    assert values[weight].mean == pytest.approx(float(np.mean(array)))
+    assert sum(values[weight].histogram) == np.size(array)
+    assert not any(plan.recording.nodes.kind[node] == "input" for node in values)
+
+
+def test_a_look_at_a_weight_keeps_nothing_in_memory() -> None:
+    plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
+    leaf_values(plan.planned)
+    weights = [node.storage for node in expressions(plan.planned) if isinstance(node, ex.Tensor)]
+    held = [storage._held for storage in weights if isinstance(storage, FileStorage)]
+    assert len(held) == 12
+    assert held == [None] * 12
+
+
+def test_a_weight_whose_file_is_absent_says_so(tmp_path: Path) -> None:
+    shutil.copy(ASSETS / "digits.pnnx.param", tmp_path)
+    net = ex.open(tmp_path / "digits.pnnx.param")
+    with pytest.raises(FileError, match="the file is absent"):
+        leaf_values(net.preview_plan().planned)
+    view = net.explore()
+    node = view.recording.nodes.label.index("conv2.weight")
+    assert "the file is absent" in view._value(node)["problem"]
+
+
+@pytest.mark.spec("V-6", "V-14")
+def test_a_value_that_was_looked_at_stands_in_what_is_saved(tmp_path: Path) -> None:
+    """A view's saved page and data hold the values of the weights that its reader looked at."""
+    view = ex.open(ASSETS / "digits.pnnx.param").explore()
+    node = view.recording.nodes.label.index("conv2.weight")
+    answer = view._value(node)
+    view.save(tmp_path / "view.json")
+    saved = loads((tmp_path / "view.json").read_text())
+    assert list(saved.leaf_values) == [node]
+    assert saved.leaf_values[node].mean == answer["summary"]["mean"]
+
+
+def test_a_value_of_a_node_that_is_not_there_is_refused() -> None:
+    plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
+    plan.recording.leaf_values = leaf_values(plan.planned)
+    plain = to_json(plan.recording)
+    plain["leaf_values"]["9999"] = next(iter(plain["leaf_values"].values()))
+    with pytest.raises(ValueError, match="leaf_values: 9999 is no row of nodes"):
+        loads(json.dumps(plain))
