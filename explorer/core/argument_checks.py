@@ -74,6 +74,7 @@ def checked(function: _Function) -> _Function:
     before: Any = inspect.Parameter.POSITIONAL_ONLY
     for key, parameter in parameters.items():
         kind, default = parameter.kind, parameter.default
+        # / and * where the kind of parameter changes, as in the signature that is repeated
         if before is inspect.Parameter.POSITIONAL_ONLY is not kind and declared:
             declared.append("/")
         if kind is inspect.Parameter.KEYWORD_ONLY and before < inspect.Parameter.VAR_POSITIONAL:
@@ -87,6 +88,7 @@ def checked(function: _Function) -> _Function:
         if parameter.annotation in PLAIN:
             plain = names[f"_plain_{key}"] = PLAIN[parameter.annotation]
             names[f"_kind_{key}"] = plain.kinds[0]
+            # the usual type and the default pass by identity; only other values cost a call of the check
             is_other = f"type({key}) is not _kind_{key}" + (f" and {key} is not _default_{key}" if has_default else "")
             tests.append(f" if {is_other}: _check({function.__name__!r}, {key!r}, {key}, _plain_{key})")
     if before is inspect.Parameter.POSITIONAL_ONLY:
@@ -106,6 +108,7 @@ def _check_plain(function: str, key: str, value: Any, plain: Plain) -> None:
     if bool in plain.kinds:
         allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))
     else:
+        # bool is a subclass of int
         allowed = isinstance(value, plain.kinds) and not isinstance(value, bool)
     if not allowed:
         raise OperandError(

@@ -10,6 +10,7 @@ from explorer.core.errors import DeclarationError
 
 _bases_of = type.__dict__["__mro__"].__get__
 _names_of = type.__dict__["__dict__"].__get__
+"""a class's ``__mro__`` and ``__dict__`` as ``type`` itself gives them, whatever its metaclass says"""
 _NEAR = 0.85
 """likeness of names from which on one is taken for a slip of the other"""
 

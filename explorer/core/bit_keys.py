@@ -1,4 +1,8 @@
-"""Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0."""
+"""Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0.
+
+Operations are interned by such keys and bodies of functions are found by them: with Python's own equality the constants
+1 and True, or 0.0 and −0.0, would become one operation, and the second would compute with the first's value.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,7 @@ def exact(value: Any) -> Any:
     if cls is tuple:  # often of many numbers, or of pairs of them
         kinds = {*map(type, value)}
         if kinds == _TUPLES:
+            # sets of types, built in C: spans and widths of thousands of numbers are checked without a call for each
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value

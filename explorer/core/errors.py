@@ -67,6 +67,7 @@ class UnknownNameError(ExplorerError, LookupError):
 
 
 _FEW, _NEAR, _LISTED = 16, 0.66, 5
+"""most known names that are all listed; likeness from which a name is near; most near names that are listed"""
 
 
 def _near(given: str, names: list[str]) -> list[str]:

@@ -22,12 +22,14 @@ from typing import Any
 STATUS = 130
 LINE = "explorer: interrupted\n"
 _AGAIN = 0.002
+"""seconds until an interrupt that nothing could raise is sent once more"""
 
 
 def _is_command_line() -> bool:
     """Whether this process is the program ``explorer`` or ``python -m explorer``."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     if program == "-m":
+        # sys.argv[0] is only -m while the package is being imported
         return "explorer" in sys.orig_argv
     return os.path.basename(program) in ("explorer", "explorer.exe")
 
@@ -36,6 +38,7 @@ def leave(number: int = 0, frame: FrameType | None = None) -> None:
     """Print a line and end the process at once."""
     with contextlib.suppress(OSError):
         os.write(2, LINE.encode())
+    # no clean-up: imports are half done, and exit handlers of half-imported modules may fail
     os._exit(STATUS)
 
 
@@ -70,6 +73,7 @@ def raised() -> Iterator[Interrupts]:
         yield interrupts
         return
     before = signal.getsignal(signal.SIGINT)
+    # a program that embeds explorer and handles Ctrl-C itself keeps its handler
     if before not in (signal.default_int_handler, leave):
         yield interrupts
         return

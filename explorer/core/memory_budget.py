@@ -174,6 +174,7 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
     depth, count = 1, len(items)
     pending = [(item, 2) for item in items if isinstance(item, tuple)]
     while pending and depth <= NESTING and count <= VALUES:
+        # a list that was checked before carries its own depth and count: no value is visited twice
         inner, level = pending.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
@@ -200,6 +201,7 @@ def size_of(text: str) -> int:
     word = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(word[-1]) if word[-1:] in tuple("kmgtpe") else 0
     number = word[:-1] if power else word
+    # 18 digits: no memory is larger
     if not number.strip().isdecimal() or len(number) > 18 or not int(number):
         raise ValueError(f"{text!r} is no size")
     return int(number) << 10 * power
@@ -216,6 +218,7 @@ def _machine() -> int:
         except (AttributeError, OSError, ValueError):  # a system that does not tell
             physical = _UNKNOWN_MACHINE
         try:
+            # a container may use less than the machine has; the file holds "max" where it may use all
             limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         except OSError:
             limit = "max"

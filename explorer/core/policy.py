@@ -62,6 +62,7 @@ class Minor:
         self.recorded, self.scoped = recorded, scoped
         self.major: type[PolicyClass] | None = None
         self.name = ""
+        # the default obeys the class's own rule, and is converted like any value
         if default is not MISSING and default is not None:
             self.default = self(default).value
 
@@ -90,6 +91,7 @@ class Minor:
             allowed = "one of " + ", ".join(map(repr, self.among))
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if self.kind is not None and (
+            # bool is a subclass of int, but a truth value is no number here unless bool is among the types
             not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
         ):
             allowed = "of type " + " or ".join([cls.__name__ for cls in kinds if cls is not None])

@@ -1,4 +1,9 @@
-"""Interrupts that wait: while some functions run, Ctrl-C is noted, and it is raised once they have returned."""
+"""Interrupts that wait: while some functions run, Ctrl-C is noted, and it is raised once they have returned.
+
+A KeyboardInterrupt may arise between any two instructions: between the making of a file and the line that would remove
+it on failure, for instance. Signal masks would protect such lines, but Windows has none, and another thread would take
+the signal; instead the handler looks at the stack: if one of the protected functions is on it, the interrupt waits.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +48,7 @@ class Postponed:
             self._before(signal.SIGINT, None)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        # the handler runs between two instructions of the main thread, and is given the interrupted frame
         at = frame
         while at is not None:
             if at.f_code in self._codes:

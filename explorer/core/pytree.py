@@ -1,4 +1,8 @@
-"""Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them."""
+"""Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them.
+
+The structure is hashable and without leaves, so that calls of a function with arguments of one structure share a traced
+body. The recursion is over the user's own nesting, which Python's literals bound, not over a graph.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ _CONTAINERS = (tuple, list, dict)
 
 def _take(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, (tuple, list)):
+        # named tuples are rebuilt by fields; other subclasses may not be made of an iterable, and become tuples
         container = type(value) if type(value) in (tuple, list) or hasattr(value, "_fields") else tuple
         parts: list[Any] = []
         for item in value:  # thousands of leaves take no call each

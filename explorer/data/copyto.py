@@ -46,6 +46,7 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
             fix="write to a part of the target instead: target[1:3] = value",
         )
     numbers = numbers_of(value)
+    # any real numbers fit a floating target, float64 in float32 and users' dtypes included
     fits = is_floating(type_.dtype) and numbers.dtype.kind != "c"
     if not fits and not np.can_cast(numbers.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
         raise OperandError(

@@ -45,6 +45,8 @@ def load_csv(
     read = float if element_dtype.kind == "f" else int
     rows: list[list[Any]] = []
     try:
+        # utf-8-sig drops the mark that spreadsheets put first; newline="", because the csv module reads line ends
+        # itself
         with io.TextIOWrapper(opened(name), encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter=delimiter)
             for row in lines:

@@ -1,4 +1,8 @@
-"""Dynamic data: values whose concrete type is hidden, so that one container holds several types of one category."""
+"""Dynamic data: values whose concrete type is hidden, so that one container holds several types of one category.
+
+Every expression here is dynamic already: a Python list holds any of them. What MetaNN's type adds is that the planner
+must not look inside; the operation ``Dynamic`` does that, as a node that no rule matches through.
+"""
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
 

@@ -48,6 +48,7 @@ def _value(value: Any) -> Any:
 
 
 def _same_memory(a: Array, b: Array) -> bool:
+    # results of one evaluation are views of one buffer: equal addresses, not equal objects
     here, there = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
     return bool(here == there and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype)
 

@@ -50,6 +50,7 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
             warnings.simplefilter("ignore")  # about damaged metadata; the limit on pixels is checked below
             with opened(path, what="the picture") as file, Image.open(file, formats=FORMATS) as image:
                 _check_size(image, name)
+                # cameras store how they were held instead of turning the pixels
                 upright = ImageOps.exif_transpose(image)
                 upright.load()
                 return _plain(upright, name).convert(MODES[channels])
@@ -175,11 +176,13 @@ def centred(image: Image.Image, size: tuple[int, int], crop: float, resample: st
 
     height, width = size
     wide, high = image.size
+    # so much of the resized image that the fraction ``crop`` of it has the wanted size
     wanted = round(width / crop), round(height / crop)
     if wanted[0] * high >= wanted[1] * wide:
         resized = wanted[0], max(int(wanted[0] * high / wide), height)
     else:
         resized = max(int(wanted[1] * wide / high), width), wanted[1]
+    # a picture of 1 × 10⁶ pixels would be resized to gigabytes before it is cropped
     if max(resized) > 64 * max(wanted):
         raise OperandError(
             f"a picture of {wide} × {high} pixels for {width} × {height}",

@@ -23,6 +23,7 @@ from explorer.data.user_data import ExprLike
 from explorer.ops.manipulation.concat import stack
 
 _LEAST = 4
+"""values that the first buffer has room for"""
 
 
 class ScalableTensor(ExprLike):
@@ -124,6 +125,7 @@ class ScalableTensor(ExprLike):
     def clear(self) -> None:
         """Remove all members; memory that no expression reads is kept for the next ones."""
         self._members, self._expressions, self._node = [], 0, None
+        # an expression reads the old buffer: it keeps that one, the next members get another
         if self._given:
             self._buffer, self._given = None, 0
 

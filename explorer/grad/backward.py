@@ -3,6 +3,10 @@
 Gradients are recorded, not computed, so that they are planned with the forward pass and can be differentiated again.
 ``ex.grad`` calls it for expressions, ``call_gradient`` for the bodies of functions; the walk is iterative and visits
 nodes in the order of their uids, which is topological.
+
+Reverse mode: Σ seed · output is differentiated once for all inputs. A node is visited after all its readers, so that
+its parts are complete, and are summed by one operation. A node's ``gradient`` gets its result too, because many
+derivatives are cheaper by it.
 """
 
 from __future__ import annotations
@@ -57,6 +61,7 @@ def _backward(
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
+    # forwards first: nodes on a path from an input; gradients of others are not recorded at all
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -118,6 +123,7 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
             rule="a gradient must have its operand's shape",
             fix="check the operation's gradient()",
         )
+    # a product of float32 and float64 has a float64 gradient for both: each operand's has its own dtype
     return cast(gradient, operand.dtype)
 
 

@@ -79,6 +79,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
+    # several Items may read one output of an inner call: they are one residual
     residuals: dict[tuple[int, int], list[Expr]] = {}
     for node in filter(is_residual, nodes):
         residuals.setdefault(_value(node), []).append(node)

@@ -26,6 +26,7 @@ class NumpyProtocol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "reduce" and ufunc.__name__ in REDUCTIONS:
+            # a ufunc's reduce goes along axis 0 by default, unlike np.sum
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
             _refuse_options(f"np.{ufunc.__name__}.reduce", _chosen(options))
             return registry.functions[REDUCTIONS[ufunc.__name__]](*inputs, axis=axis, keepdims=keepdims)
@@ -95,6 +96,7 @@ def _call(
         elif parameter.kind is parameter.VAR_KEYWORD:
             for extra, extra_value in value.items():
                 (named if extra in known else unsupported)[extra] = extra_value
+        # NumPy's mark of an argument that was not given
         elif value is not np._NoValue and key not in recorded.free:
             target = key if key in known else recorded.renamed.get(key, "")
             if target in known:
@@ -155,6 +157,7 @@ def _described(value: Any) -> Any:
     if not isinstance(value, NumpyProtocol):
         return value
     expression: Any = value
+    # one element, repeated with stride 0: the shape may be larger than the memory
     return np.broadcast_to(np.empty((), expression.dtype), expression.shape)
 
 

@@ -2,6 +2,8 @@
 
 ``Expr`` inherits them. Each method looks its operation up by name in the registry, because operations are classes that
 are built on expressions and cannot be imported here.
+
+Methods are written out, not made in a loop: editors complete them, and type checkers know their arguments.
 """
 
 from __future__ import annotations
@@ -160,13 +162,13 @@ class Operators:
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """Return the sum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
-        made: Expr = functions["sum"](self, axis, keepdims, policies=policies)
-        return made
+        total: Expr = functions["sum"](self, axis, keepdims, policies=policies)
+        return total
 
     def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """Return the mean over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
-        made: Expr = functions["mean"](self, axis, keepdims, policies=policies)
-        return made
+        average: Expr = functions["mean"](self, axis, keepdims, policies=policies)
+        return average
 
     def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
         """Return the maximum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""

@@ -27,6 +27,7 @@ def nested(root: Expr) -> str:
     nodes nearest to the root's first operands are written, and the others counted. The walk keeps its own stack, since
     an expression may be deeper than Python's recursion limit.
     """
+    # counted over the whole graph first: a value's number must be on its first line
     readers = _readers(root)
     numbers: dict[int, int] = {}
     lines: list[str] = []

@@ -1,4 +1,8 @@
-"""Suggestions for attributes that arrays and other libraries' tensors have and expressions do not."""
+"""Suggestions for attributes that arrays and other libraries' tensors have and expressions do not.
+
+Users come from NumPy and torch, and type their names first. An AttributeError that names the counterpart here saves a
+search; methods under those names would double the interface.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,7 @@ _HINTS = {
 
 def hint(name: str) -> str:
     """Return the suggestion for an unknown attribute of an expression, or "" if there is none."""
+    # Python and NumPy probe objects for such names: a suggestion would mislead
     if name.startswith("__"):
         return ""
     if name in _HINTS:

@@ -90,6 +90,8 @@ class Replacement:
                     f"this is {description}", path=str(self.path), rule="what is written is a regular file",
                     fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
                 )  # fmt: skip
+            # a new file gets the mode that the user's umask leaves; one that replaces another is private until it takes
+            # over that one's mode
             self.scratch, handle = _open_scratch(self.target, 0o666 if before is None else 0o600)
         except (OSError, ValueError) as error:
             if isinstance(error, FileError):
@@ -186,6 +188,7 @@ def remove_abandoned(target: Path) -> None:
     """Remove the scratch files that killed writers of a target left behind; those of live writers are locked."""
     for scratch in scratch_files(target):
         try:
+            # a lock tells whether the writer lives; O_NONBLOCK, because a pipe of that name would block
             handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         except OSError:  # gone by now, or another user's
             continue
@@ -238,6 +241,7 @@ def _prefix(target: Path) -> str:
 
 def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
     """Create and lock a scratch file under an unused name; return its path and descriptor."""
+    # O_EXCL: a link that somebody put under this name is not followed
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
         scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")

@@ -1,4 +1,9 @@
-"""File locks between threads and processes, where the system and the file system support them."""
+"""File locks between threads and processes, where the system and the file system support them.
+
+``flock`` belongs to the open file, so that two threads of a process exclude each other too, and a killed process loses
+its locks; ``lockf`` would belong to the process. Network file systems may have neither: then nothing is locked, and
+saving works as before, without protection from a second writer.
+"""
 
 from __future__ import annotations
 

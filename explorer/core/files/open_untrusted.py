@@ -66,6 +66,7 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
                 fix=f"ex.budget.text = {size}",
             )
         try:
+            # not read(): a file that grows meanwhile must not exceed the budget
             return file.read(size)
         except OSError as error:
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
@@ -97,6 +98,7 @@ def _lies_in(path: str | os.PathLike[str], status: os.stat_result, folder: Path)
     """Whether the open file is the one that the path leads to inside a folder."""
     real = Path(os.path.realpath(path))
     try:
+        # the file that is open, by device and inode, and not whatever the name means by now
         return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False

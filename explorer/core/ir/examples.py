@@ -1,4 +1,8 @@
-"""Examples of operations: descriptions of legal operands from which tests draw arrays."""
+"""Examples of operations: descriptions of legal operands from which tests draw arrays.
+
+Arrays are drawn with a seed, so that a failing law fails again. Operations choose ranges where they are smooth (away
+from the kink of relu, inside a logarithm's domain): there finite differences and gradients agree.
+"""
 
 from __future__ import annotations
 

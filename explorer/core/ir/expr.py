@@ -68,6 +68,7 @@ class Expr(NumpyProtocol, Operators):
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
+        # a call by the code that compares captured lists asks for identity (identity_comparison.py)
         equal: Any = self is other if _frame(1).f_code is COMPARING else functions["equal"](self, other)
         return cast("Expr", equal)
 
@@ -157,6 +158,7 @@ class Expr(NumpyProtocol, Operators):
                 rule="copy must be True or None, because evaluating makes a new array",
                 fix="np.asarray(x)",
             )
+        # results are read-only and may be shared: np.array(x, copy=True) must get one of its own
         value = hooks.evaluate(self)
         return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
@@ -200,6 +202,7 @@ class Expr(NumpyProtocol, Operators):
         return numbers_of(hooks.evaluate(self)).item()
 
     def _refuse_in_trace(self, what: str) -> None:
+        # values recorded before the outermost trace began may be read; they are the same in every call
         if state.traces and self.uid >= state.traces[0]:
             raise StateError(
                 f"{what}() of a value inside an @ex.function",

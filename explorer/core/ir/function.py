@@ -107,6 +107,7 @@ class Body:
     @property
     def flops(self) -> int:
         """Arithmetic operations of all nodes, including those of called bodies, which may be nested deeply."""
+        # no recursion: bodies call bodies, thousands deep
         pending = [self]
         while "flops" not in self.derived:
             inner = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]

@@ -58,6 +58,7 @@ def runs_on(operation: Operation, device: Device) -> bool:
         device is cpu
         or (type(operation), device) in kernels
         or operation.changes_device
+        # views and constants need no arithmetic: NumPy makes them on any device whose arrays are its own
         or (operation.view and (device.addressable or operation.count_operands() == 0))
         or operation.count_operands() == 0
     )
@@ -148,6 +149,7 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     if not found:
         return None
     element = min(found, key=lambda each: each.name)
+    # two ways of rounding in one operation: the user must say which one the result has
     if len(found) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
@@ -170,7 +172,7 @@ def _of_element(type_: TensorType, element: ElementType) -> TensorType:
 
 
 def on_device(type_: AnyType, device: Device) -> AnyType:
-    """A type on a device."""
+    """Return a type with its parts on a device."""
     if isinstance(type_, TupleType):
         return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
     return TensorType(type_.shape, type_.dtype, device)

@@ -67,6 +67,7 @@ def check_facets(cls: type[Operation], base: type[Operation], documented: bool) 
 def register_operation(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
     """Register an operation's class under its name, and the result of ``make`` as the function of that name."""
     registered = registry.operations.get(cls.name)
+    # the same module and name: a notebook's cell that runs again
     if registered is not None:
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(

@@ -1,4 +1,9 @@
-"""Interning of operations: equal attributes give one instance."""
+"""Interning of operations: equal attributes give one instance.
+
+Every comparison of operations is then one of identities: deduplication, rules and caches of types look operations up by
+the object. Instances are held weakly, so that operations of discarded graphs go with them. The lock is taken only for
+new ones.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    # another thread of the parent may hold the lock while the process forks; in the child nobody would release it
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -51,10 +57,12 @@ class Interning(type):
             named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
         try:
             candidate = super().__call__(*arguments, **named)
+        # the usual mistake, operands in place of attributes, gets an error of its own
         except TypeError:
             cls._check_attributes((*arguments, *named.values()))
             raise
         attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
+        # __post_init__ may have replaced attributes by canonical ones: those are the key
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:

@@ -11,6 +11,7 @@ import sys
 from types import CodeType
 from typing import Any, NamedTuple
 
+# this file is explorer/core/ir/…: three folders up is the package, and the separator keeps explorer_x out
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY = (
     os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep
@@ -34,6 +35,7 @@ def _cell_name(filename: str) -> str:
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
+        # IPython's own name of a cell; filenames of cells are hashes of their source
         named = shell.compile.format_code_name(filename)
         if named and named[0] == "Cell":
             return str(named[1]).replace("In [", "In[")
@@ -63,6 +65,8 @@ def assigned_name(code: CodeType, instruction: int) -> str:
     if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
         return ""
     target, value = body[0].targets[0], body[0].value
+    # f_lasti counts bytes, co_positions instructions of two bytes; columns tell a whole right-hand side from a part of
+    # one
     _, _, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     if not isinstance(target, ast.Name) or start is None or end is None:
         return ""

@@ -143,6 +143,7 @@ class Tensor(Expr):
             source = np.asarray(assigned)
             if not is_element(source.dtype) or (source.dtype.kind == "c" and type_.dtype.kind != "c"):
                 raise TypeError(f"{source.dtype} does not convert to {type_.dtype}")
+            # before the write: traced functions compare versions, and a write that fails midway has changed elements
             storage.version += 1
             refuse_beyond(source, type_.dtype)
             host.flags.writeable = True
@@ -263,6 +264,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
     if (wanted is not None and element_of(wanted)) or (wanted and isinstance(source, np.dtype) and element_of(source)):
         assert wanted is not None
         return converted(value, wanted)
+    # row-major: kernels and fingerprints expect it of stored values
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

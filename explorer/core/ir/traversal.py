@@ -19,6 +19,7 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
             seen[node.uid] = node
             if stop is None or not stop(node):
                 pending.extend(node.operands)
+    # uids grow in order of recording, so that sorting them is a topological sort
     return [seen[uid] for uid in sorted(seen)]
 
 

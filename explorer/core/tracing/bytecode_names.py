@@ -87,6 +87,7 @@ def reads(code: CodeType) -> Reads:
         name, value = instruction.opname, instruction.argval
         if name == "EXTENDED_ARG":
             continue
+        # ``module.name``: if a variable is only ever read so, these attributes are all that counts of it
         if held and name in ("LOAD_ATTR", "LOAD_METHOD"):
             members[held] = members.get(held, frozenset()) | {value}
         elif held:
@@ -140,6 +141,7 @@ def _comparisons(instruction: dis.Instruction, before: str) -> Comparisons:
     name = instruction.opname
     is_constant = before in ("LOAD_CONST", "LOAD_SMALL_INT")
     if name == "COMPARE_OP":
+        # Python 3.13 shows ``bool(==)`` where the result is only tested
         operator = re.sub(r"bool\((.*)\)", r"\1", instruction.argval)
         methods = _METHODS_OF_OPERATORS.get(operator, _ORDERING)
         return dict.fromkeys(methods, Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY)

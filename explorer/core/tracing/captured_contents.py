@@ -105,6 +105,7 @@ def is_writable(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array, or memory that it is a view of, can be written to."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
+        # a write to its base shows in a read-only view
         if owner.flags.writeable:
             return True
         owner = owner.base
@@ -124,6 +125,7 @@ def _array_reader(value: np.ndarray[Any, Any]) -> Read:
 
 
 def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
+    # bytes, not ==: NaN must equal itself, and 0.0 must differ from −0.0
     return value if value.tobytes() == snapshot and value.shape == shape and value.dtype == dtype else None
 
 

@@ -2,6 +2,11 @@
 
 Code is looked at, never run: a name that it mentions is followed from the globals, closures and defaults through
 containers, and to the attributes of objects. Contents that are too many to be compared at each call are refused.
+
+``captures.watch`` runs it once for each trace. Watching a run instead would see one branch only, proxies for globals
+and closures would change what the code sees, and a list that the user writes would be wrong one day. The survey errs on
+the side of more: something that is watched in vain costs a comparison for each call, something missed gives an old
+result.
 """
 
 from __future__ import annotations
@@ -87,6 +92,7 @@ class Survey:
             current, path = pending.pop()
             if type(current) in _PLAIN or id(current) in self._seen:
                 continue
+            # the object too, not its id alone: a temporary's id may be another object's a moment later
             self._seen[id(current)] = current
             if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True

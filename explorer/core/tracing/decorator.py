@@ -73,6 +73,7 @@ class Function(Generic[_Parameters, _Result]):
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
         kinds: list[Any] = []
         operands: tuple[Any, ...] = args
+        # the usual call, expressions by position, takes no flattening
         for argument in args:
             if not isinstance(argument, Expr):
                 break
@@ -110,6 +111,7 @@ class Function(Generic[_Parameters, _Result]):
         return None
 
     def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
+        # other threads may record the same body meanwhile; only this one's stack makes a recursion
         recording = threading.get_ident(), key
         if recording in self._active:
             raise DeclarationError(
@@ -148,6 +150,7 @@ class Function(Generic[_Parameters, _Result]):
         def is_outer(node: Expr) -> bool:
             if node.uid in own:
                 return False
+            # a value recorded before the body began, and not a constant: the body reads it from outside
             before = node.uid < start and bool(node.operands)
             return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
 
@@ -159,6 +162,7 @@ class Function(Generic[_Parameters, _Result]):
         type_ = call.type_of(tuple([node.type for node in (*operands, *captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
         trace = _Trace(body, tuple(watched), call, type_)
+        # popped and entered anew: dicts keep the order of entry, and the oldest keys are dropped below
         self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)

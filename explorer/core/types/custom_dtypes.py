@@ -121,6 +121,7 @@ def element_of(dtype: np.dtype[Any]) -> ElementType | None:
 
 def is_element(dtype: np.dtype[Any]) -> bool:
     """Whether tensors can hold elements of a dtype: numbers, also of dtypes that a NumPy extension declares."""
+    # isbuiltin is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
     return not dtype.hasobject and (dtype.kind in "biufc" or dtype.isbuiltin == 2 or element_of(dtype) is not None)
 
 
@@ -148,6 +149,7 @@ def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
     limits = np.iinfo(dtype)
     smallest, largest = value.min(), value.max()
     for number in (smallest, largest):
+        # as Python ints: compared as floats, 2⁶³ and 2⁶³ − 1 would be equal
         if not (limits.min <= (int(number) if np.isfinite(number) else np.inf) <= limits.max):
             raise OverflowError(f"{number} is not in {limits.min} … {limits.max}")
 

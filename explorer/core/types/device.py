@@ -1,4 +1,9 @@
-"""Devices: memory with its own kernels."""
+"""Devices: memory with its own kernels.
+
+The interface is as small as a plan's needs: allocate, write, read. Views of buffers are NumPy's where the device's
+arrays are (``addressable``), and kernels are registered apart (``ex.kernel``), so that a new device can begin with a
+few operations.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 _ALIGNMENT = 64
+"""bytes of a cache line, and of the widest vector registers"""
 
 
 class Device:
@@ -44,6 +50,7 @@ class Device:
             raise DeclarationError(
                 f"a second device {name!r}", rule="a device's name must be unique", fix=f"use device({name!r})"
             )
+        # in place: arrays and kernels that know the device keep it
         known.__class__ = cls
         return known
 
@@ -53,6 +60,7 @@ class Device:
 
     def new(self, nbytes: int) -> NDArray[np.uint8]:
         """Return a block of uninitialised memory of ``nbytes`` bytes, aligned to 64 bytes."""
+        # NumPy itself may align to 16 bytes only
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
         start = -block.ctypes.data % _ALIGNMENT
         return block[start : start + nbytes]

@@ -50,6 +50,8 @@ class TensorType:
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
         """Return the one type of a shape, dtype and device; raises OperandError for impossible sizes or elements."""
         try:
+            # given as canonical ones most of the time: one look-up; anything else (a list, a dtype's name) misses, or
+            # cannot be a key
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
             pass
@@ -147,6 +149,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
+        # NumPy multiplies strides so, and refuses the array even if an axis is empty
         size *= length or 1
         if size > BYTES:
             return False
