@@ -29,9 +29,10 @@ FLOORS: dict[str, int] = {
     "formats": 7,
     "saving": 8,
     "api": 9,
-    "": 10,
-    "cli": 11,
-    "__main__": 12,
+    "testing": 10,
+    "": 11,
+    "cli": 12,
+    "__main__": 13,
 }
 """The floor of every part; "" is explorer/__init__.py. The view and lab parts stand beside the house; only the part
 named "saving" and those above it use them."""

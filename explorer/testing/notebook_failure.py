@@ -1,0 +1,35 @@
+"""Report of a notebook's cell whose outputs are others than the stored ones: the decisions that differ, no picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import indent
+from typing import Any
+
+from explorer.view.compare.decision_changes import text_changes
+
+_MARKUP = ("image/", "text/html", "application/")
+"""beginnings of MIME types whose values say nothing line by line"""
+_FIX = "if the change is meant: run the notebook anew and store it"
+
+
+def failure_text(
+    cell: int, source: str, stored: Mapping[str, Sequence[Any]], computed: Mapping[str, Sequence[Any]]
+) -> str:
+    """Return the report of a code cell, counted from 0; outputs are given by MIME type or name of the stream."""
+    texts, others = [], []
+    for key in dict.fromkeys([*stored, *computed]):
+        before, after = stored.get(key, ()), computed.get(key, ())
+        if len(before) != len(after):
+            others.append(f"{key}: {len(before)} stored, {len(after)} computed")
+        for one, other in zip(before, after, strict=False):
+            if one == other:
+                continue
+            if key.startswith(_MARKUP) or not (isinstance(one, str) and isinstance(other, str)):
+                others.append(f"{key} differs, too")
+            else:
+                texts += text_changes(one, other)
+    if not texts:
+        others.insert(0, "every decision is as it is stored")
+    lines = [f"Cell {cell}: the outputs are not those stored in the notebook", indent(source.rstrip(), "  > "), ""]
+    return "\n".join([*lines, *dict.fromkeys(texts), *dict.fromkeys(others), "", _FIX])

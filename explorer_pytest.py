@@ -1,0 +1,73 @@
+"""Plugin for pytest: a notebook's cell that fails under nbval names the decisions that differ.
+
+pytest imports this module whenever explorer is installed, in projects too that never use it. So it stands beside the
+package, whose import takes time, and imports the package only once outputs that explorer made have failed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_FINGERPRINT = re.compile(r"^.* · [0-9a-f]{16}$", re.MULTILINE)
+"""line of a canonical text that ends with the fingerprint of a plan"""
+
+_configs: list[pytest.Config] = []
+"""configurations of the running sessions, the innermost last"""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option that writes kept plans anew."""
+    parser.getgroup("explorer").addoption(
+        "--explorer-update",
+        action="store_true",
+        help="write the files of explorer.testing.assert_same_plan anew, where a plan differs from its file",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note the option for assertions, which know no session."""
+    _configs.append(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Forget the options of a session that has ended."""
+    _configs.remove(config)
+
+
+def update() -> bool:
+    """Tell whether ``explorer.testing.assert_same_plan`` is to write its files anew."""
+    return bool(_configs) and bool(_configs[-1].getoption("explorer_update"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Replace nbval's report of a cell whose outputs differ, if explorer made any of them."""
+    report = yield
+    nbval = sys.modules.get("nbval.plugin")
+    if report.when == "call" and report.failed and nbval is not None and isinstance(item, nbval.IPyNbCell):
+        # Only a comparison that failed leaves a trace; a cell that raised keeps its traceback.
+        stored, computed = (_values(item, outputs) for outputs in (item.cell.outputs, item.test_outputs or ()))
+        texts = [text for values in (*stored.values(), *computed.values()) for text in values if isinstance(text, str)]
+        if getattr(item, "comparison_traceback", None) and any(map(_FINGERPRINT.search, texts)):
+            from explorer.testing.notebook_failure import failure_text
+
+            report.longrepr = failure_text(item.cell_num, item.cell.source, stored, computed)
+    return report
+
+
+def _values(item: Any, outputs: Any) -> dict[str, list[Any]]:
+    """Return the values of outputs by MIME type or name of the stream, as nbval compares them."""
+    values: dict[str, list[Any]] = {}
+    for output in outputs:
+        fields = {output.name: output.text} if output.output_type == "stream" else output.get("data", {})
+        for key, value in fields.items():
+            if key not in item.parent.skip_compare:
+                values.setdefault(key, []).append(item.sanitize(value))
+    return values

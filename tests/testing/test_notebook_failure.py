@@ -1,0 +1,103 @@
+"""A notebook under nbval whose program changed: the report names the decisions that differ."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from explorer.testing.notebook_failure import failure_text
+
+pytest_plugins = ["pytester"]
+
+SETUP = "import numpy as np\nimport explorer as ex\nx = ex.tensor(np.ones((8, 8), 'float32'), name='x')"
+PROGRAM = "# NBVAL_CHECK_OUTPUT\nex.explore(ex.tanh(x + 1) * 2, run=False)"
+PRINTED = (
+    "# NBVAL_CHECK_OUTPUT\nplan = ex.EvalPlan()\nh = plan.register(ex.exp(x) - 1)\nprint(plan.prepare().explain())"
+)
+NUMBER = "# NBVAL_CHECK_OUTPUT\n1 + 1"
+SHARED = "y = ex.tanh(x + 1)\nex.explore([y * 2, y - 3], run=False)"
+"""two operations read y, so that it is written"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A notebook that was run and stored."""
+    cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, PROGRAM, PRINTED, NUMBER)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, kernel_name="python3", store_widget_state=False).execute()
+    assert {"image/svg+xml", "text/plain"} <= set(notebook.cells[1].outputs[0].data)
+    return nbformat.writes(notebook)
+
+
+def failed(pytester: pytest.Pytester, stored: str, changed: dict[str, str], *options: str) -> str:
+    """The output of pytest over the notebook with other sources of its cells."""
+    notebook = nbformat.reads(stored, as_version=4)
+    for cell in notebook.cells:
+        cell.source = changed.get(cell.source, cell.source)
+    nbformat.write(notebook, pytester.path / "kept.ipynb")
+    done = pytester.runpytest_subprocess("--nbval-current-env", "-p", "no:cacheprovider", *options)
+    done.assert_outcomes(passed=4 - len(changed), failed=len(changed))
+    return done.stdout.str()
+
+
+@pytest.mark.spec("V-22")
+@pytest.mark.parametrize("options", [["--nbval"], ["--nbval-lax"], ["--nbval", "-n", "1"]], ids=" ".join)
+def test_a_changed_program_fails_with_the_decisions_that_differ(
+    pytester: pytest.Pytester, stored: str, options: list[str]
+) -> None:
+    """Under nbval a cell that fails names the decisions that differ, and shows no picture."""
+    told = failed(pytester, stored, {PROGRAM: f"# NBVAL_CHECK_OUTPUT\n{SHARED}"}, *options)
+    assert "Cell 1: the outputs are not those stored in the notebook" in told
+    assert re.search(r"^fuse · add 1, line 2.*: ✓ ElementwiseChain \[chain\], which said: .* It says now: ", told, re.M)
+    assert re.search(r"^fuse · .*: there was none, now ✗ ElementwiseChain \[other_consumers\]: ", told, re.M)
+    assert "image/svg+xml differs, too" in told
+    assert "<svg" not in told
+    assert len(told.splitlines()) < 60
+
+
+@pytest.mark.spec("V-22")
+def test_a_printed_text_and_a_cell_without_a_plan(pytester: pytest.Pytester, stored: str) -> None:
+    """Printed texts are compared like views; other cells keep nbval's report."""
+    told = failed(
+        pytester,
+        stored,
+        {PRINTED: PRINTED.replace("ex.exp(x) - 1", "ex.exp(ex.log(x + 1))"), NUMBER: NUMBER.replace("1 + 1", "1 + 2")},
+        "--nbval",
+    )
+    assert re.search(r"^simplify · .*: there was none, now [✓✗] ExpOfLog \[\w+\]: ", told, re.M)
+    assert "mismatch 'text/plain'" in told
+
+
+@pytest.mark.spec("V-22")
+def test_a_cell_that_raises_keeps_its_traceback(pytester: pytest.Pytester, stored: str) -> None:
+    told = failed(pytester, stored, {PROGRAM: "print(plan_of_nobody)"}, "--nbval")
+    assert "NameError" in told
+    assert "not those stored" not in told
+
+
+def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Pytester) -> None:
+    """The plugin costs a session nothing that has no outputs of explorer."""
+    pytester.makepyfile(
+        "import sys\ndef test_it():\n    assert 'explorer_pytest' in sys.modules and 'explorer' not in sys.modules"
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    code = "import sys, explorer, explorer.testing; assert 'pytest' not in sys.modules"
+    assert pytester.run(sys.executable, "-c", code).ret == 0
+
+
+def test_equal_decisions_and_another_picture() -> None:
+    told = failure_text(3, "x\n", {"image/svg+xml": ["<svg/>"]}, {"image/svg+xml": ["<svg></svg>"], "stdout": ["a"]})
+    assert "every decision is as it is stored" in told
+    assert "image/svg+xml differs, too" in told
+    assert "stdout: 0 stored, 1 computed" in told
+    assert "<svg" not in told
+
+
+def test_the_plugin_is_in_the_wheels_entry_points() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.entry-points.pytest11]\nexplorer = "explorer_pytest"' in text

@@ -1,0 +1,76 @@
+import pytest
+
+from explorer.view.compare.decision_changes import changes, stated, text_changes
+from explorer.view.export.decision_lines import DecisionLine
+from explorer.view.export.text import text
+from tests.view import sample
+
+CHAIN = DecisionLine("fuse", "✓", "block / add, line 3 and 2 more", "Chain", "They are one loop.", "chain")
+DECLINED = DecisionLine("fuse", "✗", "block / add, net.py line 4", "Epilogue", "Two read it.", "consumers")
+MERGED = DecisionLine("dedup", "✓", "matmul, line 2", "Dedup", "It is computed once.", "merged")
+
+
+def differences(before: list[DecisionLine], after: list[DecisionLine]) -> list[str]:
+    return changes(stated(before), stated(after))
+
+
+@pytest.mark.spec("V-22")
+def test_another_decision_at_the_same_place_is_told_as_was_and_now() -> None:
+    assert differences([CHAIN], [DECLINED]) == [
+        "fuse · block / add, net.py line 4: was ✓ Chain [chain], now ✗ Epilogue [consumers]: Two read it."
+    ]
+
+
+@pytest.mark.spec("V-22")
+def test_a_decision_of_one_side_only_is_told_with_its_reason_by_stage() -> None:
+    assert differences([CHAIN, MERGED], [CHAIN, DECLINED]) == [
+        "fuse · block / add, net.py line 4: there was none, now ✗ Epilogue [consumers]: Two read it.",
+        "dedup · matmul, line 2: was ✓ Dedup [merged], now there is none. It said: It is computed once.",
+    ]
+
+
+@pytest.mark.spec("V-22")
+def test_an_edit_above_moves_lines_and_is_one_line_of_the_difference() -> None:
+    below = CHAIN._replace(place="block / add, line 9 and 2 more")
+    (line,) = differences([MERGED, CHAIN], [MERGED, below])
+    assert line.startswith("1 decision as before, at other lines of the source: ")
+    assert line.endswith(f": {CHAIN.place} → {below.place}")
+    assert differences([MERGED], [MERGED._replace(place="product, line 2")]) == [
+        "dedup · matmul, line 2: the same decision, ✓ Dedup [merged], is now about product, line 2"
+    ]
+
+
+@pytest.mark.spec("V-22")
+def test_lines_that_stand_for_several_decisions_are_compared_one_by_one() -> None:
+    assert differences([MERGED._replace(times=3)], [MERGED, MERGED, MERGED]) == []
+    (line,) = differences([MERGED._replace(times=3)], [MERGED])
+    assert line.endswith("It said: It is computed once. ×2")
+
+
+@pytest.mark.spec("V-22")
+def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
+    (line,) = differences([MERGED], [MERGED._replace(sentence="It saves 2 KB.")])
+    assert line == (
+        "dedup · matmul, line 2: ✓ Dedup [merged], which said: It is computed once. It says now: It saves 2 KB."
+    )
+
+
+@pytest.mark.spec("V-22")
+def test_texts_differ_in_decisions_else_in_other_lines() -> None:
+    before, after = sample.mlp(), sample.mlp()
+    assert text_changes(text(before), text(after)) == []
+    after.fingerprint = "0" * 16
+    assert [line for line in text_changes(text(before), text(after)) if line[0] in "-+"] == [
+        "-loss · 7f3a90c2e1b45d68",
+        "+loss · 0000000000000000",
+    ]
+    after.decisions = [row for row in after.decisions if row.code != "joins-two"]
+    (line,) = text_changes(text(before), text(after))
+    assert line.startswith("fuse · add, line 2: was ✗ ElementwiseChain [joins-two], now there is none. ")
+
+
+def test_many_differences_are_cut() -> None:
+    many = [MERGED._replace(place=f"node{number}", sentence=f"No. {number}.") for number in range(100)]
+    told = differences(many, [])
+    assert len(told) == 41
+    assert told[-1] == "… and 60 more"
