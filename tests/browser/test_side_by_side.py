@@ -104,7 +104,12 @@ def test_the_kernel_steps_and_unties_both(notebook):
     book = notebook(PLANS)
     book.view(2)
     first, second = book.view(1), book.view(2)
+    book.execute("both.before.stage = 'recorded'")
     book.execute("both.before.stage = 'order'")
+    for view in (first, second):
+        expect(view.locator(".ex-rail [aria-current]")).to_contain_text("order")
+    expect(second.locator(".ex-say")).to_contain_text("4 kernels")
+    book.execute("both.before.step += 1")
     expect(first.locator(".ex-say")).to_contain_text("pick 1 of 1")
     expect(second.locator(".ex-say")).to_contain_text("pick 4 of 4")  # the last one of those that it fused
     tie = book.page.locator(".ex-tie")

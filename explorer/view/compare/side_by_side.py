@@ -60,7 +60,7 @@ class SideBySide(anywidget.AnyWidget):
         if "position" not in options:
             self.before.step, self.after.step = start(comparison, self._steps["nodes"])
         for view in (self.before, self.after):
-            view.observe(self._follow, ("step", "selected"))
+            view.observe(self._follow, ("step", "stage", "selected"))
 
     def _take(self, comparison: Comparison) -> str:
         self.compared = comparison
@@ -86,9 +86,11 @@ class SideBySide(anywidget.AnyWidget):
         follower = (self.after, self.before)[side]
         self._following = True
         try:
-            if change["name"] == "step":
+            if change["name"] != "selected" and view.is_whole and follower.has_stage(view.stage):
+                follower.show_whole(view.stage)
+            elif change["name"] == "step":
                 follower.step = self._steps[self.tied][side][change["new"]]
-            else:
+            elif change["name"] == "selected":
                 follower.selected = self._pairs[side].get(change["new"], -1)
         finally:
             self._following = False

@@ -6,7 +6,8 @@ They are those of the plain form (explorer/record) but for these; texts are safe
     "types"      [{"shape": [length, …], "text": what follows the shape, "dtype": "float32"}, …]    "32×64" + " float32"
     "sources"    [{"place": "In[3] line 2", "text": the line}, …]
     "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
-                   "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …]}, …]
+                   "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …],
+                   "result": "22 kernels fused, 8 declined; 12.3 MB never written."}, …]
     "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
     "decisions"  [{…, "reason": row of "reasons", "facts": {label: Fact, …}, "before": [decision, …]}, …]
                    "before" are the declined ones that belong before it (record/history.py)
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from explorer.record import Decision, Layer, Recording, Stage, Template
+from explorer.record import Decision, Layer, Recording, Template
 from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
@@ -40,6 +41,7 @@ from explorer.record.reasons import FIELD, fact_text, fields
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
+from explorer.view.model.stage_result import stage_result
 from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
@@ -59,7 +61,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
             recording.nodes, label=[recording.label(node) for node in range(len(recording.nodes))]
         ),
         "sources": [{"place": source.whole_place, "text": source.text} for source in recording.sources],
-        "stages": [_stage(stage) for stage in recording.stages],
+        "stages": [_stage(recording, number) for number in range(len(recording.stages))],
         "reasons": reasons,
         "explanations": explanations,
         "decisions": decisions,
@@ -90,7 +92,8 @@ def _type(recording: Recording, row: int) -> dict[str, Any]:
     return {"shape": shape, "text": text.removeprefix("×".join(map(str, shape))), "dtype": recording.types[row].dtype}
 
 
-def _stage(stage: Stage) -> dict[str, Any]:
+def _stage(recording: Recording, number: int) -> dict[str, Any]:
+    stage = recording.stages[number]
     return {
         "name": stage.name,
         "kind": stage.kind,
@@ -99,6 +102,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "purpose": stage.purpose,
         "size": stage_size(stage),
         "cost": stage_cost(stage),
+        "result": stage_result(recording, number),
         "counts": [list(count) for count in stage_counts(stage)],
     }
 

@@ -42,8 +42,8 @@ function telling(model) {
 /** Let a view follow its traits; returns what ends it. */
 function follow(model, view) {
   const acts = {
-    step: (step) => view.go(step),
-    stage: (stage) => view.goStage(stage),
+    step: (step) => view.go(step, view.timeline.named(model.get("stage"), view.now.stage)),
+    stage: (stage) => view.goStage(stage, model.get("step")),
     selected: (node) => node !== view.selection.node && view.selection.select(node, true),
     open_boxes: (boxes) => boxes !== null && view.opening.set(boxes),
     theme: (theme) => view.theme.set(theme),

@@ -44,7 +44,7 @@ export class View {
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
-    this.player = new Player({ advance: () => this.#advance(), changed: (playing) => this.shell.playing(playing) });
+    this.player = new Player({ advance: () => this.#advance(), moment: () => this.now, changed: (playing) => this.shell.playing(playing) });
     this.#adopt(payload);
     this.now = this.timeline.at(this.timeline.atPosition(payload.options.position ?? 0));
     element.append(this.root);
@@ -128,9 +128,10 @@ export class View {
     this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
     const { node, box, matches } = this.selection;
+    const selected = this.selection.standing;
     const lit = this.shell.panel.parts.gradientLinks.lit(node, box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected: node, box, matches, heat, lit, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected, box, matches, heat, lit, differs: this.differs }, motion);
     this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
@@ -163,11 +164,12 @@ export class View {
     const wanted = Math.max(0, Math.min(this.timeline.end, step));
     const moment = this.timeline.at(wanted, stage);
     if (moment.step === this.now.step && moment.stage === this.now.stage) return;
-    const motion = wanted - this.now.step;
+    const motion = moment.whole ? 0 : wanted - this.now.step;
+    const enters = moment.stage !== this.now.stage;
     this.now = moment;
     this.callbacks.onMoment?.(moment);
     this.show(motion);
-    this.#follow();
+    this.#follow(enters);
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
 
@@ -176,15 +178,20 @@ export class View {
     return this.timeline.stages[this.now.stage]?.name ?? "";
   }
 
-  /** Go to a stage by its name; an unknown name is left alone. */
-  goStage(name) {
+  /** Go to a stage by its name, an unknown one is left alone: to a step of it, or else to it as a whole. @param {string} name @param {number} [step] */
+  goStage(name, step = -1) {
     const stage = this.timeline.named(name, this.now.stage);
-    if (stage >= 0 && stage !== this.now.stage) this.go(this.timeline.entry(stage), stage);
+    if (this.timeline.has(stage, step)) this.go(step, stage);
+    else if (stage >= 0 && stage !== this.now.stage) this.go(this.timeline.entry(stage), stage);
   }
 
-  /** Go some steps forward or back. */
+  /** Go some steps forward or back; from a stage as a whole, the first one forward is the stage's first about the selection. */
   step(by) {
-    this.go(this.now.step + by);
+    const { whole, step, stage } = this.now;
+    if (!whole || stage < 0) return this.go(step + by);
+    if (by < 0) return this.go(this.timeline.stageOf(step) === stage ? step + by : step);
+    const about = this.timeline.firstAbout(stage, this.selection.decisions());
+    this.go(about < 0 ? step + by : about);
   }
 
   /** Go some stages forward or back. */
@@ -200,14 +207,16 @@ export class View {
   }
 
   #advance() {
-    this.step(1);
+    this.go(this.now.step + 1);
     return this.now.step < this.timeline.end;
   }
 
-  /** Bring what changed into sight, by the least motion. */
-  #follow() {
+  /** Bring what changed into sight, by the least motion; in another stage, or as part of the change, what is selected comes first. */
+  #follow(enters) {
     const rects = this.scene.attention.map((slot) => this.placement.shows(slot)).filter(Boolean);
     if (rects.length) this.camera.reveal(around(rects, 22));
+    const selected = this.selection.rect;
+    if (selected && (enters || this.scene.attention.includes(this.selection.slot))) this.camera.reveal(around([selected], 22));
   }
 
   /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */

@@ -43,7 +43,7 @@ class GraphView(anywidget.AnyWidget):
     step = traitlets.Int(0).tag(sync=True)
     """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel of the run"""
     stage = traitlets.Unicode("").tag(sync=True)
-    """name of the stage of the step; setting it goes to the stage's first step"""
+    """name of the stage of the step; setting it shows the stage as a whole, its result, at the step before its first"""
     selected = traitlets.Int(-1).tag(sync=True)
     """id of the selected node, or −1"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
@@ -101,6 +101,25 @@ class GraphView(anywidget.AnyWidget):
         with self.hold_sync():
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stage is shown as a whole: its result, before the first step into it."""
+        return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
+
+    def has_stage(self, name: str) -> bool:
+        """Whether there is a stage of that name."""
+        return any(stage.name == name for stage in self.recording.stages)
+
+    def show_whole(self, name: str) -> None:
+        """Show a stage as a whole."""
+        with self.hold_trait_notifications():
+            self.stage, self.step = name, self._start_of(name)
+
+    def _start_of(self, name: str) -> int:
+        """Return the last step before a stage."""
+        index = [stage.name for stage in self.recording.stages].index(name)
+        return self._ends[index - 1] if index else 0
 
     def place_of(self, step: int) -> tuple[str, int]:
         """Return the name of the stage of a step, and the step's number in it."""
@@ -192,7 +211,7 @@ class GraphView(anywidget.AnyWidget):
     def _check_stage(self, proposal: dict[str, Any]) -> str:
         stage: str = proposal["value"]
         names = [row.name for row in self.recording.stages]
-        if stage not in names and (stage or names):
+        if not self.has_stage(stage) and (stage or names):
             raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
         return stage
 
@@ -212,18 +231,15 @@ class GraphView(anywidget.AnyWidget):
     @traitlets.observe("stage")
     def _follow_stage(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._is_inside(self.step, change["new"]):
-            index = [row.name for row in self.recording.stages].index(change["new"])
-            start = self._ends[index - 1] if index else 0
-            # A stage begins with its first decision taken; one without steps stands at the end of the stage before.
-            self.step = min(start + 1, self._ends[index])
+            self.step = self._start_of(change["new"])
 
     def _stage_at(self, step: int) -> int:
         return next(index for index, end in enumerate(self._ends) if step <= end)
 
     def _is_inside(self, step: int, name: str) -> bool:
-        """Whether a stage of that name contains the step; a stage without steps shares the last one before it."""
+        """Whether a stage of that name contains the step; as a whole it shares the last step before it."""
         for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
-            if row.name == name and (step == start if start == end else start < step <= end):
+            if row.name == name and start <= step <= end:
                 return True
         return False
 

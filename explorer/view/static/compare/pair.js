@@ -85,14 +85,16 @@ export class Pair {
   }
 
   /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
-  #moved(side, { step }) {
+  #moved(side, { step, stage, whole }) {
     const other = this.views[1 - side];
     if (this.following || !this.cameraSync) return;
-    const target = this.tied === "off" ? other.now.step : this.steps[this.tied][side][step];
+    const alike = whole ? other.timeline.named(this.views[side].timeline.stages[stage]?.name, other.now.stage) : -1;
+    const target = this.tied === "off" ? other.now.step : alike >= 0 ? other.timeline.entry(alike) : this.steps[this.tied][side][step];
+    const stays = this.tied === "off" || (target === other.now.step && (alike < 0 || alike === other.now.stage));
     this.following = true;
     try {
-      if (target === other.now.step) other.show();
-      else other.go(target);
+      if (stays) other.show();
+      else other.go(target, alike);
     } finally {
       this.following = false;
     }

@@ -26,6 +26,30 @@ export class Selection {
     if (changed) view.callbacks.onSelect?.(this.node);
   }
 
+  /** What stands for the selected node at the present moment: itself, or what has replaced it. */
+  get standing() {
+    const { node, view } = this;
+    return node < 0 || view.trace.exists(node, view.now.position) ? node : view.trace.resolver(view.now.position)[node];
+  }
+
+  /** The slot of what is selected, −1 for none. */
+  get slot() {
+    return this.node < 0 ? -1 : this.view.trace.slotOf[this.view.trace.origin(this.standing)];
+  }
+
+  /** Where it is drawn: its own place, or that of the closed box that hides it. @returns {import("../scene/compose.js").Rect | undefined} */
+  get rect() {
+    if (this.box >= 0) return this.view.placement.boxes.get(this.box);
+    return this.slot < 0 ? undefined : this.view.placement.shows(this.slot);
+  }
+
+  /** The decisions about what is selected, or about what has replaced it, in order. */
+  decisions() {
+    const { trace } = this.view;
+    if (this.node < 0) return [];
+    return [...new Set([...trace.decisionsOf(this.node), ...trace.decisionsOf(this.standing)])].sort((one, other) => one - other);
+  }
+
   #seek(node) {
     const { view } = this;
     const slot = view.trace.slotOf[view.trace.origin(node)];

@@ -8,7 +8,7 @@ import { StageChips } from "./stage_chips.js";
 import { Search } from "./search.js";
 import { TimelineSlider } from "./timeline_slider.js";
 
-const SPEEDS = [0.5, 1, 2, 4, 8];
+const SPEEDS = [0.5, 1, 2, 4];
 
 /** Builds the page of a view once for each payload. */
 export class Shell {
@@ -88,7 +88,7 @@ export class Shell {
       this.playButton,
       iconButton("forward", "a step forward (.)", () => view.step(1)),
       iconButton("last", "a stage forward (])", () => view.stepStage(1)),
-      html("select", { class: "ex-speed", title: "steps a second", "aria-label": "steps a second", change }, ...options),
+      html("select", { class: "ex-speed", title: "speed: 1× is 3 s a decision, 0.8 s a kernel", "aria-label": "speed of play", change }, ...options),
     );
   }
 

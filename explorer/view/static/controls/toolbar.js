@@ -103,7 +103,7 @@ export function saying(trace, timeline, moment, summary) {
   const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} nodes` : "";
   const nothing = stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  return { place: counts || nothing, verdict: "", fragments: [...what, stage.purpose].map(plain) };
+  return { place: counts || nothing, verdict: "", fragments: (stage.result ? [stage.result] : [...what, stage.purpose]).map(plain) };
 }
 
 /** Texts for the codes with which the planner explains a pick. */

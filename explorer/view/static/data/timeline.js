@@ -1,11 +1,13 @@
 // The moments of a recording: every decision, every kernel that the order picks, every kernel that ran.
 
 /**
- * @typedef {{name: string, kind: string, purpose: string, size: string, cost: string, counts: [string, string][],
+ * @typedef {{name: string, kind: string, purpose: string, size: string, cost: string, result: string, counts: [string, string][],
  *   first: number, last: number, start: number, end: number, kernels: number[], applied: number, declined: number}} Stage
  *   moments start + 1 … end belong to a stage, one for each decision, then one for each of its kernels; where
- *   start = end it has none and shares moment `start`
- * @typedef {{step: number, stage: number, phase: string, position: number, instant: number, decision: number, kernel: number}} Moment
+ *   start = end it has none. Its result, the stage as a whole, is moment `start`, too, told by the stage from the last
+ *   moment of the stage before
+ * @typedef {{step: number, stage: number, phase: string, whole: boolean, position: number, instant: number, decision: number, kernel: number}} Moment
+ *   whole: all decisions of the stage are taken, and all its kernels are picked or have run
  */
 
 /** The stages and moments of a recording; a moment's number is the `step` of the view. */
@@ -30,20 +32,27 @@ export class Timeline {
 
   /** The stage of a step; `wanted` is kept where it has that step. */
   stageOf(step, wanted = -1) {
-    if (wanted >= 0 && this.#has(wanted, step)) return wanted;
+    if (wanted >= 0 && this.has(wanted, step)) return wanted;
     const found = this.stages.findIndex((stage) => step <= stage.end);
     return found < 0 ? this.stages.length - 1 : found;
   }
 
-  #has(index, step) {
+  /** Whether a step, or the result before its first one, belongs to a stage. */
+  has(index, step) {
     const stage = this.stages[index];
-    return stage !== undefined && (stage.start === stage.end ? step === stage.start : step > stage.start && step <= stage.end);
+    return stage !== undefined && step >= stage.start && step <= stage.end;
   }
 
-  /** The first moment of a stage. */
+  /** The step that, with the stage, is the stage as a whole. */
   entry(index) {
-    const stage = this.stages[index];
-    return Math.min(stage.start + 1, stage.end);
+    return this.stages[index].start;
+  }
+
+  /** The step of a stage's first decision about one of some nodes; −1 where it has none. @param {number} index @param {Iterable<number>} decisions in order */
+  firstAbout(index, decisions) {
+    const { first, last } = this.stages[index];
+    for (const decision of decisions) if (first <= decision && decision < last) return this.afterDecision(decision);
+    return -1;
   }
 
   /** The stage of a name: the current one if it is called so, else the first. */
@@ -76,13 +85,14 @@ export class Timeline {
   at(step, wanted = -1) {
     const index = this.stageOf(step, wanted);
     const stage = this.stages[index];
-    if (stage === undefined) return { step: 0, stage: -1, phase: "record", position: 0, instant: 1, decision: -1, kernel: -1 };
-    const into = step - stage.start;
+    if (stage === undefined) return { step: 0, stage: -1, phase: "record", whole: true, position: 0, instant: 1, decision: -1, kernel: -1 };
     const decided = stage.last - stage.first;
-    const decision = into > 0 && into <= decided ? stage.first + into - 1 : -1;
+    const whole = step === stage.start && (index > 0 || stage.start === stage.end);
+    const into = whole ? decided : step - stage.start;
+    const decision = !whole && into > 0 && into <= decided ? stage.first + into - 1 : -1;
     const place = into > decided ? into - decided - 1 : -1;
     const position = stage.first + Math.min(into, decided);
     const instant = 2 * position + (position === stage.first ? 1 : 0);
-    return { step, stage: index, phase: stage.kind, position, instant, decision, kernel: stage.kernels[place] ?? -1 };
+    return { step, stage: index, phase: stage.kind, whole, position, instant, decision, kernel: stage.kernels[place] ?? -1 };
   }
 }

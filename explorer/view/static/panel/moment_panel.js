@@ -35,7 +35,7 @@ export class MomentPanel {
     }
     const recorded = stage.kind === "record";
     const title = (recorded && trace.recording.title) || stage.name;
-    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, stage.purpose)];
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, stage.purpose), moment.whole && stage.result && html("p", { class: "ex-result" }, stage.result)];
     if (recorded) parts.push(this.parts.summary.table((node) => this.parts.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
@@ -43,7 +43,7 @@ export class MomentPanel {
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], ["nodes", "operations", "flops", "written"]), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
-    if (moment.phase === "memory") parts.push(...this.parts.memory(-1));
+    if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
     return [...parts, this.parts.decisions.show(moment)];
   }
 

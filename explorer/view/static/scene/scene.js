@@ -186,7 +186,7 @@ export class SceneBuilder {
     const { trace } = this;
     const kernel = trace.kernelOf[frame.group.members[frame.group.members.length - 1]];
     const isKernel = frame.group.kind === "kernel" && kernel >= 0;
-    const numbered = isKernel && (moment.phase === "format" || moment.phase === "memory" || moment.phase === "run" || (moment.phase === "order" && kernel <= moment.kernel));
+    const numbered = isKernel && (moment.phase === "format" || moment.phase === "memory" || moment.phase === "run" || (moment.phase === "order" && (moment.whole || kernel <= moment.kernel)));
     const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
     frame.state = frame.group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
     frame.number = numbered ? kernel + 1 : 0;

@@ -52,10 +52,10 @@ export class SlotStates {
     const kernel = trace.kernels[index];
     const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
     if (phase === "order") {
-      if (moment.kernel < 0) return;
-      if (ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
+      if (moment.kernel < 0 && !moment.whole) return;
+      if (!moment.whole && ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
       if (index === moment.kernel) mark.flags.push("current");
-      if (index > moment.kernel) return void mark.flags.push("waiting");
+      if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");
       if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
@@ -66,7 +66,7 @@ export class SlotStates {
   #ran(mark, moment, index, isResult) {
     const { trace } = this;
     const step = trace.stepOf.get(index);
-    const now = trace.stepOf.get(moment.kernel);
+    const now = moment.whole ? trace.steps.length : trace.stepOf.get(moment.kernel);
     if (step === undefined || now === undefined) return;
     if (step > now) return void mark.flags.push("waiting");
     if (isResult) {
@@ -75,8 +75,8 @@ export class SlotStates {
       mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
       mark.bad = badText(trace.values[mark.node]);
       const freed = trace.freedBy[mark.node];
-      if (step < now) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
-    } else if (step < now) mark.flags.push("dead");
+      if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
+    } else if (step < now && !moment.whole) mark.flags.push("dead");
     if (step === now) mark.flags.push("current");
   }
 

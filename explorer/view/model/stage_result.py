@@ -1,0 +1,97 @@
+"""Results of stages, each in one line: what a pass changed and declined, what the plan needs, what the run took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.record import Recording, Stage
+from explorer.record.reasons import bytes_text, count_text, micros_text
+
+_GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
+           "function": ("call opened", "calls opened")}  # fmt: skip
+
+
+def stage_result(recording: Recording, number: int) -> str:
+    """Return the result of a stage: ``22 kernels fused, 8 declined; 12.3 MB never written``; "" of the recorded one."""
+    stage = recording.stages[number]
+    if stage.kind == "record":
+        return ""
+    done = {"order": _ordered, "memory": _placed, "run": _ran}.get(stage.kind, _changed)(recording, number)
+    declined = sum(row.verdict == "declined" for row in recording.decisions[stage.first : stage.last])
+    parts = ", ".join([*done, *[f"{declined:,} declined"] * (declined > 0)])
+    return "; ".join(filter(None, [parts or "changed nothing", *_saved(recording, number)])) + "."
+
+
+def _counted(count: int, noun: str, plural: str = "") -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def _changed(recording: Recording, number: int) -> list[str]:
+    """List what a pass did, by kind: groups made, nodes replaced, nodes removed."""
+    stage, nodes = recording.stages[number], recording.nodes
+    groups: dict[str, int] = {}
+    grown: set[int] = set()
+    for group in reversed([row for row in recording.groups if _holds(stage, row.decision)]):
+        if grown.isdisjoint(group.members):  # a kernel that grew is counted as it became
+            groups[group.kind] = groups.get(group.kind, 0) + 1
+        grown.update(group.members)
+    parts = [_counted(count, *_GROUPS[kind]) for kind, count in groups.items()]
+    if parts:
+        return parts
+    replaced = {old for decision, old, _ in recording.substitutions if _holds(stage, decision)}
+    removed = sum(_holds(stage, gone) and node not in replaced for node, gone in enumerate(nodes.gone))
+    if replaced:
+        parts.append(f"{_counted(len(replaced), 'node')} replaced")
+    if removed:
+        parts.append(f"{_counted(removed, 'node')} removed")
+    applied = sum(row.verdict == "applied" for row in recording.decisions[stage.first : stage.last])
+    return parts or [_counted(applied, "change")] * (applied > 0)
+
+
+def _holds(stage: Stage, decision: int) -> bool:
+    return stage.first <= decision < stage.last
+
+
+def _saved(recording: Recording, number: int) -> Iterator[str]:
+    """Yield what the graph after a rewriting pass needs less than before it, or more."""
+    stage = recording.stages[number]
+    if stage.kind != "rewrite" or number == 0 or stage.first == stage.last:
+        return
+    before, after = recording.stages[number - 1].counts, stage.counts
+    flops = before.get("flops", 0) - after.get("flops", 0)
+    size = before.get("bytes", 0) - after.get("bytes", 0)
+    fuses = any(group.kind == "kernel" and _holds(stage, group.decision) for group in recording.groups)
+    if flops:
+        yield f"{count_text(abs(flops))} flops {'fewer' if flops > 0 else 'more'}"
+    if size > 0:
+        yield f"{bytes_text(size)} {'never' if fuses else 'less'} written"
+    elif size:
+        yield f"{bytes_text(-size)} more written"
+
+
+def _ordered(recording: Recording, number: int) -> list[str]:
+    levels, schedule = recording.stages[number].counts.get("levels", 0), recording.schedule
+    if schedule is None:
+        return []
+    kernels = _counted(len(schedule.kernels), "kernel") + (f" in {_counted(levels, 'level')}" if levels else "")
+    return [kernels, f"{micros_text(sum(kernel.estimate for kernel in schedule.kernels))} estimated"]
+
+
+def _placed(recording: Recording, number: int) -> list[str]:
+    schedule = recording.schedule
+    if schedule is None:
+        return _changed(recording, number)
+    peak = f"planned peak {bytes_text(schedule.peak)}"
+    kept = f", {bytes_text(schedule.peak_without_reuse)} without reuse"
+    return [
+        _counted(len(schedule.buffers), "buffer"),
+        peak + (kept if schedule.peak < schedule.peak_without_reuse else ""),
+    ]
+
+
+def _ran(recording: Recording, number: int) -> list[str]:
+    run, schedule = recording.run, recording.schedule
+    if run is None or schedule is None or not run.steps:
+        return ["nothing ran"]
+    peak = max(step.live for step in run.steps)
+    return [f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)}", f"measured peak {bytes_text(peak)}"]

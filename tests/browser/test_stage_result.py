@@ -1,0 +1,121 @@
+"""A stage as a whole: its result first, its decisions after it; a selection stays in sight; play can be read."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.view.model.stage_result import stage_result
+from tests.browser.player import press, stage
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+ASSETS = Path(__file__).parents[2] / "assets"
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Recording:
+    """The plan of a file with twenty-two fused kernels."""
+    return ex.open(ASSETS / "models" / "resnet18.pnnx.param").explore().recording
+
+
+def chip(view: Locator, name: str) -> Locator:
+    """The button of a stage."""
+    return view.locator(".ex-chip").filter(has=view.page.locator(f'b:text-is("{name}")'))
+
+
+def is_in_sight(view: Locator, wanted: Locator) -> bool:
+    """Whether the middle of an element is on the canvas."""
+    room, place = view.locator(".ex-stage").bounding_box(), wanted.bounding_box()
+    assert room is not None
+    assert place is not None
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    return room["x"] <= x <= room["x"] + room["width"] and room["y"] <= y <= room["y"] + room["height"]
+
+
+@pytest.mark.spec("V-1")
+def test_a_click_on_a_stage_shows_its_result_and_a_step_its_first_decision(show):
+    """A stage is shown as a whole, with its result in one sentence; steps begin at its first decision."""
+    recording = sample.mlp()
+    number = [each.name for each in recording.stages].index("fuse")
+    view = show(recording, position=0)
+    chip(view, "fuse").click()
+    expect(stage(view)).to_contain_text("fuse")
+    expect(view.locator(".ex-say .ex-sentence")).to_have_text(stage_result(recording, number))
+    expect(view.locator(".ex-why .ex-result")).to_have_text(stage_result(recording, number))
+    kernels = [group for group in recording.groups if recording.decisions[group.decision].stage == number]
+    assert kernels
+    expect(view.locator(".ex-frame.ex-kernel")).to_have_count(len({group.members[-1] for group in kernels}))
+    press(view, ".")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of 4")
+    press(view, ",", "]", "[")
+    expect(view.locator(".ex-say .ex-sentence")).to_have_text(stage_result(recording, number - 1))
+    press(view, "]", ",")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of 1")
+
+
+@pytest.mark.spec("V-1", "V-5")
+def test_order_and_run_are_shown_as_wholes_with_every_number_and_time(show):
+    """The order as a whole numbers every kernel, the run as a whole has every time, and nothing waits."""
+    recording = sample.mlp()
+    assert recording.schedule is not None
+    view = show(recording, position=0)
+    for name in ("order", "run"):
+        chip(view, name).click()
+        expect(view.locator(".ex-say .ex-sentence")).to_contain_text("kernels")
+        expect(view.locator(".ex-graph :is(.ex-waiting, .ex-current, .ex-ready)")).to_have_count(0)
+        numbers = {int(text) for text in view.locator(".ex-graph .ex-number").all_text_contents() if text}
+        assert numbers == set(range(1, len(recording.schedule.kernels) + 1))
+
+
+@pytest.mark.spec("V-1", "V-2")
+def test_a_selection_stays_in_sight_and_the_first_decision_is_about_it(show, resnet):
+    """A selected node is in sight in every stage, and the first step into a stage is a decision about it."""
+    fuse = next(each for each in resnet.stages if each.name == "fuse")
+    declined = [row for row in resnet.decisions[fuse.first + 1 : fuse.last] if row.verdict == "declined"]
+    about = declined[0].subjects[0]
+    view = show(resnet, position=0)
+    view.page.evaluate("about => { location.hash = `stage=recorded&node=${about}` }", about)
+    expect(view.locator(".ex-why h4")).to_have_text(resnet.label(about))
+    for name in ("simplify", "algorithms", "fuse", "order", "buffers"):
+        chip(view, name).click()
+        expect(view.locator(".ex-node.ex-selected")).to_have_count(1)
+        view.page.wait_for_timeout(250)
+        assert is_in_sight(view, view.locator(".ex-node.ex-selected")), name
+    chip(view, "fuse").click()
+    expect(view.locator(".ex-why h4")).to_have_text(resnet.label(about))
+    view.locator(".ex-stage").focus()
+    view.page.keyboard.press(".")
+    place = next(at for at, row in enumerate(resnet.decisions[fuse.first : fuse.last], 1) if about in row.subjects)
+    assert place > 1
+    expect(view.locator(".ex-say")).to_contain_text(f"decision {place} of")
+
+
+@pytest.mark.spec("V-1")
+def test_play_leaves_time_to_read(show, page):
+    """A decision is shown for three seconds at 1×, and for six at 0.5×; a kernel for 0.8 s."""
+    page.clock.install(time=datetime(2026, 1, 1, 12))
+    view = show(sample.mlp(), position=0)
+    page.clock.pause_at(datetime(2026, 1, 1, 13))
+    press(view, "p")
+    say = view.locator(".ex-say")
+    page.clock.run_for(850)
+    expect(say).to_contain_text("decision 1 of 3")
+    page.clock.run_for(2_900)
+    expect(say).to_contain_text("decision 1 of 3")
+    page.clock.run_for(150)
+    expect(say).to_contain_text("decision 2 of 3")
+    view.locator(".ex-speed").select_option("0.5")
+    page.clock.run_for(5_900)
+    expect(say).to_contain_text("decision 2 of 3")
+    page.clock.run_for(200)
+    expect(say).to_contain_text("decision 3 of 3")
+    view.locator(".ex-speed").select_option("1")
+    page.clock.run_for(6 * 3_000 + 100)
+    expect(say).to_contain_text("pick 1 of 4")
+    page.clock.run_for(800)
+    expect(say).to_contain_text("pick 2 of 4")

@@ -1,0 +1,39 @@
+"""Results of stages in one line, composed from what the recording counts."""
+
+import re
+
+import pytest
+
+from explorer.record.reasons import bytes_text
+from explorer.view.model.stage_result import stage_result
+from tests.view import sample
+
+
+@pytest.mark.spec("V-1")
+def test_the_result_of_a_pass_counts_what_it_did_and_what_it_declined():
+    """A kernel that grew is counted once, as it became; what is no longer written is the difference of two stages."""
+    recording = sample.resnet()
+    number = [stage.name for stage in recording.stages].index("fuse")
+    stage, before = recording.stages[number], recording.stages[number - 1]
+    results = {group.members[-1] for group in recording.groups if group.kind == "kernel"}
+    declined = sum(row.verdict == "declined" for row in recording.decisions[stage.first : stage.last])
+    saved = bytes_text(before.counts["bytes"] - stage.counts["bytes"])
+    text = stage_result(recording, number)
+    assert text == f"{len(results)} kernels fused, {declined} declined; {saved} never written."
+
+
+@pytest.mark.spec("V-1", "V-23")
+def test_every_stage_but_the_recorded_one_has_a_result():
+    """A pass without decisions changed nothing; order, memory and run say what the plan needs or took."""
+    recording = sample.mlp()
+    told = {stage.name: stage_result(recording, number) for number, stage in enumerate(recording.stages)}
+    assert told.pop("recorded") == ""
+    assert all(re.fullmatch(r"\S.*\.", text) for text in told.values())
+    assert recording.schedule is not None
+    assert told["order"].startswith(f"{len(recording.schedule.kernels)} kernels")
+    assert "planned peak" in told["buffers"]
+    assert "measured peak" in told["run"]
+    make = sample.Builder()
+    make.stage("recorded", "record", nodes=1)
+    make.stage("dedup", "rewrite", nodes=1)
+    assert stage_result(make.roots(make.leaf("x")), 1) == "changed nothing."
