@@ -14,7 +14,6 @@ import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
 import { LeafValues } from "./data/leaf_values.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
-import { around } from "./scene/outlines.js";
 import { Shell } from "./controls/shell.js";
 import { Timeline } from "./data/timeline.js";
 import { Theme } from "./controls/theme.js";
@@ -169,7 +168,7 @@ export class View {
     this.now = moment;
     this.callbacks.onMoment?.(moment);
     this.show(motion);
-    this.#follow(enters);
+    this.selection.follow(enters);
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
 
@@ -211,26 +210,10 @@ export class View {
     return this.now.step < this.timeline.end;
   }
 
-  /** Bring what changed into sight, by the least motion; in another stage, or as part of the change, what is selected comes first. */
-  #follow(enters) {
-    const rects = this.scene.attention.map((slot) => this.placement.shows(slot)).filter(Boolean);
-    if (rects.length) this.camera.reveal(around(rects, 22));
-    const selected = this.selection.rect;
-    if (selected && (enters || this.scene.attention.includes(this.selection.slot))) this.camera.reveal(around([selected], 22));
-  }
-
   /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
   goKernel(kernel) {
     const step = this.timeline.ofKernel(kernel, this.now.phase);
     if (step >= 0) this.go(step);
-  }
-
-  /** Go to the first value that holds a NaN, at the moment at which it is computed. */
-  firstNaN() {
-    const node = this.trace.firstNaN;
-    if (node < 0) return;
-    if (this.trace.kernelOf[node] >= 0) this.goKernel(this.trace.kernelOf[node]);
-    this.selection.visit(node);
   }
 
   /** A double click: open or close a box, enter a call. */

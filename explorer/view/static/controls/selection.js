@@ -69,6 +69,22 @@ export class Selection {
     this.select(node, true);
   }
 
+  /** Select the first value that holds a NaN, at the moment at which it is computed. */
+  visitFirstNaN() {
+    const { firstNaN: node, kernelOf } = this.view.trace;
+    if (node < 0) return;
+    if (kernelOf[node] >= 0) this.view.goKernel(kernelOf[node]);
+    this.visit(node);
+  }
+
+  /** Bring what a step changed into sight, by the least motion; in another stage, or as part of the change, what is selected comes first. @param {boolean} enters the stage is another */
+  follow(enters) {
+    const { scene, placement, camera } = this.view;
+    const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
+    if (rects.length) camera.reveal(around(rects, MARGIN));
+    if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
+  }
+
   /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
   pick(key) {
     const { view } = this;

@@ -27,7 +27,7 @@ export class Shell {
       toggle: (box) => view.opening.toggle(box),
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
-      firstNaN: () => view.firstNaN(),
+      firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
