@@ -3,6 +3,9 @@
 Fields of the class are the operation's attributes. A class that lacks a facet fails when it is declared, not when the
 facet is needed: laws over the registry can rely on all of them. Instances are interned, so that comparing operations is
 comparing identities; attributes are equal by type and bits (1, 1.0 and True differ, 0.0 and −0.0 too).
+
+xDSL, from which the form is taken, keeps kernels apart from operations; here one class body answers all questions about
+an operation, so that adding one touches one file. Facets of tiled kernels are inherited from ``Tiling`` (tiling.py).
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
+from explorer.core.ir.tiling import Tiling
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 
 if TYPE_CHECKING:
     from explorer.core.ir.examples import Example
-    from explorer.core.ir.tiles import Tile
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """known range of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
@@ -38,7 +41,7 @@ _tokens = count()
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Operation(metaclass=Interning):
+class Operation(Tiling, metaclass=Interning):
     """Base of all operations; subclass ``Elementwise`` and the other bases of ``explorer.ops.base`` where they fit.
 
     ``infer`` returns the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient``
@@ -97,8 +100,6 @@ class Operation(metaclass=Interning):
     """asking for the gradient raises an error, instead of treating the result as a constant"""
     unbatchable: ClassVar[str] = ""
     """why there is no batching rule, where there is none"""
-    packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
     channels_last: ClassVar[bool] = False
     """the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such a result"""
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -167,52 +168,6 @@ class Operation(metaclass=Interning):
         """Return the number of arithmetic operations."""
         raise NotImplementedError
 
-    # Kernels of one result that can be made in pieces say how: elementwise operations on it then run piece by piece,
-    # and several threads share the work.
-
-    def pack_operand(self, operand: Any) -> Any:
-        """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
-        raise NotImplementedError
-
-    def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
-        """Return the tiles of the result in ``out``; ``prepared`` is None if the operation packs no operand."""
-        raise NotImplementedError
-
-    @property
-    def is_tileable(self) -> bool:
-        """Whether the result can be computed in tiles."""
-        return type(self).tiles is not Operation.tiles
-
-    # Reductions, and what else combines elements along some axes only, take elementwise producers into their kernel:
-    # these run block by block, and what they make is combined while it is in the cache.
-
-    @property
-    def reduced_axes(self) -> tuple[int, ...] | None:
-        """Axes along which the operands' elements are combined, or None if the operation does not reduce.
-
-        The operands all have one shape. The other axes are independent: the kernel accepts any part of the operands
-        that contains the reduced axes whole.
-        """
-        return None
-
-    @property
-    def combine_ufunc(self) -> np.ufunc | None:
-        """Ufunc that combines the partial results of a row, or None if the kernel needs whole rows."""
-        return None
-
-    def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of partial results: single precision for half, in which they would overflow."""
-        return np.dtype(np.float32) if result == np.float16 else result
-
-    def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
-        raise NotImplementedError
-
-    def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
-        np.copyto(out, joined)
-        return out
-
     def workspace(self, *types: Any, **_: Any) -> int:
         """Return the bytes of temporaries that the kernel allocates, if they exceed the operands' size."""
         return 0
@@ -229,6 +184,7 @@ class Operation(metaclass=Interning):
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES) -> Expr:
         """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        # made only for its checks: a wrong policy is refused even where it would change nothing
         if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
@@ -313,6 +269,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     Raises OperandError if all operands are numbers: they need no expression.
     """
     convert = registry.functions["as_expr"]
+    # the frequent case x · 2 without lists and loops: recording costs two microseconds in all
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):

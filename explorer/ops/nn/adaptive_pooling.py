@@ -37,11 +37,8 @@ class AdaptiveAvgPool2d(Operation):
     )
 
     def infer(self, x: TensorType) -> TensorType:
-        if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
-            raise self.refuse(
-                (x,), "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
-            )
-        return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
+        rule = "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
+        return _resized(self, x, self.output, rule)
 
     def kernel(self, out: Array, x: Array) -> Array:
         # each window is one pixel
@@ -80,9 +77,8 @@ class AdaptiveAvgPool2dGradient(Operation):
     )
 
     def infer(self, g: TensorType) -> TensorType:
-        if g.rank != 4 or min(self.size) < 1 or min(g.shape[2:]) < 1:
-            raise self.refuse((g,), "the gradient must be (N, C, h, w) with at least one window, of at least one pixel")
-        return TensorType((*g.shape[:2], *self.size), float_dtype(g.dtype))
+        rule = "the gradient must be (N, C, h, w) with at least one window, of at least one pixel"
+        return _resized(self, g, self.size, rule)
 
     def kernel(self, out: Array, g: Array) -> Array:
         if g.shape == out.shape:
@@ -104,6 +100,13 @@ class AdaptiveAvgPool2dGradient(Operation):
 
     def flops(self, result: TensorType, *types: TensorType) -> int:
         return result.size
+
+
+def _resized(operation: Operation, x: TensorType, size: Pair, rule: str) -> TensorType:
+    """Return the type (N, C, *size) of a result; raises OperandError if x or the result has no pixel."""
+    if x.rank != 4 or min(size) < 1 or min(x.shape[2:]) < 1:
+        raise operation.refuse((x,), rule)
+    return TensorType((*x.shape[:2], *size), float_dtype(x.dtype))
 
 
 def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:

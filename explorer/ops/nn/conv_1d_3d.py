@@ -6,6 +6,7 @@ added. Kernels, their gradients and their tiles are written for images alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from explorer.core.errors import OperandError
@@ -22,7 +23,7 @@ from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import expand_dims, transpose
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.conv import conv2d
-from explorer.ops.nn.kernels.window import Padding, Pair, for_each, pair
+from explorer.ops.nn.kernels.window import Pair, for_each, pair
 
 
 @public
@@ -39,17 +40,7 @@ def conv1d(
     policies: Items = (),
 ) -> Expr:
     """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′)."""
-    x, filters = as_images(x, filters, "conv1d")
-    y = conv2d(
-        x,
-        filters,
-        bias,
-        strides=(1, strides),
-        padding=both_sides_of_line(padding),
-        dilation=(1, dilation),
-        groups=groups,
-    )
-    return part_of(y, (slice(None), slice(None), 0))
+    return along_line(conv2d, x, filters, bias, strides, padding, dilation, groups)
 
 
 @public
@@ -114,20 +105,35 @@ def conv3d(
     return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)
 
 
-def as_images(x: Any, filters: Any, operation: str) -> tuple[Expr, Expr]:
-    """Return sequences and their filters as images and filters of height 1."""
+def along_line(
+    convolve: Callable[..., Expr],
+    x: Any,
+    filters: Any,
+    bias: Any,
+    strides: int,
+    padding: int | Pair,
+    dilation: int,
+    groups: int,
+    **options: Any,
+) -> Expr:
+    """Record a convolution in two dimensions, or its adjoint, of sequences (N, C, L) as images of height 1."""
     x, filters = as_operands((x, filters))
     if x.ndim != 3 or filters.ndim != 3:
         raise OperandError(
-            f"{operation}: given {x.type} and {filters.type}",
+            f"{convolve.__name__.replace('2', '1')}: given {x.type} and {filters.type}",
             rule="sequences must be (N, C, L), and filters must have three axes",
         )
-    return expand_dims(x, 2), expand_dims(filters, 2)
-
-
-def both_sides_of_line(padding: int | Pair) -> Padding:
-    """Return the padding of images of height 1 for that of sequences."""
-    return (0, 0), pair(padding, "padding")
+    y = convolve(
+        expand_dims(x, 2),
+        expand_dims(filters, 2),
+        bias,
+        strides=(1, strides),
+        padding=((0, 0), pair(padding, "padding")),
+        dilation=(1, dilation),
+        groups=groups,
+        **options,
+    )
+    return part_of(y, (slice(None), slice(None), 0))
 
 
 def plus_bias(y: Expr, bias: Any) -> Expr:

@@ -18,9 +18,8 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
-from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.conv import Conv2dImageGradient
-from explorer.ops.nn.conv_1d_3d import as_images, both_sides_of_line, plus_bias
+from explorer.ops.nn.conv_1d_3d import along_line, plus_bias
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
 _PHASE = 16
@@ -94,15 +93,5 @@ def conv_transpose1d(
     groups: int = 1,
 ) -> Expr:
     """Compute the adjoint of ``conv1d``: (N, C, L), filters (C, O / groups, l) → (N, O, L′)."""
-    x, filters = as_images(x, filters, "conv_transpose1d")
-    y = conv_transpose2d(
-        x,
-        filters,
-        bias,
-        strides=(1, strides),
-        padding=both_sides_of_line(padding),
-        output_padding=(0, output_padding),
-        dilation=(1, dilation),
-        groups=groups,
-    )
-    return part_of(y, (slice(None), slice(None), 0))
+    options = {"output_padding": (0, output_padding)}
+    return along_line(conv_transpose2d, x, filters, bias, strides, padding, dilation, groups, **options)
