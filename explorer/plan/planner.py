@@ -162,6 +162,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     names: set[str] = set()
     changed: set[str] = set()
     for step, planning_pass in options.steps:
+        # Nothing changed that it could see: its stage would be empty.
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
         if recall is not None and isinstance(planning_pass, Recall):
@@ -197,12 +198,14 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     The plan is made once and kept with the body, for the options and the rules of that time. Its kernels run one at a
     time, whatever ``lanes`` says: the call is one kernel of the plan around it.
     """
+    # Before the key is made, so that plans with and without lanes share bodies.
     options = replace(options, lanes=1) if options.lanes > 1 else options
     key = ("closed", options, tuple(Rule.rules))
     cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
     if cached is None:
         inputs, outputs = close_over_parameters(body)
         with one_deeper(f"a plan of {body.name}"):
+            # setdefault: where two threads plan a body at once, both go on with the first plan.
             cached = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return cached
 

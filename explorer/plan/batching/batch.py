@@ -82,6 +82,7 @@ class _Batching:
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
+        # Equal calls on the same values: dedup merges them.
         if not any(batched):
             return
         if not all(node.type.plain for node in bucket.body.nodes):
@@ -93,6 +94,7 @@ class _Batching:
             self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
             return
         separate = count * self._price(bucket.body)
+        # Each result is read as a row, which is a view.
         results = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
         together = self._price(vectorized) + results * self.prices.view
         for column, is_batched in zip(columns, batched, strict=True):

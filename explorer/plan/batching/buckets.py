@@ -58,6 +58,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         deepest, level = _LEAF
         for operand in operands:
             other = depth[operand.uid]
+            # Not max(): this runs for each operand of each node of a graph.
             if other[0] > deepest:
                 deepest = other[0]
             if other[1] > level:

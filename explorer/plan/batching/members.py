@@ -75,6 +75,7 @@ class BatchMembers:
             return
         needed = self._wanted.union([root.uid for root in graph.roots])
         removed = {node.uid for _, node in graph.removed}
+        # What is left outside: roots, and nodes that are no members themselves.
         for node in graph.live:
             if node.uid not in members and node.uid not in removed:
                 needed.update([operand.uid for operand in graph.inputs[node.uid]])

@@ -28,6 +28,7 @@ def record_unbatched(
         depths: dict[int, list[Sequence[Expr]]] = {}
         for bucket in same_name:
             depths.setdefault(id(bucket[0].operation), []).append(bucket)
+        # A function that is called once has nothing to be batched with.
         if len(same_name) == 1 and len(same_name[0]) == 1:
             continue
         counts = {body: sum(map(len, same_body)) for body, same_body in depths.items()}

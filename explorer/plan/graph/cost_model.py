@@ -62,6 +62,8 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
         operand = operand.operands[0]
     if not operand.operands:
         return 0.0
+    # Apart, each operation waits for the slower of arithmetic and memory; together, one's arithmetic hides behind the
+    # other's memory.
     work = moved = apart = 0.0
     for node in (operand, reader):
         rate = cost_model.product_flops if node.operation.name in PRODUCTS else cost_model.flops

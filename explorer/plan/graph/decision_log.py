@@ -66,6 +66,7 @@ class DecisionLog:
             self._declined[key] = entry
         decision, subjects = entry
         is_known = subject.uid in subjects
+        # A sweep asks again at the same node: its cost is counted once.
         if is_known and unfused_operand is None:
             return
         if estimated_cost_us is not None:

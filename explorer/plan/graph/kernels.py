@@ -77,6 +77,7 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
         body = graph.body_schedules[id(node.operation.body)]
+        # The body's peak counts its outputs, too, which are the call's result.
         workspace, scratch = max(0, body.peak - size), body.arena
     else:
         workspace, scratch = _workspace(node, operands), 0
@@ -86,6 +87,7 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
 def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: CostModel, patterns: _Patterns) -> Kernel:
     """Return the kernel of a group; its pattern names operands by their places, members from 0, reads from −1 down."""
     inputs = graph.inputs
+    # Operands by place, not by node: kernels of one pattern differ in nodes alone.
     places: dict[int, int] = {}
     reads: list[Expr] = []
     key: list[Any] = []
@@ -116,6 +118,7 @@ def _cost_of_fused(
     for member in members:
         types = [operand.type for operand in inputs[member.uid]]
         flops += member.operation.flops(member.type, *types)
+        # Steps run one after the other, so that only the largest temporary exists at a time.
         temporaries = max(temporaries, member.operation.workspace(*types))
     moved = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops

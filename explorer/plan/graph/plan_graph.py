@@ -229,6 +229,7 @@ class PlanGraph(DecisionLog):
         pending = [old]
         while pending:
             for operand in self.operands(pending.pop()):
+                # Down to what is still read: each node is walked through once in its life, when its last reader goes.
                 left = users[operand.uid] = users.get(operand.uid, 1) - 1
                 if left == 0 and operand.uid not in dead:
                     dead.add(operand.uid)

@@ -36,6 +36,7 @@ def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
     meeting = _meetings(spans, limit)
     if meeting is None:
         return None
+    # Each pair stands in two lists.
     quick = sum(map(len, meeting)) <= 2 * _QUICK
     enough = most_alive(spans) * (1.0 if quick else _NEAR)
     best: tuple[list[int], int] | None = None
@@ -54,6 +55,7 @@ def most_alive(spans: Iterable[Span]) -> int:
     change: dict[int, int] = {}
     for span in spans:
         change[span.first] = change.get(span.first, 0) + span.size
+        # Both ends are in use, so it goes one moment later.
         change[span.last + 1] = change.get(span.last + 1, 0) - span.size
     alive = most = 0
     for moment in sorted(change):

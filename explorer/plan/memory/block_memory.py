@@ -24,6 +24,7 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_o
     bound = schedule.peak_lower_bound
     worst = [number for number, placement in enumerate(schedule.placements) if placement.live == bound]
     kernels = [schedule.kernels[number] for number in worst]
+    # One moment that fusion does not cause is enough: running operations apart would not lower the peak.
     if not worst or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
         return
     known: dict[tuple[Any, ...], int] = {}

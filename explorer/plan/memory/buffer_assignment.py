@@ -100,6 +100,7 @@ def _assign_scratch(ordered: OrderedKernels) -> tuple[list[int], list[int]]:
     until: list[int] = []
     for index, kernel in enumerate(ordered.kernels):
         if kernel.cost.scratch:
+            # As many slots as kernels with scratch memory run at one time: few, so that a search is enough.
             slot = next((slot for slot, end in enumerate(until) if end < index), len(sizes))
             if slot == len(sizes):
                 sizes.append(0)
@@ -135,6 +136,7 @@ def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: i
     """Take the smallest free buffer that fits, of equal ones the ``preferred``; or add one. Return its number."""
     at = bisect.bisect_left(free, (size, -1))
     if at < len(free):
+        # Of equal ones the buffer that this chain freed itself: taking it waits for no other chain.
         if preferred >= 0 and sizes[preferred] == free[at][0]:
             place = bisect.bisect_left(free, (sizes[preferred], preferred))
             if place < len(free) and free[place][1] == preferred:

@@ -50,6 +50,7 @@ class Buffers(BuffersReasons, Pass):
         assignment = assign_buffers(ordered, number_of)
         most = live_bytes(ordered, number_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
+        # What the arena takes if nothing is packed: the figure that packing has to beat.
         separate = sum(assignment.sizes) + scratch_bytes
         # Buffers that are all in use at the worst moment leave nothing to pack.
         layout = None if separate == most.most_in_arena else packed(ordered, assignment, separate)

@@ -49,6 +49,7 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
             live += cost.workspace
             in_arena += align_up(cost.scratch)
             working += cost.workspace - cost.scratch
+        # Before anything is freed: operands are alive while the kernel reads them.
         alive.append(live)
         most, most_in_arena = max(most, live), max(most_in_arena, in_arena)
         most_own, most_working = max(most_own, own), max(most_working, working)

@@ -86,6 +86,7 @@ class Dedup(Pass):
                 key = (node.operation, survivor[operands[0].uid])
             elif count == 2:
                 left, right = survivor[operands[0].uid], survivor[operands[1].uid]
+                # By number, so that a + b and b + a get one key.
                 if right < left and node.operation.commutative:
                     if _commutes(node.operation):
                         left, right = right, left

@@ -75,6 +75,7 @@ class Fuse(FuseReasons, Pass):
                 source = operand.uid
                 other = groups.get(source)
                 if other is None:
+                    # A leaf is no operation that could have been fused: not worth a decision.
                     if source not in available and (operand.operands or not operand.operation.view):
                         self._decline_producer(node, operand, graph)
                     continue
@@ -153,6 +154,7 @@ class Fuse(FuseReasons, Pass):
             if group is None:
                 below = operand
                 # Decline where a view alone keeps the reduction from operations that it could have joined.
+                # Views are looked through: the reader could have joined the operation that made what they show.
                 while below.operation.view and below.operands:
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:

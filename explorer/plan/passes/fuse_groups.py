@@ -53,6 +53,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
     reason = FuseReasons.fused
     product = group.product
     if product is not None:
+        # The product runs first, whatever joined the group before it.
         if members[0] is not product:
             members = [product, *[node for node in members if node is not product]]
         is_made_whole = not made_in_result(product, members[-1], graph.inputs[members[-1].uid])

@@ -65,6 +65,7 @@ class Inline(Pass):
             if not isinstance(operation, Call):
                 continue
             body = operation.body
+            # Counted before the body is copied: calls of calls grow exponentially.
             if total + len(body.nodes) > self.limit:
                 graph.decline(
                     self,

@@ -150,6 +150,7 @@ class Order(Pass):
             index = queue.ready[0][-1]
             picks.append(queue.begin(kernels[index].constant, self.heuristic))
             before = producers[index]
+            # Most kernels have one producer: no list for them.
             if len(before) == 1:
                 levels[index] = levels[before[0]] + 1
             else:

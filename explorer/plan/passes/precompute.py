@@ -60,6 +60,7 @@ def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
         if node.uid not in graph.prepared:
             for operand in graph.inputs[node.uid]:
                 source = base.get(operand.uid)
+                # A view of a parameter's value, or of a tensor, needs nothing to be kept.
                 if source is not None and source.uid in graph.prepared:
                     kept[source.uid] = source
     return list(kept.values())

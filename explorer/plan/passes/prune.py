@@ -47,6 +47,7 @@ class Prune(Pass):
         replaced = {old.uid for _, old, _ in graph.substitutions}
         readers: dict[int, Expr] = {}
         for node in everything:
+            # Operands as recorded: those of a replaced node are not read through substitutions any more.
             if node.uid in replaced:
                 for operand in node.operands:
                     readers.setdefault(operand.uid, node)

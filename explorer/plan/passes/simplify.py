@@ -117,11 +117,13 @@ class Simplify(Pass):
 
     def _settle(self, node: Expr, pending: list[Expr], chains: _ApplicableRules, graph: PlanGraph) -> None:
         """Ask the rules at the nodes that replaced one, and at those that replace these, until none applies."""
+        # Operands first, as in the sweep; the last one is taken first.
         pending.reverse()
         for _ in range(_ENDLESS):
             if not pending:
                 return
             current = pending.pop()
+            # A rule at another node may have replaced it meanwhile.
             if current.uid not in graph.replaced:
                 rules = chains.at(type(current.operation), graph.operands(current))
                 pending.extend(reversed(self._ask(current, rules, graph)))
@@ -163,6 +165,7 @@ class Simplify(Pass):
                     rule="a rule answers Applied, Declined or None",
                     fix="return one of them",
                 )
+            # A rule may return a node of the program, which an earlier rule has replaced.
             new = graph.resolve(answer.new)
             # A rule may also read nodes that were recorded before and are not in the graph: they enter it with it.
             fresh = [
@@ -259,6 +262,7 @@ def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:
     """Raise DeclarationError where a replacement has another type than the node, or reads the node."""
+    # Types are interned, so that identity is equality, and rules' mistakes are found at every replacement.
     if new.type is not node.type:
         raise DeclarationError(
             f"rule {rule.name} put {new.type} in the place of {node.type}",

@@ -71,6 +71,7 @@ class NormIntoWeights(IntoWeights):
         for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
             if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
                 continue
+            # The other factor is an input, too: scaling it in each run saves nothing.
             if not _is_weights(operands[1 - place], graph):
                 continue
             answer = self._around(_Product(node, place, operands[1 - place]), x, graph)

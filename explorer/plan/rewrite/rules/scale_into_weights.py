@@ -123,6 +123,7 @@ class FactorIntoWeights(IntoWeights):
         for part in (affine.term, factor):
             if part is not None and not is_constant(part, graph):
                 return self.not_constant.declined(**facts, part=named(part, graph))
+        # In another dtype, or broadcast by the factor, the product would be another one.
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)
         placed = _placed(product, axes, graph)
@@ -135,6 +136,7 @@ class FactorIntoWeights(IntoWeights):
         declined = _read_elsewhere(affine, graph) or _too_dear([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
+        # The factor may be divided by, too: the node's own operation is applied to the weights.
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if affine.term is None else node.operation(affine.term, factor)

@@ -107,6 +107,7 @@ def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
     own = terms.of(x)
     if len(own) != 1 or not own[0].pure or not times or not (2 * times).is_integer():
         return None
+    # By the logarithm, because the power itself would overflow here.
     if abs(times * math.log(own[0].number)) > LOG_LIMIT:
         return None
     return [own[0]._replace(number=own[0].number ** times, exponent=times_exponent(own[0].exponent, times))]

@@ -67,6 +67,7 @@ class Algebra:
 
     def times(self, a: Terms, b: Terms) -> Terms | None:
         """Return the products of terms; None for too many, and for numbers that are too large or too small."""
+        # Products of sums grow exponentially with their number.
         if len(a) * len(b) > TERMS:
             return None
         products = [self.product(first, second) for first in a for second in b]
@@ -113,6 +114,7 @@ class Algebra:
         pending, left = terms[::-1], 4 * TERMS
         while pending:
             term, left = pending.pop(), left - 1
+            # A mantissa and its negative merge, too, with the sign in the number.
             key, sign = self._key(term.mantissa)
             own = by_mantissa.setdefault((key, term.weighted), [])
             for place, (other, of_other) in enumerate(own):
