@@ -50,6 +50,7 @@ export class CameraSync {
       for (const [each, count] of others) {
         const depth = Math.abs(own.paths.depth[box] - other.paths.depth[each]);
         const named = boxes[0][box].label === boxes[1][each].label ? NAMED : 0;
+        // Common nodes over all nodes of both, so that a box inside or around the wanted one counts less.
         const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) + named - depth / 1000;
         if (share > most) [most] = [share, found.set(box, each)];
       }
@@ -80,11 +81,13 @@ export class CameraSync {
   point(side, x, y) {
     let [weights, dx, dy] = [0, 0, 0];
     for (const [ownX, ownY, otherX, otherY] of this.#anchors()[side]) {
+      // Of the fourth power of the distance: near the nodes of a box only these decide. The 1 keeps it finite.
       const weight = 1 / ((ownX - x) ** 2 + (ownY - y) ** 2 + 1) ** 2;
       weights += weight;
       dx += weight * (otherX - ownX);
       dy += weight * (otherY - ownY);
     }
+    // Graphs without a common node in sight are moved in proportion.
     if (weights) return [x + dx / weights, y + dy / weights];
     const [own, other] = [this.views[side].placement.size, this.views[1 - side].placement.size];
     return [(x * other[0]) / own[0], (y * other[1]) / own[1]];

@@ -72,6 +72,7 @@ export class Differences {
         if (partner >= 0) last = side ? partner : node;
         const difference = differs.get(trace.slotOf[node]);
         if (!difference || this.of(side, node) !== difference) continue;
+        // A changed node stands on both sides, and is listed at the first.
         if (side && difference.kind === "changed") continue;
         const kernel = difference.kind === "regrouped" ? trace.kernelOf[node] : -1;
         if (kernel >= 0) {

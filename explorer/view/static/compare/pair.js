@@ -132,6 +132,7 @@ export class Pair {
     const wanted = new Set(other.open);
     for (const box of inner) {
       const partner = this.cameraSync.boxes[side].get(box) ?? -1;
+      // Both must stand for each other: else two boxes of one side would open and close one of the other.
       if (partner < 0 || this.cameraSync.boxes[1 - side].get(partner) !== box) continue;
       // What is around it is open as well: the other graph may be folded in another way.
       if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
@@ -147,6 +148,7 @@ export class Pair {
 
   #fit(side) {
     const scales = this.views.map(({ camera, placement }) => camera.whole(placement.size));
+    // Tied cameras have one scale, so the graph that needs more room decides it.
     const wide = this.tied === "off" ? side : scales[0] <= scales[1] ? 0 : 1;
     this.views[wide].camera.fit(this.views[wide].placement.size);
   }

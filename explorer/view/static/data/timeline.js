@@ -92,6 +92,7 @@ export class Timeline {
     const decision = !whole && into > 0 && into <= decided ? stage.first + into - 1 : -1;
     const place = into > decided ? into - decided - 1 : -1;
     const position = stage.first + Math.min(into, decided);
+    // As view/replay/contents.py counts: at a stage's beginning the ghosts of the stage before have gone.
     const instant = 2 * position + (position === stage.first ? 1 : 0);
     return { step, stage: index, phase: stage.kind, whole, position, instant, decision, kernel: stage.kernels[place] ?? -1 };
   }

@@ -104,6 +104,7 @@ export class Totals {
       // The run is that of the final graph: its time stands where it will be spent, at every position.
       box.time += this.slotTimes[index];
     });
+    // Each box after those inside it, so that one addition a box is enough.
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
     return this.boxes;
   }

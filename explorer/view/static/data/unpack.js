@@ -78,6 +78,7 @@ function deltas(text) {
   for (let place = 0; place < text.length; place++) {
     const value = VALUES[text.charCodeAt(place)];
     rest += scale * (value & 31);
+    // Not shifts: differences may have more than 32 bits.
     scale *= 32;
     if (value < 32) {
       sum += rest % 2 ? -(rest + 1) / 2 : rest / 2;

@@ -54,6 +54,7 @@ export class Decisions {
       if (this.verdict && verdict !== this.verdict) continue;
       if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.trace.plainSentence(index)}`))) found.push(index);
     }
+    // A plan has thousands of decisions: rows are made for those around the present one only.
     const near = found.findIndex((index) => index >= this.moment.decision);
     const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, found.length - LISTED));
     this.rows.replaceChildren(...found.slice(from, from + LISTED).map((index) => this.row(index, this.moment)));

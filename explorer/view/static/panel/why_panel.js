@@ -24,6 +24,7 @@ export class Panel {
     const content = selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...content.filter(Boolean));
+    // Replacing the children takes the focus from the field in which a reader types.
     if (typing && typing.isConnected) typing.focus({ preventScroll: true });
     if (this.scrolled) this.root.scrollTop = 0;
     this.scrolled = false;

@@ -55,6 +55,7 @@ export class Opening {
     const { view } = this;
     const closed = boxes.filter((box) => !view.open.has(box));
     const hiding = boxes.filter((box) => !view.placement.composed.has(box));
+    // The selection is seen at once, though its box is still to be laid out.
     if (closed.some((box) => !this.layout.boxes[box].placed)) view.show();
     this.pending.when(closed, () => {
       for (const box of hiding) view.open.add(box), view.chosen.add(box);
@@ -72,6 +73,7 @@ export class Opening {
   #reopened(key) {
     const { view } = this;
     const { camera, canvas } = view;
+    // Asked before boxes are replaced: an element that goes takes the focus with it.
     const held = view.stage.contains(document.activeElement);
     const before = canvas.rect(key);
     view.replace();

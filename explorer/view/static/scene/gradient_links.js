@@ -61,12 +61,14 @@ export class GradientLinks {
   get depth() {
     if (!this.known) {
       this.known = new Map();
+      // By number, so that gradients of gradients come after the gradients that they are taken of.
       for (const { node, backward } of [...this.rows].sort((one, other) => one.node - other.node)) {
         const depth = this.known.get(node) ?? 0;
         this.known.set(node, depth);
         for (const each of backward) this.known.set(each, depth + 1);
       }
       const forward = new Set(this.rows.map(({ node }) => node));
+      // A set grows while it is visited: all that the nodes need, however deep.
       for (const node of forward) for (const operand of this.trace.nodes.operands[node]) forward.add(operand);
       for (const node of this.known.keys()) if (!forward.has(node)) this.known.delete(node);
       for (const node of forward) if (!this.known.has(node)) this.known.set(node, 0);

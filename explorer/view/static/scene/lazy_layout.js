@@ -19,6 +19,7 @@ export class Pending {
 
   /** Do something once all of some boxes are laid out: now, where they are; a later wish takes the place of one that waits. */
   when(boxes, act) {
+    // Only what is missing is asked for: the kernel may be busy, and answers one message after the other.
     const missing = boxes.filter((box) => !this.layout.boxes[box].placed);
     this.#wait(null);
     if (!missing.length) return act();

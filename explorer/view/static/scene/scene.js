@@ -108,6 +108,7 @@ export class SceneBuilder {
   duplicates(node, position) {
     const { recording, replay } = this.trace;
     const merged = new Set([node]);
+    // From the last back: a node that took others in may have been merged itself later.
     for (const row of [...replay.merges].reverse()) {
       const [decision, old, kept] = recording.substitutions[row];
       if (decision < position && merged.has(kept)) merged.add(old);

@@ -38,6 +38,7 @@ export class SlotStates {
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
     mark.tag = this.#tag(mark, moment);
+    // All that is drawn, as one text: a slot whose key stays the same is left alone.
     mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
     return mark;
   }
