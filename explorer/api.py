@@ -32,6 +32,7 @@ from explorer.view.export.history_text import why
 from explorer.view.export.text import text
 from explorer.view.export.writers import ViewState
 from explorer.view.model.heat import METRICS, HeatMetric
+from explorer.view.model.overlay import time_difference
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
@@ -67,7 +68,18 @@ class SavableView(GraphView):
         decisions) and ``.json`` (the recording) hold all steps. Example: ``plan.explore().save("model.html")``. Raises
         FileError for another ending, and for ``.png`` without the extra ``explorer-graphs[png]``.
         """
-        save(self.recording, path, ViewState(self.theme, self.step, self.selected, self.open_boxes))
+        overlays = tuple(self._overlays.values())
+        save(self.recording, path, ViewState(self.theme, self.step, self.selected, self.open_boxes, overlays))
+
+    def overlay_times(self, before: EvalPlan | Recording) -> None:
+        """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.
+
+        Example: ``plan.explore().overlay_times(other)``. Raises ValueError if either has not run.
+        """
+        earlier = before if isinstance(before, Recording) else before.recording
+        times: dict[int | str, float] = dict(time_difference(earlier, self.recording).items())
+        text = f"the time of a kernel, less that of its counterpart in {earlier.title or 'the other run'}"
+        self.overlay(times, name="Δ time", unit="µs", text=text)
 
 
 class ExpressionView(SavableView):
@@ -98,6 +110,14 @@ class ExpressionView(SavableView):
         Takes an expression, a node's id, or the name of an operator, a layer or a scope.
         """
         super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
+
+    def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
+        """Colour the graph by numbers of expressions, nodes or names; see ``GraphView.overlay``.
+
+        Example: ``view.overlay({y: 0.25, "conv1": 0.5}, name="error")``.
+        """
+        numbers = {node_id(self.planned, key) if isinstance(key, Expr) else key: value for key, value in values.items()}
+        super().overlay(numbers, name=name, unit=unit, text=text)
 
 
 @contextmanager

@@ -25,8 +25,15 @@ _VERDICTS_DARK = {
 }  # fmt: skip
 """colours of decisions and of differences: what is new, what is gone or wrong, what is other than it was"""
 
-_FRONT_LIGHT = {**LIGHT, **_VERDICTS_LIGHT, "accent-bg": "#eaf1fe", "heat": "#e2762b", "hot": "#f29a5c"}
-_FRONT_DARK = {**DARK, **_VERDICTS_DARK, "accent-bg": "#1b2740", "heat": "#f0a05a", "hot": "#a04c14"}
+_FRONT_LIGHT = {
+    **LIGHT,
+    **_VERDICTS_LIGHT,
+    "accent-bg": "#eaf1fe",
+    "heat": "#e2762b",
+    "hot": "#f29a5c",
+    "cold": "#8db4f7",
+}
+_FRONT_DARK = {**DARK, **_VERDICTS_DARK, "accent-bg": "#1b2740", "heat": "#f0a05a", "hot": "#a04c14", "cold": "#2a53a8"}
 
 
 def front_end_colours() -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from explorer.record import Recording
@@ -13,6 +14,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import LIGHT, page_style
 from explorer.view.layout.box_layout import draw
+from explorer.view.model.heat import HeatMetric
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg
@@ -53,7 +55,14 @@ document.getElementById("explorer").replaceChildren();
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
 
 
-def html(recording: Recording, *, theme: str = "auto", position: int = 0, start: str = "") -> str:
+def html(
+    recording: Recording,
+    *,
+    theme: str = "auto",
+    position: int = 0,
+    start: str = "",
+    overlays: Iterable[HeatMetric] = (),
+) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading.
 
     The page opens at a position, or where ``start`` says: step, selection and open boxes as in the fragment of the
@@ -61,7 +70,7 @@ def html(recording: Recording, *, theme: str = "auto", position: int = 0, start:
     """
     with gc_paused():
         drawing = draw(recording)
-        held = payload(recording, theme=theme, position=position, drawing=drawing)
+        held = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays)
         if start:
             held["options"]["start"] = start
         picture = Markup(svg(recording, theme=theme, drawing=drawing))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from explorer.record import Recording
+from explorer.view.model.heat import HeatMetric
 from explorer.view.replay.steps import position_at
 
 
@@ -25,6 +26,8 @@ class ViewState:
     selected: int = -1
     open_boxes: Collection[int] | None = None
     """open boxes; None leaves the choice to the layout"""
+    overlays: tuple[HeatMetric, ...] = ()
+    """numbers laid over the graph of a page"""
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""
@@ -40,7 +43,7 @@ class ViewState:
 def _html(recording: Recording, state: ViewState) -> str:
     from explorer.view.export.html_page import html
 
-    return html(recording, theme=state.theme, start=state.address())
+    return html(recording, theme=state.theme, start=state.address(), overlays=state.overlays)
 
 
 def _svg(recording: Recording, state: ViewState) -> str:

@@ -6,7 +6,7 @@ The front end draws its choice, legend, help and cost rows from this table, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from explorer.record import Recording
@@ -38,8 +38,11 @@ METRICS: dict[str, HeatMetric] = {
 """by name, in the order of the choice"""
 
 
-def heat_json(recording: Recording) -> list[dict[str, Any]]:
-    """Return the "heat" part of the payload; raises ValueError for a metric whose function gives no usable number."""
+def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list[dict[str, Any]]:
+    """Return the "heat" part of the payload, with a view's overlays, which may be negative.
+
+    Raises ValueError for a metric whose function gives no usable number.
+    """
     return [
         {
             "name": metric.name,
@@ -49,6 +52,16 @@ def heat_json(recording: Recording) -> list[dict[str, Any]]:
             "values": None if metric.of is None else _values(metric, metric.of, recording),
         }
         for metric in METRICS.values()
+    ] + [
+        {
+            "name": metric.name,
+            "unit": metric.unit,
+            "row": "",
+            "text": metric.text,
+            "values": [metric.of(recording, node) for node in range(len(recording.nodes))],
+        }
+        for metric in overlays
+        if metric.of
     ]
 
 

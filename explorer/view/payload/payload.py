@@ -99,7 +99,7 @@ behind it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -107,7 +107,7 @@ from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw, special_edges
-from explorer.view.model.heat import heat_json
+from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
@@ -128,6 +128,7 @@ def payload(
     height: int = 560,
     drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
+    overlays: Iterable[HeatMetric] = (),
 ) -> dict[str, Any]:
     """Return everything that the front end needs of a recording, as JSON data; ``position`` None is the end.
 
@@ -145,7 +146,7 @@ def payload(
             "recording": shown(pack(recording_tables(recording))),
             "layout": pack(layout_json(recording, placed, boxes)),
             "replay": pack(replay_json(recording, placed.model)),
-            "heat": shown(pack(heat_json(recording))),
+            "heat": shown(pack(heat_json(recording, overlays))),
             "options": {"theme": theme, "position": where, "height": height},
         }
 

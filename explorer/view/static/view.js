@@ -254,11 +254,6 @@ export class View {
     else this.shell.help.focus();
   }
 
-  /** Find every node that does what one does. @param {number} node */
-  kind(node) {
-    this.shell.search.openKind(this.trace.recording.operations[this.trace.nodes.operation[node]], node);
-  }
-
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, open, chosen, body, stageName } = this;

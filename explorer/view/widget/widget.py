@@ -7,6 +7,7 @@ alone, so that a saved notebook or an exported page can do without a kernel.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,8 @@ from explorer.record import Recording, Stage
 from explorer.view.export.text import text
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.first_nan import first_nan
+from explorer.view.model.heat import HeatMetric
+from explorer.view.model.overlay import overlay
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.picture.svg import svg
@@ -57,6 +60,7 @@ class GraphView(anywidget.AnyWidget):
         self._height = height
         self._drawing = draw(recording)
         self._asked: set[int] = set()
+        self._overlays: dict[str, HeatMetric] = {}
         self._ends = stage_ends(recording)
         step = _step_at(recording, self._ends, position)
         super().__init__(
@@ -71,7 +75,13 @@ class GraphView(anywidget.AnyWidget):
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
         boxes = self._drawing.layouts.at_once() | self._asked
         return payload(
-            self.recording, theme=theme, position=position, height=self._height, drawing=self._drawing, boxes=boxes
+            self.recording,
+            theme=theme,
+            position=position,
+            height=self._height,
+            drawing=self._drawing,
+            boxes=boxes,
+            overlays=self._overlays.values(),
         )
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
@@ -120,6 +130,24 @@ class GraphView(anywidget.AnyWidget):
         """Return the last step before a stage."""
         index = [stage.name for stage in self.recording.stages].index(name)
         return self._ends[index - 1] if index else 0
+
+    def overlay(
+        self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
+    ) -> None:
+        """Colour the graph by numbers of nodes: a choice beside the costs, which every box sums up.
+
+        Keys are ids of nodes, or names of operators, layers or scopes, whose last node has the number; a node that
+        replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
+        written behind the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; a second
+        overlay of one name replaces the first. Raises ValueError for an unknown key, and a number that is not finite.
+        """
+        numbers = {
+            nodes_named(self.recording, key)[-1] if isinstance(key, str) else key: value
+            for key, value in values.items()
+        }
+        self._overlays[name] = overlay(self.recording, numbers, name, unit, text)
+        self.payload = self._payload(self.theme, self.payload["options"]["position"])
+        self.send({"kind": "heat", "name": name})
 
     def place_of(self, step: int) -> tuple[str, int]:
         """Return the name of the stage of a step, and the step's number in it."""

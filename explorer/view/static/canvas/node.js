@@ -58,7 +58,7 @@ export class SlotView {
     put(this.root, "class", classes.join(" "));
     put(this.root, "aria-label", this.#spoken(mark, type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
-    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
+    put(this.root, "style", heatStyle(share));
     this.#tag(mark.tag || LIT[lit] || "", x, y);
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
@@ -218,7 +218,7 @@ export class BoxView {
     this.key = key;
     const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
     put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
-    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
+    put(this.root, "style", heatStyle(share));
     const last = this.details.at(-1);
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
     if (last && mark?.second) say(last, mark.second);
@@ -230,4 +230,9 @@ export class BoxView {
     if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + 5);
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }
+}
+
+/** How much of a heat's colour a shape has: a negative share is that of the cold colour. @param {number | undefined} share −1 … 1 */
+function heatStyle(share) {
+  return share !== undefined && `--ex-share:${Math.round(100 * Math.abs(share))}%${share < 0 ? ";--ex-hot:var(--ex-cold)" : ""}`;
 }

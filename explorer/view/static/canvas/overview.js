@@ -146,7 +146,7 @@ export class Overview {
     const name = isSlot ? Object.keys(LOOKS).find((each) => mark.state === each || mark.flags.includes(each) || (each === "member" && mark.member)) : mark?.waiting ? "waiting" : mark?.member ? "member" : "plain";
     const [border, ground] = LOOKS[name].map(this.word);
     const share = isSlot ? marks.heat.slots.get(index) : marks.heat.boxes.get(index);
-    return [ATTENTION.has(name), border, share === undefined ? ground : this.pixels.mix(this.word("--ex-node"), this.word("--ex-hot"), share)];
+    return [ATTENTION.has(name), border, share === undefined ? ground : this.pixels.mix(this.word("--ex-node"), this.word(share < 0 ? "--ex-cold" : "--ex-hot"), Math.abs(share))];
   }
 
   /** The item under a point of the viewport, or "". @param {number} x @param {number} y */

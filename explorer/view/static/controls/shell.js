@@ -25,7 +25,7 @@ export class Shell {
       visit: (node) => view.selection.visit(node),
       box: (box) => view.selection.visitBox(box),
       toggle: (box) => view.opening.toggle(box),
-      kind: (node) => view.kind(node),
+      kind: (node) => this.search.openKind(trace.recording.operations[trace.nodes.operation[node]], node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),

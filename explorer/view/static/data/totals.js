@@ -19,6 +19,7 @@ const UNITS = { "µs": microsText, B: bytesText };
 
 /** A metric's number with its unit. @param {Metric} metric @param {number} value */
 export function metricText({ unit }, value) {
+  if (value < 0) return `−${metricText({ unit }, -value)}`;
   const text = UNITS[unit]?.(value) ?? (Number.isInteger(value) || value >= 100 ? countText(value) : value.toPrecision(2));
   return unit && !UNITS[unit] ? `${text} ${unit}` : text;
 }

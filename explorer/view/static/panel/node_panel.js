@@ -2,8 +2,9 @@
 
 import { layerOf, layerParts } from "./layer.js";
 import { operatorOf, operatorParts } from "./operator.js";
-import { heading, LISTED, rest } from "./lists.js";
+import { facts, heading, LISTED, rest } from "./lists.js";
 import { valueView } from "./value.js";
+import { metricText } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
@@ -31,6 +32,7 @@ export class NodePanel {
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
+    parts.push(...this.#metrics(node));
     const value = trace.values[node];
     const state = value ? "" : this.parts.actions.leafValue(node);
     if (value) parts.push(heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value));
@@ -77,6 +79,12 @@ export class NodePanel {
       place.append(" · ", name, " ", html("code", {}, value));
     }
     return html("div", {}, place, this.parts.source(node));
+  }
+
+  /** Its numbers of the metrics that readers have added. */
+  #metrics(node) {
+    const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.name, metricText(metric, metric.values[node])]);
+    return rows.length ? [heading("numbers"), facts(rows)] : [];
   }
 
   #absent(node) {

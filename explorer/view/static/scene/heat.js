@@ -32,7 +32,7 @@ export class Heat {
     this.choose(["", ...this.known][(this.known.indexOf(this.measure) + 2) % (this.known.length + 1)]);
   }
 
-  /** The share of everything shown, 0 … 1. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
+  /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
     const [slots, boxes] = [new Map(), new Map()];
@@ -45,12 +45,14 @@ export class Heat {
       if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : totals.node(mark.node)[measure]);
     }
     for (const box of placement.boxes.keys()) if (!placement.composed.has(box)) boxes.set(box, held[box][measure]);
-    let most = 0;
-    for (const value of [...slots.values(), ...boxes.values()]) most = Math.max(most, value);
+    let [most, least] = [0, 0];
+    for (const values of [slots, boxes]) for (const value of values.values()) [most, least] = [Math.max(most, Math.abs(value)), Math.min(least, value)];
     for (const values of [slots, boxes]) for (const [key, value] of values) values.set(key, most ? Math.round((100 * value) / most) / 100 : 0);
     say(this.name, totals.heading(metric));
     this.legend.title = metric.text;
     say(this.most, metricText(metric, most));
+    say(this.least, least < 0 ? metricText(metric, -most) : "0");
+    this.legend.classList.toggle("ex-signed", least < 0);
     return { slots, boxes };
   }
 }
