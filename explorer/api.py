@@ -69,7 +69,8 @@ class SavableView(GraphView):
         FileError for another ending, and for ``.png`` without the extra ``explorer-graphs[png]``.
         """
         overlays = tuple(self._overlays.values())
-        save(self.recording, path, ViewState(self.theme, self.step, self.selected, self.open_boxes, overlays))
+        state = ViewState(self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays)
+        save(self.recording, path, state)
 
     def overlay_times(self, before: EvalPlan | Recording) -> None:
         """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.

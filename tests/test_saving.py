@@ -64,10 +64,10 @@ def test_a_picture_stands_at_the_step_of_the_view(view, tmp_path: Path) -> None:
 def test_a_page_begins_at_the_state_of_the_view(view, tmp_path: Path) -> None:
     view.step, view.selected = 2, 1
     view.save(tmp_path / "page.html")
-    assert held((tmp_path / "page.html").read_text())["start"] == "step=2&node=1"
+    assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1"
     view.open_boxes = [3, 1]
     view.save(tmp_path / "page.html")
-    assert held((tmp_path / "page.html").read_text())["start"] == "step=2&node=1&open=1,3"
+    assert held((tmp_path / "page.html").read_text())["start"] == f"stage={view.stage}&step=2&node=1&open=1,3"
 
 
 def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
@@ -78,6 +78,15 @@ def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
     view.save(tmp_path / "open.svg")
     closed, opened = ((tmp_path / name).read_text().count('class="open"') for name in ("closed.svg", "open.svg"))
     assert closed == 0 < opened
+
+
+def test_a_stage_that_is_shown_as_a_whole_is_saved_so(view, tmp_path: Path) -> None:
+    view.show_whole("fuse")
+    view.save(tmp_path / "whole.svg")
+    view.step += 1
+    view.save(tmp_path / "before.svg")
+    whole, before = ((tmp_path / name).read_text().count('class="kernel"') for name in ("whole.svg", "before.svg"))
+    assert before == 0 < whole
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

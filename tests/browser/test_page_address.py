@@ -51,3 +51,14 @@ def test_a_page_opens_at_the_state_it_was_saved_with(show):
     view = show(sample.mlp(), start="step=2&node=1")
     expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[1]))
     expect(view.locator(".ex-selected")).to_have_count(1)
+
+
+def test_a_link_leads_to_a_stage_as_a_whole(show, page):
+    view = show(sample.mlp())
+    view.locator(".ex-rail button", has_text="fuse").click()
+    said = view.locator(".ex-say").inner_text()
+    page.wait_for_url("**#stage=fuse&step=*")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    expect(view.locator(".ex-say")).to_have_text(said, use_inner_text=True)

@@ -23,6 +23,8 @@ class ViewState:
     theme: str = "auto"
     step: int | None = None
     """step of the view; None is the first one for a page, and the last one for a picture"""
+    stage: str = ""
+    """name of the stage of the step: the last step before a stage, with its name, shows it as a whole"""
     selected: int = -1
     open_boxes: Collection[int] | None = None
     """open boxes; None leaves the choice to the layout"""
@@ -31,12 +33,17 @@ class ViewState:
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""
-        return recording.end if self.step is None else position_at(recording, self.step)
+        return recording.end if self.step is None else position_at(recording, self.step, self.stage)
 
     def address(self) -> str:
         """Return the state as the fragment of a page's address, which static/controls/page_address.js reads."""
         boxes = None if self.open_boxes is None else ",".join(map(str, sorted(self.open_boxes)))
-        parts = {"step": self.step, "node": self.selected if self.selected >= 0 else None, "open": boxes}
+        parts = {
+            "stage": self.stage or None,
+            "step": self.step,
+            "node": self.selected if self.selected >= 0 else None,
+            "open": boxes,
+        }
         return urlencode({name: value for name, value in parts.items() if value is not None}, safe=",")
 
 

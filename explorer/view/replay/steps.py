@@ -23,11 +23,15 @@ def stage_ends(recording: Recording) -> list[int]:
     return ends
 
 
-def position_at(recording: Recording, step: int) -> int:
-    """Return the number of decisions taken at a step; kernels that a stage picks or runs follow its decisions."""
-    start = 0
-    for stage, end in zip(recording.stages, stage_ends(recording), strict=True):
+def position_at(recording: Recording, step: int, name: str = "") -> int:
+    """Return the number of decisions taken at a step; kernels that a stage picks or runs follow its decisions.
+
+    At the last step before the stage of a name that stage is shown as a whole: all its decisions are taken.
+    """
+    stages, starts = recording.stages, [0, *stage_ends(recording)]
+    if any(stage.name == name and step == start for stage, start in zip(stages[1:], starts[1:], strict=False)):
+        return next(stage.last for stage in stages[1:] if stage.name == name)
+    for stage, start, end in zip(stages, starts, starts[1:], strict=False):
         if step <= end:
             return stage.first + min(step - start, stage.last - stage.first)
-        start = end
     return recording.end
