@@ -1,4 +1,8 @@
-"""JSON form of recordings: rows keep their field names, nodes are columns, long tables have one list per row."""
+"""JSON form of recordings: rows keep their field names, nodes are columns, long tables have one list per row.
+
+Files, the command line and tests use it. The form follows from the rows' fields, in both directions, as does the
+published schema, so that a new field needs no code here.
+"""
 
 from __future__ import annotations
 

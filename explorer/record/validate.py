@@ -38,6 +38,7 @@ def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int
 
 
 def _check_nodes(recording: Recording) -> None:
+    """Raise ValueError unless all columns of the nodes are equally long and name rows that exist."""
     nodes, size = recording.nodes, len(recording.nodes)
     for column in fields(nodes):
         if column.name != "attributes" and len(values := getattr(nodes, column.name)) != size:
@@ -90,6 +91,7 @@ def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
 
 
 def _check_decisions(recording: Recording) -> None:
+    """Raise ValueError for a decision whose sentence lacks a fact, or that names nodes of no row."""
     nodes = len(recording.nodes)
     for decision in recording.decisions:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))

@@ -1,4 +1,8 @@
-"""Checks of layer classes where they are declared: ports, constructor arguments, forward."""
+"""Checks of layer classes where they are declared: ports, constructor arguments, forward.
+
+LayerBase calls them as a class is defined and as a layer is made: a wrong name is refused at the line that has it, not
+at the first feed-forward, which may be in another file.
+"""
 
 from __future__ import annotations
 

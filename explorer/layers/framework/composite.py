@@ -141,6 +141,7 @@ class Composite(Layer):
         return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
+        """Decide whether a sublayer feeds back; ``active`` says which of those before it update or do."""
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
         # A policy of the composite asks for the gradients of its own inputs, not for those inside it.

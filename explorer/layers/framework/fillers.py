@@ -1,4 +1,8 @@
-"""Fillers: random or constant initial values of parameters."""
+"""Fillers: random or constant initial values of parameters.
+
+Initializers and parameter policies use them. They draw with a generator that they are given, and keep none of their
+own, so that a value depends on the seed and the parameter's name alone.
+"""
 
 from __future__ import annotations
 

@@ -117,6 +117,7 @@ class Topology:
         self._hash = hash(frozenset(clauses))
 
     def _named(self) -> dict[str, type[Layer]]:
+        """Return the sublayers' classes by name; raise DeclarationError for a wrong Sublayer clause."""
         classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
@@ -168,6 +169,7 @@ class Topology:
             )
 
     def _connected(self) -> None:
+        """Raise DeclarationError for a sublayer that is not connected, and for a topology without outputs."""
         touched = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
         for clause in self.clauses:
             if not isinstance(clause, Sublayer):
@@ -205,6 +207,7 @@ class Topology:
         self._fed(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
+        """Return the sublayers in topological order; raise DeclarationError that names a cycle."""
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
         for (name, _), (source, _) in self.sources.items():
             if source:

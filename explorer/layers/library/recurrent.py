@@ -1,4 +1,8 @@
-"""Recurrent layer: a step layer, called once for each position of a sequence."""
+"""Recurrent layer: a step layer, called once for each position of a sequence.
+
+The steps are unrolled: each is a call of the step's shared function, which the planner can see, batch and
+differentiate. A loop operation of its own would hide them, and would need all of that a second time.
+"""
 
 from __future__ import annotations
 
@@ -105,6 +109,7 @@ class Recurrent(Composite):
         return {port: stack([outputs[port] for outputs in step_outputs], axis=axis) for port in self.outputs}
 
     def _length(self, values: Mapping[str, Expr]) -> int:
+        """Return the number of steps; raise OperandError for sequences of several lengths, or of none."""
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(

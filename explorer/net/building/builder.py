@@ -101,6 +101,7 @@ class NetBuilder:
         return build
 
     def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:
+        """Record all operators, operands first, each in its box and at its line of the file."""
         follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
@@ -142,6 +143,7 @@ class NetBuilder:
         return " ".join([_type(operator), *[reads] * bool(reads), *[f"→ {writes}"] * bool(writes)])
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values of an operator's outputs, by its type's builder."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
             raise ExplorerError(

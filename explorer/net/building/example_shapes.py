@@ -1,4 +1,9 @@
-"""Example shapes: sizes for a model's unknown dimensions, so that its graph can be shown without inputs."""
+"""Example shapes: sizes for a model's unknown dimensions, so that its graph can be shown without inputs.
+
+``net.explore()`` and ``net.preview_plan()`` use it. Which lengths an operator accepts is written nowhere but in its
+builder, so candidates are tried by building the net, which computes nothing, in an order in which a model's usual input
+comes first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Parts of a definition: operators, references to weights, notes about blobs."""
+"""Parts of a definition: operators, references to weights, notes about blobs.
+
+Readers of files make them, edits copy them, the builder reads them. All are frozen and hold no expression, so that a
+definition can be compared, written and changed without being built.
+"""
 
 from __future__ import annotations
 

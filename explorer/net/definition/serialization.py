@@ -100,6 +100,7 @@ def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
 
 
 def _encode(value: Plain, place: str, depth: int = 0) -> Any:
+    """Return an argument as JSON; ``place`` names it in errors."""
     if isinstance(value, tuple):
         if depth == NESTING:
             raise OperandError(f"the argument {place}", rule=f"tuples must be nested at most {NESTING} deep")
@@ -120,6 +121,7 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
 
 
 def _decode(value: Any, place: str, depth: int = 0) -> Plain:
+    """Return an argument of its JSON; raise OperandError for what no argument can be."""
     if isinstance(value, list):
         if depth == NESTING:
             raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
@@ -193,6 +195,7 @@ def from_json(
 
 
 def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefinition:
+    """Return the definition of an operator's row; raise OperandError for a wrong shape or dtype."""
     arguments = {name: _decode(value, f"{place}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
     for name, weight in row.weights.items():
         where = f"{place}.weights[{spoken(name)}]"

@@ -1,4 +1,8 @@
-"""Type notes of a file's operands, and its unknown lengths, bound by the given inputs."""
+"""Type notes of a file's operands, and its unknown lengths, bound by the given inputs.
+
+Files note shapes with lengths left open, by name or by nothing. Nets check their inputs against these notes, and
+operators that cannot run take their types from them.
+"""
 
 from __future__ import annotations
 

@@ -93,6 +93,7 @@ class Resolver:
         return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(note))
 
     def _check_names(self) -> None:
+        """Refuse operators of one name, weights that no array can have, and names of inputs that are none."""
         named: dict[str, OperatorDefinition] = {}
         for operator in self._operators:
             earlier = named.setdefault(operator.name, operator)
@@ -125,6 +126,7 @@ class Resolver:
                 )
 
     def _in_order(self) -> list[OperatorDefinition]:
+        """Resolve operators one after the other: a name is the version written last before."""
         operators = []
         for operator in self._operators:
             # Reads before writes: an operator in place reads the version before its own.
@@ -133,6 +135,7 @@ class Resolver:
         return operators
 
     def _in_any_order(self) -> list[OperatorDefinition]:
+        """Enter all outputs, then all reads: with one version a blob, no order is needed."""
         for operator in self._operators:
             for blob in operator.outputs:
                 self._write(operator, blob)
@@ -151,6 +154,7 @@ class Resolver:
         return replace(operator, inputs=inputs, outputs=outputs, input_names=names)
 
     def _write(self, operator: OperatorDefinition | None, blob: str) -> str:
+        """Enter a new version of a blob, by an operator or as an input (None); return its own name."""
         if blob in self._current and (operator is None or not self._rewrites):
             raise self._second_producer(operator, blob)
         if self._rewrites and split_name(blob):
@@ -189,6 +193,7 @@ class Resolver:
         )
 
     def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
+        """Return the own name of the version that a name means here, and enter its reader."""
         # A file without versions may name a blob x@1.
         versioned = split_name(blob) if self._rewrites and blob not in self._current else None
         base, version = versioned or (blob, self._current.get(blob, -1))
@@ -202,6 +207,7 @@ class Resolver:
         return name
 
     def _absent(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
+        """Return the error for a blob that nobody has written, or only a later operator."""
         who = f"operator {operator.name!r} reads {blob!r}, which " if operator else f"the net's output {blob!r} is "
         near = difflib.get_close_matches(blob, self._current, n=3)
         hint = f"; near names: {', '.join(near)}" if near else ""

@@ -159,6 +159,7 @@ class OperatorSchema:
             raise self._refusal(f"the weight {missing[0]!r} is missing", f"it must have {', '.join(self.weights)}")
 
     def _check_blobs(self, operator: OperatorDefinition) -> None:
+        """Refuse wrong numbers of blobs, and outputs over inputs where the type does not allow them."""
         for what, names, count in (
             ("reads", operator.inputs, self.inputs),
             ("writes", operator.outputs, self.outputs),

@@ -1,4 +1,7 @@
-"""Fusion groups: nodes that will be one kernel, and the decisions that say what their fusion saves."""
+"""Fusion groups: nodes that will be one kernel, and the decisions that say what their fusion saves.
+
+The pass fuse grows the groups, and enters their decisions when the walk is over: only then are they whole.
+"""
 
 from __future__ import annotations
 

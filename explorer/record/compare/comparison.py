@@ -94,6 +94,7 @@ def compare(before: Recording, after: Recording) -> Comparison:
 
 
 def _counts(recording: Recording) -> dict[str, float | None]:
+    """Return the figures of a recording that are compared; None for what it does not hold."""
     schedule, run = recording.schedule, recording.run
     last = next((stage for stage in reversed(recording.stages) if stage.kind != "run"), None)
     counts: dict[str, float | None] = dict.fromkeys(_NAMES)

@@ -1,4 +1,9 @@
-"""Replanning: a planned graph, changed a little, and planned again."""
+"""Replanning: a planned graph, changed a little, and planned again.
+
+What-if analysis uses it, and so do the candidate edits. Rules cannot be asked on what they depend, so the changed graph
+is recorded anew, with the same operations and scopes, and goes through the whole planner: the answer is the planner's
+own.
+"""
 
 from __future__ import annotations
 
@@ -125,5 +130,6 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)
     roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
     roots += change.further(images) if change.further is not None else []
+    # A part may end in a call of several outputs, whose items are roots of their own.
     roots = [root for root in roots if not isinstance(root.type, TupleType)]
     return plan(roots, replace(options, **change.options)), images

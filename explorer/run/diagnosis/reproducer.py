@@ -44,6 +44,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             fix="plan.reproducer(plan.recording.decisions[0])",
         )
     unwritten: OperandError | None = None
+    # A decision about value and gradient needs both functions, which only differentiating records.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
     for part, write in itertools.product(_parts(planned, recording, decision), writers):
         if write is _differentiated and _call(planned, part) is None:
@@ -135,6 +136,7 @@ def _written(planned: Plan, part: _Part) -> str:
     """Return the source of a part and its plan; raise OperandError if something has no source, such as a function."""
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
+    # In the order of recording, on which decisions between equal nodes depend.
     nodes.sort(key=lambda node: node.uid)
     given: set[int] = set()
     for node in graph.recorded:
@@ -182,6 +184,7 @@ def _cell(source: Source, last: list[str]) -> str:
 
 def _shows(source: str, decision: Decision) -> bool:
     names: dict[str, Any] = {}
+    # Names of a program or a file stand in it as identifiers or quoted texts only (python_source.py).
     exec(compile(source, "<reproducer>", "exec"), names)
     recording: Recording = names["plan"].recording
     return (decision.rule, decision.code) in [(candidate.rule, candidate.code) for candidate in recording.decisions]

@@ -131,6 +131,7 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
     """Yield the graphs to change and the node in each: the user's, the final one, or the node with its operands."""
     reader = next((node for node in decision.subjects if node.operands), decision.subjects[0])
+    # A convolution's algorithm depends on nothing but the node itself.
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
         return

@@ -1,4 +1,8 @@
-"""Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed."""
+"""Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed.
+
+EvalPlan with record="values" watches a run with it. Values are summarised while they are in memory: keeping the arrays
+themselves would undo the plan of the memory, whose places are used again as the run goes on.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ def summarize(value: Array) -> Summary:
 
 
 def _summary(value: Array, dtype: str) -> Summary:
+    """Summarise an array of numbers; of complex ones the absolute values, but for the text."""
     numbers = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(numbers, np.float64).ravel()
     fine = flat[np.isfinite(flat)]
@@ -98,6 +103,7 @@ class ValueCapture:
             return
         program, inputs = self._program, self._program.planned.graph.inputs
         values_inside: dict[int, Any] = {}
+        # Before the kernel runs, since it may write over its operands.
         for node in kernel.nodes[:-1]:
             operands = [
                 values_inside[o.uid] if o.uid in values_inside else program.values[program.slots[o.uid]]

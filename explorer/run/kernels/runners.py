@@ -176,6 +176,7 @@ class Steps:
         self._run(self._program[-1:], [*inputs[0], out, *runs])
 
     def _run(self, program: Sequence[_Step], places: list[Array]) -> None:
+        """Call the steps of a block one after the other, and note the operation of one that fails."""
         step = program[0]
         try:
             for step in program:

@@ -32,6 +32,7 @@ def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> list[in
 
 
 def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
+    """Return the sets of equal subgraphs in a box that are worth a stack."""
     items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
     first = {
         place: joiner.first(item.number)

@@ -175,6 +175,7 @@ def _port(side: str, end: int) -> str:
 
 
 def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
+    """Return the coordinates in dot's answer, in px and with y down; dot counts in points, with y up."""
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
     # A whole rank between the border and the first row is more than an edge needs.

@@ -1,4 +1,7 @@
-"""Summaries of closed boxes: their steps in order, or their most frequent operations."""
+"""Summaries of closed boxes: their steps in order, or their most frequent operations.
+
+Models ask for the texts of all boxes at once, since a box is told by the steps of those inside it.
+"""
 
 from __future__ import annotations
 

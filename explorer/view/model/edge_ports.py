@@ -1,4 +1,8 @@
-"""Ports of boxes: points where edges cross their borders, with the port names of layers."""
+"""Ports of boxes: points where edges cross their borders, with the port names of layers.
+
+The layout uses it. Without ports all edges of a box would meet in one point of its border, and operands that have
+nothing to do with each other would look like one value.
+"""
 
 from __future__ import annotations
 

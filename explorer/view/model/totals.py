@@ -1,4 +1,8 @@
-"""Totals of boxes and scopes: nodes, parameters, flops and bytes."""
+"""Totals of boxes and scopes: nodes, parameters, flops and bytes.
+
+Pictures and texts use it; the browser adds up the same at each step (data/totals.js), since what stands changes from
+step to step.
+"""
 
 from __future__ import annotations
 

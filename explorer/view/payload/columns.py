@@ -94,6 +94,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _pack_long(values: Sequence[Any]) -> Any:
+    """Pack a long list by what all its values are; a mixed one stays a list."""
     kinds = set(map(type, values))
     if kinds <= {list, tuple}:
         lengths = list(map(len, values))
@@ -146,6 +147,7 @@ def _pack_thousandths(values: Sequence[float]) -> Any:
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
+    """Pack integers in the form that is likely the shortest: runs, a rhythm, few words, or deltas."""
     if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
         return values
     if values.count(values[0]) == len(values):

@@ -87,6 +87,7 @@ class _Picture:
                 self.places[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str) -> str:
+        """Return the whole picture: what is drawn later covers what was drawn before."""
         recording, (wide, high) = self.model.recording, self.scene.size
         # Several pictures may stand in one page, where ids and classes are shared: each has a name of its own, and the
         # same one on every machine.

@@ -1,4 +1,8 @@
-"""Slots: a node and the nodes that replace it share one place, so that nothing jumps while stepping."""
+"""Slots: a node and the nodes that replace it share one place, so that nothing jumps while stepping.
+
+Models are made of slots, and so are layouts: a graph is laid out once for all steps. A layout for each step would move
+everything with every decision.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The table of executors, and how users add theirs."""
+"""The table of executors, and how users add theirs.
+
+EvalPlan and Net look executors up by name. A user's executor is a function and no subclass: all that it needs is the
+program. Since nobody has tested it, every run of it is checked: each kernel once, with its times.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +124,7 @@ def _run_checked(name: str, run: Executor, program: Program, observer: Observer 
 
 
 def _check_timing(name: str, timing: Any, kernels: int) -> None:
+    """Raise StateError where an executor's times are not those of every kernel."""
     if not isinstance(timing, Timing):
         raise StateError(
             f"the executor {name!r} returned a {type(timing).__name__}",
