@@ -48,15 +48,15 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (show, run, check, why, diff, lab):
         name = command.__name__.rpartition(".")[2]
-        each = commands.add_parser(
+        subparser = commands.add_parser(
             name,
             help=command.HELP,
             description=command.DESCRIPTION,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        each.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        command.arguments(each)
-        each.set_defaults(command=command.execute)
+        subparser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.arguments(subparser)
+        subparser.set_defaults(command=command.execute)
     return top
 
 
@@ -70,6 +70,7 @@ def _spelled_out(arguments: list[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     own_arguments, handed = list(sys.argv[1:] if arguments is None else arguments), []
+    # argparse would take arguments after -- for the file
     if own_arguments[:1] == ["lab"] and "--" in own_arguments:
         own_arguments, handed = (
             own_arguments[: own_arguments.index("--")],

@@ -292,10 +292,10 @@ class Policies:
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
         """Raise UnknownNameError for a Sub that names no sublayer."""
-        known = tuple(names)
+        sublayers = tuple(names)
         for name in self.subs:
-            if name not in known:
-                raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=known)
+            if name not in sublayers:
+                raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=sublayers)
 
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
         """Return the values of a major class; ``unrecorded`` is called before reading one that no recording depends

@@ -148,8 +148,8 @@ def load_image(
             f"{len(paths)} pictures of height {height}, width {width}, of which {crop:g} is kept",
             rule="there must be an image, height and width of 1 or more, and a crop above 0 and at most 1",
         )
-    known = {"preset": (preset, PRESETS), "resample": (resample, RESAMPLES), "layout": (layout, LAYOUTS)}
-    for word, (choice, names) in known.items():
+    choices = {"preset": (preset, PRESETS), "resample": (resample, RESAMPLES), "layout": (layout, LAYOUTS)}
+    for word, (choice, names) in choices.items():
         if choice not in names:
             raise UnknownNameError(choice, kind=word, known=names)
     if channels not in MODES:

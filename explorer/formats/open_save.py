@@ -139,9 +139,9 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 
 def _stem(path: Path, entry: Format | None) -> str:
     """A file's name without the ending that its format knows."""
-    known = () if entry is None else entry.endings
+    own_endings = () if entry is None else entry.endings
     # the longest: x.pnnx.param ends with .param, too
-    ending = max((ending for ending in known if path.name.endswith(ending)), key=len, default=path.suffix)
+    ending = max((ending for ending in own_endings if path.name.endswith(ending)), key=len, default=path.suffix)
     return path.name.removesuffix(ending)
 
 

@@ -20,19 +20,19 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
     The layer scopes around that node, up to ``within``, are repeated inside the current one.
     """
     inside = state.scope
-    known: dict[int, Scope | None] = {}
+    mirrors: dict[int, Scope | None] = {}
 
     def tell(node: Expr) -> None:
         path = []
         scope = node.scope
-        while scope is not None and scope is not within and id(scope) not in known:
+        while scope is not None and scope is not within and id(scope) not in mirrors:
             path.append(scope)
             scope = scope.parent
-        mirrored = inside if scope is None or scope is within else known[id(scope)]
+        mirrored = inside if scope is None or scope is within else mirrors[id(scope)]
         for outer in reversed(path):
             if outer.kind == "layer":
                 mirrored = Scope(outer.name, outer.kind, mirrored, outer.type, outer.payload)
-            known[id(outer)] = mirrored
+            mirrors[id(outer)] = mirrored
         state.scope = Scope("", "twin", mirrored, "", node.uid)
 
     try:

@@ -40,7 +40,9 @@ def execute(options: argparse.Namespace) -> int:
             rule="JupyterLab must be installed for explorer lab",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
+    # -P keeps this folder off the path of imports: a file jupyterlab.py in it must not be run
     command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
+    # as root, the usual user of a container, JupyterLab starts only if it is told to
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if options.file is None:

@@ -88,6 +88,7 @@ class Outlet(io.TextIOBase):
     def _give_up(self) -> None:
         stream, self._stream = self._stream, None
         with contextlib.suppress(OSError, ValueError):  # a stream without a file has no buffer
+            # text that is still buffered goes to the null device, else Python's flush at exit would fail once more
             number = os.open(os.devnull, os.O_WRONLY)
             os.dup2(number, stream.fileno() if stream is not None else number)
             os.close(number)

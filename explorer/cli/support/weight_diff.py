@@ -65,6 +65,7 @@ def _apart(before: Any, after: Any) -> str:
     """Describe the difference of two arrays of one dtype; "" if they are equal, where NaN equals NaN."""
     if before.shape != after.shape:
         return "transposed, with other values"
+    # NaN is the one number that differs from itself
     unequal = (before != after) & ~((before != before) & (after != after))
     count = int(np.count_nonzero(unequal))
     if not count:
@@ -74,7 +75,7 @@ def _apart(before: Any, after: Any) -> str:
         return difference
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
-    known = far[~np.isnan(far)]  # NaN where one of both is NaN, or both are infinite complex numbers
-    largest = f", by {np.max(known):.3g} at most" if known.size else ""
-    unknown = far.size - known.size
+    distances = far[~np.isnan(far)]  # NaN where one of both is NaN, or both are infinite complex numbers
+    largest = f", by {np.max(distances):.3g} at most" if distances.size else ""
+    unknown = far.size - distances.size
     return difference + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")

@@ -67,12 +67,12 @@ def _unknown(func: Callable[..., Any], reason: str = "") -> Exception:
     fix = f"evaluate first: {name}(ex.evaluate(x))"
     if reason:
         return OperandError(f"{name} of an expression", rule=reason, fix=fix)
-    known = [
+    recorded_names = [
         *FUNCTIONS,
         *UFUNCS,
         *[name for name, operation_class in registry.operations.items() if hasattr(operation_class, "ufunc")],
     ]
-    return UnknownNameError(name, kind="operation for NumPy's function", known=known, fix=fix)
+    return UnknownNameError(name, kind="operation for NumPy's function", known=recorded_names, fix=fix)
 
 
 def _call(
@@ -80,7 +80,7 @@ def _call(
 ) -> Any:
     """Record a NumPy function: bind its arguments by NumPy's signature and pass each on by name."""
     record = registry.functions[recorded.name]
-    signature, known = _signature(func, name), inspect.signature(record).parameters
+    signature, parameters = _signature(func, name), inspect.signature(record).parameters
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -95,25 +95,25 @@ def _call(
             spread = value
         elif parameter.kind is parameter.VAR_KEYWORD:
             for extra, extra_value in value.items():
-                (named if extra in known else unsupported)[extra] = extra_value
+                (named if extra in parameters else unsupported)[extra] = extra_value
         # NumPy's mark of an argument that was not given
         elif value is not np._NoValue and key not in recorded.free:
-            target = key if key in known else recorded.renamed.get(key, "")
-            if target in known:
+            target = key if key in parameters else recorded.renamed.get(key, "")
+            if target in parameters:
                 named[target] = _as_array(value) if recorded.arrays and key in _OPERANDS else value
             elif value is not parameter.default and value is not None:
                 unsupported[key] = value
     lacking = [
         key
         for key, extra_value in named.items()
-        if extra_value is None and known[key].default is inspect.Parameter.empty
+        if extra_value is None and parameters[key].default is inspect.Parameter.empty
     ]
     if lacking:
         missing = ", ".join([key for key, value in bound.arguments.items() if value is None])
         raise OperandError(
             f"{name} of an expression without {missing}",
-            rule=f"ex.{recorded.name} must be given {', '.join(known)}",
-            fix=f"ex.{recorded.name}({', '.join(known)})",
+            rule=f"ex.{recorded.name} must be given {', '.join(parameters)}",
+            fix=f"ex.{recorded.name}({', '.join(parameters)})",
         )
     _refuse_options(name, unsupported)
     return record(*spread, **named)

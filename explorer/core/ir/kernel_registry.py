@@ -99,9 +99,9 @@ def _described(operation: Operation, device: Device, out: Any) -> Any:
     """Compute a value without operands with NumPy and write it to the device."""
     type_ = operation.type_of(())
     assert isinstance(type_, TensorType)
-    made = device.empty(type_.shape, type_.dtype) if out is None else out
-    device.write(made, operation.compute())
-    return made
+    values = device.empty(type_.shape, type_.dtype) if out is None else out
+    device.write(values, operation.compute())
+    return values
 
 
 def _on_elements(operation: Operation, element: ElementType) -> Callable[..., Any]:
@@ -145,12 +145,12 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     if operation.view or operation.takes_elements:
         return None
     tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
-    found = {element for type_ in tensors if (element := element_of(type_.dtype)) is not None}
-    if not found:
+    elements = {element for type_ in tensors if (element := element_of(type_.dtype)) is not None}
+    if not elements:
         return None
-    element = min(found, key=lambda each: each.name)
+    element = min(elements, key=lambda each: each.name)
     # two ways of rounding in one operation: the user must say which one the result has
-    if len(found) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
+    if len(elements) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
             f"the other operands must be {element.name}, integers, booleans or Python numbers",

@@ -98,8 +98,8 @@ class Tensor(Expr):
                 rule="ex.Tensor must be given the sizes of its axes, whole numbers",
                 fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
             )
-        sizes, kind = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
-        return tensor(np.broadcast_to(converted(0, kind), sizes), name=name, device=device)
+        sizes, element_dtype = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
+        return tensor(np.broadcast_to(converted(0, element_dtype), sizes), name=name, device=device)
 
     @property
     def array(self) -> Array:
@@ -117,8 +117,8 @@ class Tensor(Expr):
         """Name of the tensor, or the variable that it was assigned to."""
         if self.name:
             return self.name
-        known = self.code is None or isinstance(self.code, Place)
-        return ("" if known else assigned_name(self.code, self.instruction)) or "tensor"
+        is_placed = self.code is None or isinstance(self.code, Place)
+        return ("" if is_placed else assigned_name(self.code, self.instruction)) or "tensor"
 
     def mark_used(self) -> None:
         """Mark the tensor as used by an expression: its storage must not be written to any more."""

@@ -69,10 +69,10 @@ _MOST = 20_000
 
 
 class Survey:
-    """Readers of all that a function may read, each with the object that it gave, in ``found``."""
+    """Readers of all that a function may read, each with the object that it gave, in ``readers``."""
 
     def __init__(self, name: str) -> None:
-        self.found: list[tuple[Read, Any]] = []
+        self.readers: list[tuple[Read, Any]] = []
         self._name = name
         self._names: set[str] = set()
         self._texts: set[str] = set()
@@ -298,8 +298,8 @@ class Survey:
         pending.append((value, path))
 
     def _add(self, read: Read, value: Any, path: str) -> None:
-        self.found.append((read, value))
-        if len(self.found) > _MOST:
+        self.readers.append((read, value))
+        if len(self.readers) > _MOST:
             raise too_many_readers(self._name, path, _MOST)
 
 

@@ -40,4 +40,4 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
     for argument in arguments:
         survey.visit(argument, "an argument")
     survey.follow_attributes()
-    return tuple(survey.found)
+    return tuple(survey.readers)

@@ -98,14 +98,14 @@ class Function(Generic[_Parameters, _Result]):
 
     def _find(self, key: Any) -> _Trace | None:
         try:
-            known = self._known.get(key, ())
+            traces = self._known.get(key, ())
         except TypeError:
             raise DeclarationError(
                 f"a call of {self.name} with an argument that cannot be hashed",
                 rule="arguments are expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
-        for trace in known:
+        for trace in traces:
             if unchanged(trace.watched):
                 return trace
         return None
@@ -175,8 +175,8 @@ class Function(Generic[_Parameters, _Result]):
         titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
         names: list[str] = []
         for title, argument in zip((*titles, *kwargs), (*args, *kwargs.values()), strict=True):
-            found = [leaf for leaf in flatten(argument)[0] if _is_operand(leaf)]
-            names += [title] if len(found) == 1 else [f"{title}{index}" for index in range(len(found))]
+            leaves = [leaf for leaf in flatten(argument)[0] if _is_operand(leaf)]
+            names += [title] if len(leaves) == 1 else [f"{title}{index}" for index in range(len(leaves))]
         return names
 
 
@@ -250,14 +250,14 @@ def _is_operand(leaf: Any) -> bool:
 
 def _replace(value: Any, parameters: tuple[Expr, ...]) -> Any:
     leaves, structure = flatten(value)
-    given = iter(parameters)
-    return unflatten(structure, [next(given) if _is_operand(leaf) else leaf for leaf in leaves])
+    replacements = iter(parameters)
+    return unflatten(structure, [next(replacements) if _is_operand(leaf) else leaf for leaf in leaves])
 
 
 def _kinds(result: Any, leaves: list[Any]) -> str:
-    kind = type(result).__name__
-    wrong = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, Expr)} - {kind})
-    return f"{kind} holding {', '.join(wrong)}" if wrong else kind
+    type_name = type(result).__name__
+    wrong = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, Expr)} - {type_name})
+    return f"{type_name} holding {', '.join(wrong)}" if wrong else type_name
 
 
 def _unpack(body: Body, result: Expr) -> Any:

@@ -42,17 +42,17 @@ class Device:
 
     def __new__(cls, name: str) -> Device:
         """Return the device of a name: one object, however often it is declared."""
-        known = _devices.get(name)
-        if known is None:
+        declared = _devices.get(name)
+        if declared is None:
             return object.__new__(cls)
-        known_class = type(known)
+        known_class = type(declared)
         if (known_class.__module__, known_class.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
                 f"a second device {name!r}", rule="a device's name must be unique", fix=f"use device({name!r})"
             )
         # in place: arrays and kernels that know the device keep it
-        known.__class__ = cls
-        return known
+        declared.__class__ = cls
+        return declared
 
     def __init__(self, name: str) -> None:
         self.name = name

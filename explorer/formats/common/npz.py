@@ -53,9 +53,9 @@ class NpzWeights(DeclaredWeights):
             raise
         except UNREADABLE as error:
             raise self._error(f"this is no readable zip: {error}") from None
-        found = {key: self._misfit(reference) for key, reference in self._entries.items()}
-        problems = [f"weight {key!r} {problem}" for key, problem in found.items() if problem]
-        members = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
+        misfits = {key: self._misfit(reference) for key, reference in self._entries.items()}
+        problems = [f"weight {key!r} {problem}" for key, problem in misfits.items() if problem]
+        members = [self._archive.getinfo(_entry(key)) for key, problem in misfits.items() if not problem]
         if claimed := overclaimed(members):
             problems.append(claimed)
         if problems:

@@ -73,9 +73,9 @@ def unroll(
     """The sequence of first states that a step makes of the inputs' parts of the gates, and its last state."""
     steps = range(entering.shape[time_axis])
     claim_steps("a sequence", _NODES * len(steps))
-    made: list[Expr] = []
+    first_states: list[Expr] = []
     for index in reversed(steps) if backwards else steps:
         state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))
-        made.append(state[0])
+        first_states.append(state[0])
     # backwards, the first state computed is that of the last step
-    return stack(made[::-1] if backwards else made, time_axis), state
+    return stack(first_states[::-1] if backwards else first_states, time_axis), state

@@ -55,26 +55,26 @@ def expanded(
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
     waiting = [(iter(model.graph.node), (), opsets)]
     while waiting:
-        nodes, calls, known = waiting[-1]
+        nodes, calls, own_opsets = waiting[-1]
         node = next(nodes, None)
         if node is None:
             waiting.pop()
             continue
         function = functions.get(_called(node))
-        function = function or standard(node, known)
+        function = function or standard(node, own_opsets)
         names += 1  # every node counts, so that a nameless call has the same name in every run
         inlined += bool(calls)
         if inlined > budget.operators:  # the standard's own functions are not among those that were counted
             raise _too_many(path, inlined)
         if function is None:
-            yield PlacedNode(node, calls, known)
+            yield PlacedNode(node, calls, own_opsets)
             continue
         name = node.name or f"{function.name}_{names}"
         prefix = "/".join((*calls, name))
         characters += len(prefix) * (1 + sum([len(inner.input) + len(inner.output) for inner in function.node]))
         if characters > budget.text or len(calls) >= CALLS:
             raise _too_long(path, prefix)
-        waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**known, **_opsets(function)}))
+        waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**own_opsets, **_opsets(function)}))
 
 
 class Expansion:

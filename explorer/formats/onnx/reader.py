@@ -117,9 +117,9 @@ class _Reader:
         outputs = [value.name for value in self.graph.output]
         expansion = expanded(self.model, self.path, self._standard)
         nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
-        made = [name for placed in nodes for name in placed.node.output if name]
+        produced = [name for placed in nodes for name in placed.node.output if name]
         # otherwise readers of the name would take the initializer, and the node's result would have none
-        twice = next((name for name in made if name in self.tensors), None)
+        twice = next((name for name in produced if name in self.tensors), None)
         if twice is not None:
             raise FileError(
                 f"{twice!r} is an initializer and the output of a node",
@@ -128,12 +128,12 @@ class _Reader:
                 fix="give one of the two another name",
             )
         # everything that an inner graph (a body of If or Loop) may read from outside
-        values = dict.fromkeys([*inputs, *made])
+        values = dict.fromkeys([*inputs, *produced])
         self.readers.update(
             self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
         )
         operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
-        # an initializer that is an output: NetDefinition's outputs are made by operators
+        # an initializer that is an output: NetDefinition's outputs are produced by operators
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         name = self.path.name.removesuffix(".onnx")
         return NetDefinition.of(

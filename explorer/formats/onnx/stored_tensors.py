@@ -185,8 +185,8 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         return StoredTensor(name, shape, dtype, raw)
     # real and imaginary parts alternate
     numbers = 2 if dtype.startswith("complex") else 1
-    found = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
-    _check_length(name, shape, dtype, found, count * numbers, "numbers", path)
+    held = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+    _check_length(name, shape, dtype, held, count * numbers, "numbers", path)
     _check_range(tensor, name, dtype, path)
     array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)

@@ -3,6 +3,9 @@
 The directory is checked against the declarations of the ``.param`` file at opening; an array is read, and its checksum
 verified, on demand, so that a graph can be viewed without reading its weights. NumPy has no bfloat16, so such weights
 are widened to float32, which is exact.
+
+pnnx writes zips without compression and without ZIP64 where sizes allow; other tools deflate them, which is read too.
+``zipfile`` checks a checksum only when an entry has been read to its end, so every reader here goes that far.
 """
 
 from __future__ import annotations
@@ -79,6 +82,7 @@ class StoredWeights(DeclaredWeights):
                 rule="weights must have a dtype of NumPy, which has no 32-bit complex numbers",
                 fix="export the model with complex64 weights",
             )
+        # filled block by block: reading the entry as one bytes object would hold the weight twice
         raw = np.empty(_size(reference), np.uint8)
         filled = 0
         for block in self._blocks(reference):
@@ -149,6 +153,7 @@ def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArra
     dense = np.ascontiguousarray(array, np.dtype(dtype))
     if reference.dtype == "bfloat16":
         bits = dense.view(np.uint32)
+        # bfloat16 is the upper half of a float32: anything in the lower half would be lost
         if np.any(bits & 0xFFFF):
             raise FileError(
                 f"weight {reference.key!r} holds numbers that bfloat16 cannot",

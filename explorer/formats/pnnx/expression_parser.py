@@ -131,6 +131,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
         index += 1
         if token.text in (",", ")", "]"):
             closes = bool(frames) and token.text == ("]" if frames[-1].is_list else ")")
+            # index is behind this token already
             empty_list = token.text == "]" and tokens[index - 2].text == "["
             if not frames or not (closes or token.text == ",") or (value is None and not empty_list):
                 raise ExpressionError(
@@ -157,8 +158,8 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
             frames.append(_Frame(token))
         elif following == "(" and token.text != "(":
             if token.text not in ARITY:
-                known = UnknownNameError(token.text, kind="function", known=ARITY)
-                raise UnknownFunctionError(text, token.column, known.given, rule=known.rule)
+                unknown = UnknownNameError(token.text, kind="function", known=ARITY)
+                raise UnknownFunctionError(text, token.column, unknown.given, rule=unknown.rule)
             frames.append(_Frame(token))
             index += 1
         elif token.text == "(" or token.text in ARITY:
@@ -210,6 +211,8 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
             frame = frames[-1]
             frame.members.append(value)
             least, most = ARITY[frame.token.text]
+            # only ``size`` has an optional argument, and prefix notation does not say whether it is there: a whole
+            # number is taken for it
             takes_more = len(frame.members) < most and following is not None and _INTEGER.fullmatch(following.text)
             if len(frame.members) < least or takes_more:
                 break

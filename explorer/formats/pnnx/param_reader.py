@@ -22,8 +22,10 @@ INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
 TUPLE = "prim::TupleConstruct"
 _AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
 _WORD = re.compile(rf"[^{BLANK}]+")
+# possessive: a mark is never part of the name
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _COUNT = re.compile(r"[0-9]{1,18}")
+"""numbers that fit 64 bits"""
 _NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
 """what a line notes of operands and weights: their types stand on the graph, and in the table of weights"""
 

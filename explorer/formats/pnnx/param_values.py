@@ -39,6 +39,7 @@ ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
 _WORDS = {name: word for word, (name, _) in DTYPES.items()} | {None: "null"}
 
 BLANK = r" \t\v\f\r"
+"""characters between words, as C's streams, which pnnx reads with, skip them; a line ends with \\n alone"""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan"
 _FLOAT = re.compile(rf"[+-]?(?:{_UNSIGNED})")
@@ -63,6 +64,7 @@ def shorten(text: str, limit: int = 80) -> str:
 
 def read_number(text: str) -> int | float | complex | None:
     """Read an int, float or complex number; None where the text is no number."""
+    # Python refuses to read ints of more than 4,300 digits, with an error of its own
     if _INTEGER.fullmatch(text):
         if len(text) > _DIGITS or not -(2**63) <= int(text) < 2**64:
             raise GrammarError(f"an integer of {len(text.lstrip('+-'))} digits", rule=_INTEGERS)
@@ -70,6 +72,7 @@ def read_number(text: str) -> int | float | complex | None:
     if _FLOAT.fullmatch(text):
         return float(text)
     if match := _COMPLEX.fullmatch(text):
+        # pnnx writes +- before a negative imaginary part
         sign = -1.0 if "-" in match[2] else 1.0
         return complex(float(match[1]), sign * float(match[3]))
     return None
@@ -146,6 +149,7 @@ def _read_inner(text: str, whole: str) -> Plain:
 
 def _float_text(value: float) -> str:
     """Spell a float as today's pnnx does where that loses nothing, else exactly."""
+    # −0.0 keeps its sign
     if value == 0 or not math.isfinite(value):
         return repr(float(value))
     if 1e-4 <= abs(value) < 1e6:
@@ -154,6 +158,7 @@ def _float_text(value: float) -> str:
     else:
         mantissa, exponent = f"{value:e}".split("e")
         text = f"{mantissa}e{int(exponent):+d}"
+    # pnnx writes six digits; where that loses some, all are written
     return text if float(text) == value else repr(float(value))
 
 

@@ -66,6 +66,7 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     operands = operator.inputs + operator.outputs
     _check_words(operator, (operator.type, operator.name, *operands), "")
     _check_words(operator, (*operator.arguments, *operator.weights, *operator.input_names), "=")
+    # columns of 24 characters, as pnnx writes them
     words = [f"{operator.type:<24}", f"{operator.name:<24}", str(len(operator.inputs)), str(len(operator.outputs))]
     words += operands
     for name, value in operator.arguments.items():

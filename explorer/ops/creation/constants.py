@@ -182,14 +182,14 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
         return operand
     # cls: 1, 1.0 and True are equal keys; repr: 0.0 and −0.0 are, too
     key = (cls, value or repr(value), dtypes, device)
-    known = _constants.get(key)
-    if known is not None:
-        return record(known, ())
+    constant = _constants.get(key)
+    if constant is not None:
+        return record(constant, ())
     # NumPy cannot promote a user's dtype: a number beside it takes this dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
     dtype = np.result_type(*dtypes, value) if element is None else element
-    known = Full(_converted(value, dtype), (), dtype, device)
+    constant = Full(_converted(value, dtype), (), dtype, device)
     if len(_constants) >= _KEPT_CONSTANTS:
         _constants.clear()
-    _constants[key] = known
-    return record(known, ())
+    _constants[key] = constant
+    return record(constant, ())

@@ -134,8 +134,8 @@ class Cast(Movement):
 
     def kernel(self, out: Array, x: Array) -> Array:
         # users' dtypes are stored as numbers of another dtype: those are decoded and encoded, not cast
-        known = element_of(x.dtype) is None and element_of(out.dtype) is None
-        np.copyto(out, x if known else converted(x, out.dtype), casting="unsafe")
+        is_plain = element_of(x.dtype) is None and element_of(out.dtype) is None
+        np.copyto(out, x if is_plain else converted(x, out.dtype), casting="unsafe")
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:

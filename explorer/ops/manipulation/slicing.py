@@ -205,15 +205,15 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     take = function("take")
     if len(places) == 1:
         return cast("Expr", take(x, places[0], front))
-    known = [numbers for numbers in places if isinstance(numbers, np.ndarray)]
-    if len(known) < len(places):
+    concrete = [numbers for numbers in places if isinstance(numbers, np.ndarray)]
+    if len(concrete) < len(places):
         raise OperandError(
             f"index {entries!r} of {x.type}",
             rule="an expression must be the only index of its kind: the others must be concrete arrays",
             fix="take in two steps, x[:, 0][numbers], or ex.take_along_axis(x, numbers, axis)",
         )
     try:
-        together = np.broadcast_arrays(*known)
+        together = np.broadcast_arrays(*concrete)
     except ValueError as error:
         raise OperandError(
             f"index {entries!r} of {x.type}: {error}", rule="index arrays must have shapes that broadcast together"

@@ -41,7 +41,7 @@ def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
 
 
 def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: Pair) -> Padding:
-    """Padding ((top, bottom), (left, right)) of an image or signal, given or found from ``auto_pad``."""
+    """Padding ((top, bottom), (left, right)) of an image or signal, given or computed from ``auto_pad``."""
     _check(op, x)
     auto = word(op, "auto_pad", "NOTSET", _AUTO)
     if auto == "VALID":
@@ -55,10 +55,10 @@ def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: P
         sides = [(pads[axis], pads[axis + count]) for axis in range(count)]
         return ((0, 0), sides[0]) if count == 1 else (sides[0], sides[1])
     lengths = (1, *x.shape[2:])[-2:]
-    found = []
+    widths = []
     for length, window, step, gap in zip(lengths, size, strides, dilation, strict=True):
         # as many results as ⌈length / stride⌉: so much padding completes the last window
         total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
         small, large = total // 2, total - total // 2
-        found.append((small, large) if auto == "SAME_UPPER" else (large, small))
-    return found[0], found[1]
+        widths.append((small, large) if auto == "SAME_UPPER" else (large, small))
+    return widths[0], widths[1]

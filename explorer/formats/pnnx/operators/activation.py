@@ -111,6 +111,7 @@ def softplus_(op: OperatorContext) -> Expr:
     x, beta, threshold = op.x, op.number("beta", 1), op.number("threshold", 20)
     scaled = x if beta == 1 else x * beta
     y = softplus(scaled) if beta == 1 else softplus(scaled) / beta
+    # as torch: at the default threshold of 20, log(1 + eˣ) is larger than x by less than e⁻²⁰ = 2e−9
     return where(scaled > threshold, x, y)
 
 

@@ -1,4 +1,9 @@
-"""Parameters that stand in different places: by name where pnnx knows the operator, else by position."""
+"""Parameters that stand in different places: by name where pnnx knows the operator, else by position.
+
+pnnx lowers torch's graphs level by level. At level 2 an operator that it knows has named parameters (``dim=1``); at
+level 0 it is an aten operator with operands in the order of torch's signature. Builders ask for a parameter by both,
+and serve both levels.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from explorer.core.ir.expr import Expr
 from explorer.net.operators.context import OperatorContext
 
 _REQUIRED: Final = object()
+"""mark of a parameter without a default, since None is a value of many"""
 
 
 def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> Any:

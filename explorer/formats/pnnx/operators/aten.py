@@ -1,4 +1,8 @@
-"""Operator types of level 0, under torch's inner names: constants, lists, arithmetic."""
+"""Operator types of level 0, under torch's inner names: constants, lists, arithmetic.
+
+A file of level 0 holds torch's own graph; others hold such types where no pass of pnnx matched them. Values are
+torch's: tensors, plain numbers and lists, which are computed while the net is built.
+"""
 
 from __future__ import annotations
 

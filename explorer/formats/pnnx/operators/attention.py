@@ -1,4 +1,8 @@
-"""Attention: the function, and the module with its projections."""
+"""Attention: the function, and the module with its projections.
+
+The module's boolean masks are True for hidden keys, the function's are True for visible ones; ``attention_weights`` has
+the function's meaning. Weights keep torch's packed layout: rows of queries, keys and values, one after the other.
+"""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def _sides(op: OperatorContext, filters: Expr, dilation: tuple[int, ...]) -> tup
         return ((0, 0),) * axes
     if padding == "same":
         reach = [step * (size - 1) for step, size in zip(dilation, filters.shape[2:], strict=True)]
+        # an even filter has an odd reach: torch pads the odd pixel at the end
         return tuple([(length // 2, length - length // 2) for length in reach])
     return tuple([(size, size) for size in sizes(op, "padding", axes, 0)])
 
@@ -54,6 +55,7 @@ def _convolve(op: OperatorContext, axes: int) -> Expr:
     filters, bias = _filters(op, axes)
     sides, x = _sides(op, filters, dilation), op.x
     if mode != "zeros" and any(map(any, sides)):
+        # F.pad's order: the last axis first
         x = padded(op, mode, tuple([width for pair in reversed(sides) for width in pair]))
         sides = ((0, 0),) * axes
     groups = op.integer("groups", 1)

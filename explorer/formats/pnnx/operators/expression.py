@@ -1,4 +1,9 @@
-"""``pnnx.Expression``: a text of calls, expanded to single operations inside the operator's box, and its functions."""
+"""``pnnx.Expression``: a text of calls, expanded to single operations inside the operator's box, and its functions.
+
+pnnx folds chains of arithmetic into one operator with an expression as text, ``add(@0,mul(@1,2.0))``. It is expanded
+again, so that rules, fusion and pictures see single operations. Plain numbers (sizes, indices) are computed at once, by
+Python's functions; as soon as a tensor takes part, operations are recorded.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +74,10 @@ def _promoted(name: str, values: list[Any]) -> list[Any]:
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
     has_float = any(isinstance(value, (float, complex)) for value in values)
+    # all floating, or none, and no function that makes real numbers: NumPy's rule is torch's there
     if len(floating) == len(tensors) or not (floating or has_float or name in _FLOATING):
         return values
+    # torch's default dtype, where NumPy would choose float64 for an integer tensor and a float
     target = np.result_type(*floating) if floating else np.dtype(np.float32)
     return [
         cast(value, target) if isinstance(value, Expr) and value.dtype.kind not in "fc" else value for value in values
@@ -109,6 +116,7 @@ def _check_growth(name: str, values: list[Any]) -> None:
     if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
         return
     base, by = values
+    # least number of bits of the result: 2 ** 10¹² would take all memory before any check of it
     bits = (abs(base).bit_length() - 1) * by + 1 if name == "pow" else base.bit_length() + by
     if by > 0 and abs(base) > (name == "pow") and bits > 64:
         raise OperandError(f"{name} of {base}, {by}", rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1: it has 64 bits")

@@ -85,6 +85,7 @@ def gather(op: OperatorContext) -> Expr:
     if numbers.ndim != x.ndim:
         raise OperandError(f"index {numbers.type} into {x.type}", rule="both must have as many axes")
     place = normalize_axis(axis, x.ndim, "gather")
+    # torch's index may be shorter along the other axes: the rest is not read
     kept = [slice(None) if i == place else slice(size) for i, size in enumerate(numbers.shape)]
     return TakeAlong(place)(part_of(x, tuple(kept)), numbers)
 

@@ -54,8 +54,9 @@ def unflatten(op: OperatorContext) -> Expr:
     x, axis = op.x, normalize_axis(op.integer("dim"), op.x.ndim, "unflatten")
     sizes = op.integers("sizes" if op.has("sizes") else "unflattened_size")
     if sizes.count(-1) == 1:
-        known = -math.prod(sizes)
-        sizes = tuple([x.shape[axis] // known if size == -1 and known else size for size in sizes])
+        # the product of the other sizes: the −1 is one of its factors
+        others = -math.prod(sizes)
+        sizes = tuple([x.shape[axis] // others if size == -1 and others else size for size in sizes])
     return reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
 
 

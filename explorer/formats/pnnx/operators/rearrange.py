@@ -122,6 +122,7 @@ def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:
         )
     length = x.shape[axis]
     claim_constant("the order of the places", length)
+    # a gather from both, joined: places of the part point behind x. Its gradient is the gather's
     order = np.arange(length)
     order[places.start : places.stop : places.step] = np.arange(length, length + len(places))
     return take(concatenate((x, source), axis), order, axis)

@@ -43,6 +43,7 @@ def _enter_spread(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}")
     def spread(op: OperatorContext) -> Expr:
         axes = axes_of(op)
+        # torch divides by n − 1 unless told otherwise, NumPy by n
         missing = op.integer("correction", 1) if op.argument("correction", None) is not None else 1
         if op.has("unbiased"):
             missing = int(op.flag("unbiased"))

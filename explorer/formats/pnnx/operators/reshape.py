@@ -33,6 +33,7 @@ def expand(op: OperatorContext) -> Expr:
     """Axes of size 1 repeated; −1 keeps a size."""
     x, sizes = op.x, op.integers("sizes" if op.has("sizes") else "shape")
     extra = len(sizes) - x.ndim
+    # new axes are in front: an axis of x is `extra` places further back in the result
     kept = [x.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(sizes)]
     return broadcast_to(x, tuple(kept))
 

@@ -42,6 +42,7 @@ def upsample(op: OperatorContext) -> Expr:
         raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode must be one of {', '.join(_MODES)}")
     lengths, steps = _target(op, x)
     if mode in _METHODS:
+        # torch's nearest takes ⌊i · step⌋, off by half a pixel; nearest-exact is centred
         coordinates = "asymmetric" if mode == "nearest" else "half_pixel"
     else:
         coordinates = "align_corners" if corners else "half_pixel"
@@ -63,6 +64,7 @@ def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float,
             rule=f"{op.definition.type} must have a size, or a positive scale_factor",
         )
     wide = _each(op, "scale_factor", factors, len(old))
+    # ⌊ ⌋ in double precision, as torch computes it
     lengths = tuple([int(length * factor) for length, factor in zip(old, wide, strict=True)])
     if op.argument("recompute_scale_factor", None):
         return lengths, _ratios(old, lengths)

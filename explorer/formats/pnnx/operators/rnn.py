@@ -1,4 +1,8 @@
-"""Recurrent modules: one call of a cell for each step, in a box for each layer and direction."""
+"""Recurrent modules: one call of a cell for each step, in a box for each layer and direction.
+
+Weights are named as torch names them, weight_ih_l0 and weight_hh_l0_reverse: the input's and the state's, by layer and
+direction. The cell is a traced function, so that all steps share a body, and steps of equal layers can be batched.
+"""
 
 from __future__ import annotations
 

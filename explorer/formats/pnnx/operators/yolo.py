@@ -37,7 +37,7 @@ def detect(op: OperatorContext) -> Expr:
         raise OperandError(
             f"{len(strides)} constants of shape ({len(maps)},)", rule=f"{op.definition.type} must have one: strides"
         )
-    found = []
+    rows_of_boxes = []
     for index, x in enumerate(maps):
         level = _level(op, x, numbered)
         name = f"m.{index}.weight"
@@ -46,12 +46,13 @@ def detect(op: OperatorContext) -> Expr:
         numbers = filters.shape[0] // count
         y = conv2d(x, filters, op.optional_weight(f"m.{index}.bias"))
         y = sigmoid(transpose(reshape(y, (n, count, numbers, rows, columns)), (0, 1, 3, 4, 2)))
+        # YOLOv5's formula is (2 · σ − 0.5 + grid) · stride; in newer files the grid holds the −0.5 already
         shift = 0.0 if float(level.grid.array[0, 0, 0, 0, 0]) < 0 else -0.5
         centre = (y[..., :2] * 2 + (level.grid + shift if shift else level.grid)) * strides[0][index]
         size = square(y[..., 2:4] * 2) * level.anchors
         boxes = concatenate((centre, size, y[..., 4:]), 4)
-        found.append(reshape(boxes, (n, count * rows * columns, numbers)))
-    return concatenate(found, 1)
+        rows_of_boxes.append(reshape(boxes, (n, count * rows * columns, numbers)))
+    return concatenate(rows_of_boxes, 1)
 
 
 def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:

@@ -244,10 +244,10 @@ class ConvForwardPlan(NamedTuple):
         gather = self._unfolding.gathering(images, n, rows, filters_of_group, wanted, views)
 
         def compute() -> None:
-            windows, columns, flat, products, found = gather()
+            windows, columns, flat, products, result = gather()
             np.copyto(columns, split_groups(windows, self.groups))
             np.matmul(flat, packed, products)
-            np.copyto(into, found)
+            np.copyto(into, result)
 
         return compute
 

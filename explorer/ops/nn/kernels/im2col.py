@@ -79,12 +79,12 @@ class Im2col(NamedTuple):
 
         def gather() -> tuple[Array, ...]:
             # zeros are written each time: other tiles share the memory
-            slab, *found = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
+            slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
             for place in zeros:
                 slab[place] = 0
             for place, source in copies:
                 slab[place] = source
-            return tuple(found)
+            return tuple(rest)
 
         return gather
 
