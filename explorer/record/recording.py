@@ -59,6 +59,8 @@ class Recording:
     substitutions: list[tuple[int, int, int]] = field(default_factory=list)
     """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``, which no earlier row
     replaced"""
+    declined_edges: list[tuple[int, int, int]] = field(default_factory=list)
+    """(decision, operand, reader): values that are written and read again because of a declined decision"""
     groups: list[Group] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)

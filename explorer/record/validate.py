@@ -114,6 +114,8 @@ def _check_decisions(recording: Recording) -> None:
             _check_fact(name, value, nodes)
     _rows("substitutions", chain.from_iterable(row[1:] for row in recording.substitutions), "nodes", nodes)
     _rows("substitutions", [row[0] for row in recording.substitutions], "decisions", recording.end)
+    _rows("declined_edges", chain.from_iterable(row[1:] for row in recording.declined_edges), "nodes", nodes)
+    _rows("declined_edges", [row[0] for row in recording.declined_edges], "decisions", recording.end)
     replaced: set[int] = set()
     for _, old, new in recording.substitutions:
         # Views follow replacements forwards, and would go round in a circle.

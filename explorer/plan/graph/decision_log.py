@@ -51,11 +51,12 @@ class DecisionLog:
         estimated_cost_us: float | None = None,
         unfused_operand: Expr | None = None,
         also_subject: bool = False,
+        unfused_reader: Expr | None = None,
     ) -> None:
         """Enter a declined decision about a subject, or add the subject to an equal one of this stage.
 
         ``estimated_cost_us`` are the µs that it may cost, added up; ``unfused_operand`` is an operand that is written
-        for the subject, and is a subject too if ``also_subject``.
+        for the subject, and is a subject too if ``also_subject``; ``unfused_reader`` reads the subject.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
@@ -67,13 +68,15 @@ class DecisionLog:
         decision, subjects = entry
         is_known = subject.uid in subjects
         # A sweep asks again at the same node: its cost is counted once.
-        if is_known and unfused_operand is None:
+        if is_known and unfused_operand is None and unfused_reader is None:
             return
         if estimated_cost_us is not None:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         if not is_known:
             subjects.add(subject.uid)
             decision.subjects.append(subject)
+        if unfused_reader is not None:
+            decision.unfused_edges.append((subject, unfused_reader))
         if unfused_operand is not None:
             decision.unfused_edges.append((unfused_operand, subject))
             if also_subject and unfused_operand.uid not in subjects:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
-from explorer.plan.graph.cost_model import split_cost
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, RuleInfo
@@ -227,7 +226,7 @@ class Fuse(FuseReasons, Pass):
                 graph.decline(self.chain, self.nothing_to_join, {}, node, estimated_cost_us=0.0)
             else:
                 facts = {"reader": reader.operation.label, "operation": node.operation.label}
-                graph.decline(self.chain, self.reader, facts, node, estimated_cost_us=split_cost(node, reader))
+                graph.decline(self.chain, self.reader, facts, node, unfused_reader=reader)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
         """Decline a node whose type, or an operand's, is of a device or of elements that no fused kernel knows."""

@@ -43,6 +43,15 @@ def decision_rows(
     ]
 
 
+def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """Return (decision, operand, reader) for each value that is written because a decision declined to fuse it."""
+    return [
+        (number, operand, reader)
+        for number, decision in enumerate(decisions)
+        for operand, reader in dict.fromkeys([(ids[a.uid], ids[b.uid]) for a, b in decision.unfused_edges])
+    ]
+
+
 def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
     """Return what the reasons of decisions mean, each once."""
     reasons = dict.fromkeys([decision.reason for decision in decisions if decision.reason.meaning])

@@ -27,7 +27,7 @@ from explorer.record import (
 )
 from explorer.record.batches import trace_batches
 from explorer.run.recording.batch_times import batch_timings
-from explorer.run.recording.decision_rows import decision_rows, explanations
+from explorer.run.recording.decision_rows import decision_rows, declined_edges, explanations
 from explorer.run.recording.fingerprint import fingerprint
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
@@ -71,6 +71,7 @@ def build(
         tables_of_batches = nodes, recording.groups, recording.substitutions, subjects, recording.schedule.kernels
         measured = batch_timings(trace_batches(*tables_of_batches), produced, run.steps)
     recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
+    recording.declined_edges = declined_edges(graph.decisions, ids)
     recording.explanations = explanations(graph.decisions)
     recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
     recording.title, recording.options = title, dict(options)

@@ -45,17 +45,17 @@ def front_end_colours() -> str:
     return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n'
 
 
-def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
+def stylesheet(scope: str, theme: str, *, marked: bool = False, declined: bool = False) -> str:
     """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
 
-    A ``marked`` picture has colours for differences from another graph.
+    A ``marked`` picture has colours for differences from another graph, one with ``declined`` edges for these.
     """
     at = f"#{scope}"
-    light, dark = ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK}) if marked else (LIGHT, DARK)
+    light, dark = ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK}) if marked or declined else (LIGHT, DARK)
     rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
     if theme == "auto":
         rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
-    rules += [f"{at} {rule}" for rule in (*_RULES, *_APART_RULES * marked)]
+    rules += [f"{at} {rule}" for rule in (*_RULES, *_APART_RULES * marked, *_DECLINED_RULES * declined)]
     return "".join(rules)
 
 
@@ -97,6 +97,7 @@ _RULES = (
     "g rect.mark{fill:var(--ink);stroke:none}",
     "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
 )
+_DECLINED_RULES = (".edge .declined{stroke:var(--warn);stroke-width:2.2;stroke-linecap:round}",)
 _APART_RULES = (
     ".added{--apart:var(--new);--ground:var(--new-bg)}",
     ".removed{--apart:var(--bad);--ground:var(--bad-bg)}",

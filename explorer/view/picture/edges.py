@@ -10,6 +10,9 @@ from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
 
+Key = tuple[int, int, int]
+"""box, start and end of a segment"""
+
 
 def visible_segments(
     model: Model, scene: Scene, state: State, is_open: Collection[int], outermost: int
@@ -31,13 +34,35 @@ def visible_segments(
     ]
 
 
-def lines(segments: list[tuple[Segment, bool]], marker: str) -> list[Markup]:
-    """Draw the edges: those that end in an arrow head (the marker of an id), then those without."""
+def declined_keys(model: Model, state: State) -> set[Key]:
+    """Return the keys (box, start, end) of the segments of edges that a decision declined to fuse."""
+    paths = Paths(model.tree)
+    return {segment for edge in state.declined_edges for segment in paths.segments(*edge)}
+
+
+def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collection[Key] = ()) -> list[Markup]:
+    """Draw the edges: those that end in an arrow head (the marker of an id), then those without.
+
+    ``declined`` ones have a ✗ in the middle.
+    """
     drawn: dict[bool, list[Markup]] = {True: [], False: []}
     for segment, is_alive in segments:
-        drawn[segment.arrow].append(element("path", d=path(segment.points), class_=None if is_alive else "gone"))
+        is_declined = (segment.box, segment.start, segment.end) in declined
+        look = "declined" if is_declined else None if is_alive else "gone"
+        drawn[segment.arrow].append(element("path", d=path(segment.points), class_=look))
+        if is_declined and segment.arrow:
+            drawn[False].append(element("path", d=cross(segment.points), class_="declined"))
     with_head = element("g", *drawn[True], class_="edge", marker_end=f"url(#{marker})")
     return [with_head, *([element("g", *drawn[False], class_="edge")] if drawn[False] else [])]
+
+
+def cross(points: list[int]) -> str:
+    """Return a ✗ in the middle of a curve as an SVG path; of an even number of curves, where the middle two meet."""
+    curves = (len(points) - 2) // 6
+    start = 6 * ((curves - 1) // 2)
+    xs, ys = points[start : start + 8 : 2], points[start + 1 : start + 8 : 2]
+    x, y = [(a + 3 * b + 3 * c + d) // 8 if curves % 2 else d for a, b, c, d in (xs, ys)]
+    return f"M{x - 5} {y - 5}l10 10m0-10l-10 10"
 
 
 def port_labels(segments: list[tuple[Segment, bool]]) -> list[Markup]:

@@ -19,7 +19,7 @@ from explorer.view.model.labels import LINE, TITLE, group_title
 from explorer.view.model.model import Model
 from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
-from explorer.view.picture.edges import lines, port_labels, visible_segments
+from explorer.view.picture.edges import declined_keys, lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frames
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans
@@ -106,12 +106,15 @@ class _Picture:
         return element(
             "svg",
             element("title", self._title()),
-            element("style", Markup(stylesheet(name, theme, marked=bool(self.marks)))),
+            element(
+                "style",
+                Markup(stylesheet(name, theme, marked=bool(self.marks), declined=bool(self.state.declined_edges))),
+            ),
             element("defs", marker),
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
             *self._open_boxes(),
             *(rect for rect, _ in groups),
-            *lines(segments, f"{name}-a"),
+            *lines(segments, f"{name}-a", declined_keys(self.model, self.state)),
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,

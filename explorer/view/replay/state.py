@@ -25,6 +25,8 @@ class State:
     ghosts: dict[int, int] = field(default_factory=dict)
     """empty slot → the last node in it"""
     edges: dict[tuple[int, int], None] = field(default_factory=dict)
+    declined_edges: dict[tuple[int, int], None] = field(default_factory=dict)
+    """those of the edges that the decision before the position declined to fuse"""
     ghost_edges: dict[tuple[int, int], None] = field(default_factory=dict)
     groups: list[tuple[Group, list[int]]] = field(default_factory=list)
     """outlined groups, and their slots"""
@@ -61,6 +63,11 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             before = slots.of[source(recording, operand)]
             if before in state.ghosts:
                 state.ghost_edges[before, slot] = None
+    if position < recording.end:
+        for decision, *ends in recording.declined_edges:
+            operand, reader = [slots.of[source(recording, final.get(node, node))] for node in ends]
+            if decision == position - 1 and (operand, reader) in state.edges:
+                state.declined_edges[operand, reader] = None
     for slot, node in state.ghosts.items():
         for operand in nodes.operands[node]:
             producer = slots.of[source(recording, final.get(operand, operand))]

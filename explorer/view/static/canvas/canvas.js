@@ -4,7 +4,7 @@ import { tallyText } from "../compare/differences.js";
 import { grouped } from "../data/number_format.js";
 import { calm, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
-import { alike, extentOf, pathText } from "./edge_path.js";
+import { alike, crossText, extentOf, pathText } from "./edge_path.js";
 import { FrameView } from "./kernel_outlines.js";
 import { BoxView, SlotView } from "./node.js";
 import { PortNames } from "./port_names.js";
@@ -207,7 +207,7 @@ export class Canvas {
   #edge(key) {
     const drawn = this.edges.get(key);
     drawn.path ??= svg("path");
-    put(drawn.path, "d", pathText(drawn.segment));
+    put(drawn.path, "d", pathText(drawn.segment) + (drawn.edge.state === "declined" ? crossText(drawn.segment) : ""));
     put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}`);
     return drawn.path;
   }

@@ -5,6 +5,17 @@ export function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
 }
 
+/** A ✗ in the middle of a segment that ends in an arrow head. @param {import("../scene/compose.js").Segment} segment */
+export function crossText({ points, arrow }) {
+  if (!arrow) return "";
+  // The middle of the curve in the middle; of an even number, where two meet.
+  const curves = (points.length - 2) / 6;
+  const start = 6 * Math.floor((curves - 1) / 2);
+  const [x0, y0, x1, y1, x2, y2, x3, y3] = points.slice(start, start + 8);
+  const [x, y] = curves % 2 ? [(x0 + 3 * x1 + 3 * x2 + x3) / 8, (y0 + 3 * y1 + 3 * y2 + y3) / 8] : [x3, y3];
+  return `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0-10l-10 10`;
+}
+
 /** The rectangle around the control points of a segment, found once. @param {import("../scene/compose.js").Segment & {extent?: [number, number, number, number]}} segment */
 export function extentOf(segment) {
   return (segment.extent ??= extent(segment.points));

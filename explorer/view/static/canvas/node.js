@@ -35,7 +35,7 @@ export class SlotView {
 
   /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
   show(mark, selected, matches, share, lit, differs) {
-    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
+    const key = `${mark.key}|${mark.apart}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -80,6 +80,7 @@ export class SlotView {
     const { trace } = this;
     const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
     if (mark.flags.includes("output")) parts.push("output");
+    if (mark.apart.length) parts.push(`not fused with ${[...new Set(mark.apart.map(trace.label))].join(", ")}`);
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`represents ${mark.copies} equal nodes`);
     return parts.filter(Boolean).join(", ");

@@ -60,11 +60,17 @@ function box(name, x = 2, y = 3) {
   return svg("rect", { class: name, x, y, width: 30, height: 14, rx: 5 });
 }
 
+/** An edge that a decision declined to join. */
+function declinedEdge() {
+  return svg("path", { class: "ex-edge ex-edge-declined", d: "M2 10H34M13 5l10 10m0-10l-10 10" });
+}
+
 /** The outlines of the canvas, each with its meaning. */
 function legend() {
   const rows = MARKS.map(([name, what]) => [sample(svg("g", { class: name }, box("ex-shape"))), what]);
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
   rows.push([sample(box("ex-frame")), "operations fused into one kernel"]);
+  rows.push([sample(declinedEdge()), "a value that is written and read again: a decision declined to fuse both ends"]);
   return html("dl", {}, ...rows.flatMap(([picture, what]) => [html("dt", {}, picture), html("dd", {}, what)]));
 }
 

@@ -75,6 +75,12 @@ export class Trace {
     this.replacement = new Map(this.recording.substitutions.map(([decision, old, by]) => [old, { decision, by }]));
   }
 
+  /** The values that are written and read again because of the declined ones of some decisions: [operand, reader]. @param {number} first @param {number} last @returns {[number, number][]} */
+  declinedEdges(first, last) {
+    const edges = this.recording.declined_edges ?? [];
+    return edges.filter(([decision]) => first <= decision && decision < last).map(([, operand, reader]) => [operand, reader]);
+  }
+
   /** The decisions whose subject or product is a node, in order. */
   decisionsOf(node) {
     return this.#decisionsOf.get(node) ?? [];

@@ -46,10 +46,22 @@ export class DecisionCard {
   /** The facts of a decision. */
   facts(index) {
     const table = html("dl", { class: "ex-facts" });
+    const edges = this.trace.declinedEdges(index, index + 1);
     for (const [label, value] of Object.entries(this.trace.decisions[index].facts)) {
-      table.append(html("dt", {}, label), html("dd", {}, ...this.words(this.trace.fact(value))));
+      const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
+      table.append(html("dt", {}, label), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, value)])));
+    }
+    for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {
+      const mark = html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
+      table.append(html("dt", {}, place ? "" : "not fused"), html("dd", {}, this.link(operand), mark, this.link(reader)));
     }
     return table;
+  }
+
+  /** Whether a fact is the name of a node's operation. */
+  #names(node, fact) {
+    const { nodes, recording } = this.trace;
+    return typeof fact === "string" && [this.trace.label(node), recording.operations[nodes.operation[node]]].includes(fact);
   }
 
   /** The notes below the facts of some decisions, each once. @param {...number} indices */

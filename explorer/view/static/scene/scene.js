@@ -48,6 +48,7 @@ export class SceneBuilder {
     });
     this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
     this.#edges(scene, placement, before, final);
+    this.#declined(scene, placement, final);
     scene.frames = frames.map((frame) => this.#state(frame, moment));
     return scene;
   }
@@ -140,6 +141,22 @@ export class SceneBuilder {
     }
   }
 
+  /** Mark the edges that a declined decision keeps apart: those of the moment's decision, or of all of a stage as a whole. */
+  #declined(scene, placement, final) {
+    const { trace } = this;
+    const { decision, whole, stage } = scene.moment;
+    const { first, last } = whole ? (trace.recording.stages[stage] ?? NO_STAGE) : { first: decision, last: decision + 1 };
+    for (const [operand, reader] of trace.declinedEdges(first, last)) {
+      const ends = [operand, reader].map((node) => trace.slotOf[trace.origin(final[node])]);
+      if (ends.includes(-1) || ends[0] === ends[1]) continue;
+      this.#draw(scene, placement, ends[0], ends[1], "declined", true);
+      ends.forEach((slot, end) => {
+        const mark = scene.slots.get(slot);
+        if (mark) mark.apart = [...mark.apart, [operand, reader][1 - end]];
+      });
+    }
+  }
+
   #move(scene, placement, from, to, slot) {
     if (from === to || from < 0) return this.#draw(scene, placement, to, slot, "plain");
     this.#draw(scene, placement, to, slot, "moved");
@@ -154,13 +171,14 @@ export class SceneBuilder {
     return found;
   }
 
-  #draw(scene, placement, producer, consumer, state) {
+  #draw(scene, placement, producer, consumer, state, onlyDrawn = false) {
     const hidden = placement.hiddenIn[consumer];
     // Edges inside one closed box are not drawn.
     if (hidden >= 0 && placement.hiddenIn[producer] === hidden) return;
     for (const [box, from, to, key] of this.#cut(producer, consumer)) {
       if (!placement.composed.has(box)) continue;
       const known = scene.edges.get(key);
+      if (onlyDrawn && !known) continue;
       if (!known || RANK[state] > RANK[known.state]) scene.edges.set(key, { box, from, to, state });
     }
   }
@@ -201,4 +219,5 @@ export class SceneBuilder {
 }
 
 const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", left: "", key: "" };
-const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
+const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4, declined: 5 };
+const NO_STAGE = { first: 0, last: 0 };

@@ -4,8 +4,9 @@ import { bytesText, microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
- *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
+ *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
+ *   apart: the nodes with which, by a declined decision, it is not fused
  */
 
 /** Decides for the slots of one trace. */
@@ -33,7 +34,7 @@ export class SlotStates {
     else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
