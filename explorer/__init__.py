@@ -65,6 +65,7 @@ from explorer.run.execution.executors import Executor, executors, register_execu
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from explorer import testing
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
@@ -167,14 +168,16 @@ _LATER = {
     "net_operator": "explorer.net.operators.caffe2",
     "register_format": "explorer.formats.registry",
     "register_heat": "explorer.api",
+    "testing": "explorer.testing",
 }
-"""Names of what only users of model files need, imported when it is asked for."""
+"""Names that few programs need, and their modules, imported when they are asked for."""
 
 
 def __getattr__(name: str) -> Any:
     """The recording function of an operation: ``ex.exp``, ``ex.softmax``, and those that users declare."""
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        module = import_module(_LATER[name])
+        return module if _LATER[name] == f"explorer.{name}" else getattr(module, name)
     if name in _registry.functions:
         return _registry.functions[name]
     hint = "" if name.startswith("_") else _renamed(name) or _foreign(name) or _near(name)
@@ -296,5 +299,6 @@ __all__ = [
     "same",
     "scope",
     "tensor",
+    "testing",
     "try_cast",
 ]

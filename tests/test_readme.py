@@ -12,8 +12,9 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_lines_run() -> None:
+def test_the_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python lines of the README run, in their order, as they are printed."""
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     assert len(blocks) >= 2
     namespace: dict[str, Any] = {}

@@ -1,1 +1,12 @@
-"""Assertions about plans, for tests that programs keep fusing, merging and batching as they did."""
+"""Assertions about plans, for tests that programs are still fused, merged and batched as they were.
+
+    ex.testing.assert_fused(plan, "add", "tanh")
+    ex.testing.assert_same_plan(plan, "model.plan.json")
+
+A failure shows the declined decisions about just these operations, the costliest first. Nothing here needs pytest.
+"""
+
+from explorer.testing.assertions import assert_batched, assert_fused, assert_merged, assert_peak
+from explorer.testing.kept_plan import assert_same_plan
+
+__all__ = ["assert_batched", "assert_fused", "assert_merged", "assert_peak", "assert_same_plan"]

@@ -1,16 +1,27 @@
-"""``explorer check``: lists everything that keeps a model from running."""
+"""``explorer check``: everything that keeps a model from running, or from being planned as it was."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import say, tell
+from explorer.core.errors import ExplorerError
 
-HELP = "list everything that keeps a model from running"
+if TYPE_CHECKING:
+    from explorer.net import Net
+
+HELP = "list everything that keeps a model from running, or differs from a kept plan"
 DESCRIPTION = """\
 List all operators of a model that cannot run (unknown types, with the near known ones; arguments and operands that do
 not fit), missing weights, and operands whose type is another than the file notes. Computes nothing.
+
+With --plan the model's plan is compared with one that is kept in a file: decisions, kernels and the peak of memory. A
+file holds codes and facts, no sentences or times; keep it beside the model, and a lost fusion fails the build:
+  explorer check model.onnx --plan model.plan.json --update   writes it; look at its difference before committing it
+  explorer check model.onnx --plan model.plan.json            lists the decisions that differ
 
 The exit status is 1 where there is anything to list.
 """
@@ -19,12 +30,21 @@ The exit status is 1 where there is anything to list.
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    parser.add_argument("--plan", metavar="KEPT", type=Path, help="a kept plan to compare with: x.plan.json")
+    parser.add_argument("--update", action="store_true", help="write the file of --plan anew where the plan differs")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
     from explorer.formats import open
 
+    if options.update and options.plan is None:
+        raise ExplorerError(
+            "--update without --plan", rule="--update must be given together with --plan",
+            fix=f"--plan {stem(options.file)}.plan.json",
+        )  # fmt: skip
+    if options.update:
+        refuse_inputs(options.plan, [options.file])
     net = open(options.file)
     findings = net.check()
     for finding in findings:
@@ -32,6 +52,22 @@ def execute(options: argparse.Namespace) -> int:
     count = len(net.definition.operators)
     if findings:
         say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
-        return 1
-    say(f"{net.name}: all {count} operators can run")
-    return 0
+    else:
+        say(f"{net.name}: all {count} operators can run")
+    differs = options.plan is not None and _differs(net, options.plan, options.update)
+    return 1 if findings or differs else 0
+
+
+def _differs(net: Net, path: Path, update: bool) -> bool:
+    """Compare the plan of a model with the one in a file, or write that file; return whether they differ."""
+    from explorer.testing.kept_plan import plan_changes, write_plan
+
+    recording = net.preview_plan().recording
+    if update:
+        write_plan(recording, path)
+        say(f"{net.name}: its plan is kept in {path}")
+        return False
+    lines = plan_changes(recording, path)
+    tell("".join(f"{line}\n" for line in lines))
+    say(f"{net.name}: its plan {'differs from' if lines else 'is'} the one in {path}")
+    return bool(lines)

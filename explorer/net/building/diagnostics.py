@@ -22,6 +22,9 @@ from explorer.net.definition.shape_notes import disagreement
 from explorer.net.operators.table import OperatorTable
 from explorer.record.escape import visible
 
+_LISTED = 5
+"""maximum number of weights that a problem names"""
+
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
@@ -77,18 +80,34 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
 
 
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
-    """Return the problems of weights, each with its operator; problems of all weights have none."""
+    """Return the problems of weights, each with its first operator; problems of all weights have none.
+
+    Weights with the same problem, such as a file that is absent, share one.
+    """
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
         return [("", str(absent()))]
-    problems = []
+    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    """message before and behind the name of its weight → operators and names of weights"""
     for operator in definition.operators:
-        for attribute in operator.weights:
+        for attribute, reference in operator.weights.items():
             try:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
-                problems.append((operator.name, str(error)))
-    return problems
+                before, name, behind = str(error).partition(f"weight {reference.key!r}")
+                alike.setdefault((before, behind), []).append((operator.name, name))
+    return [
+        (weights[0][0], f"{before}{_named([name for _, name in weights])}{behind}")
+        for (before, behind), weights in alike.items()
+    ]
+
+
+def _named(weights: list[str]) -> str:
+    """Return several weights as one subject: ``3 weights ('a', 'b', 'c')``."""
+    if len(weights) == 1:
+        return weights[0]
+    names = [name.removeprefix("weight ") for name in dict.fromkeys(weights)]
+    return f"{len(weights):,} weights ({', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)})"
 
 
 def _is_opaque(value: Expr) -> bool:

@@ -42,7 +42,7 @@ def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
 
 def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     """Return a line for each decision that only one side took, or took otherwise, by stage; none if all are equal."""
-    stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([one.line.stage for one in (*after, *before)]))}
+    stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([one.line.stage for one in (*before, *after)]))}
     _, before, after = _paired(before, after, lambda one: one.line)
     other_lines, before, after = _paired(before, after, lambda one: one.line._replace(place=_name(one)))
     moved, before, after = _paired(before, after, lambda one: one.line._replace(place=""))
@@ -51,10 +51,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     lines = [
         *[(other, _moved(one, other)) for one, other in moved],
         *[(other, _changed(one, other)) for one, other in by_rule + by_stage],
-        *[
-            (one, f"{_heading(one)}: was {_decision(one)}, now there is none. It said: {one.sentence}")
-            for one in before
-        ],
+        *[(one, f"{_heading(one)}: was {_decision(one)} ({one.sentence}), now there is none") for one in before],
         *[(one, f"{_heading(one)}: there was none, now {_decision(one)}: {one.sentence}") for one in after],
     ]
     alike = itertools.groupby([line for _, line in sorted(lines, key=lambda line: stages[line[0].line.stage])])
@@ -113,7 +110,7 @@ def _moved(one: Stated, other: Stated) -> str:
 
 def _changed(one: Stated, other: Stated) -> str:
     if _decision(one) == _decision(other):
-        return f"{_heading(other)}: {_decision(other)}, which said: {one.sentence} It says now: {other.sentence}"
+        return f"{_heading(other)}: still {_decision(other)}; before: {one.sentence} Now: {other.sentence}"
     return f"{_heading(other)}: was {_decision(one)}, now {_decision(other)}: {other.sentence}"
 
 

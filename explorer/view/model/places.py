@@ -10,23 +10,26 @@ _NAMED = 2
 """number of places up to which all of a decision's are named"""
 
 
-def node_place(recording: Recording, node: int) -> str:
-    """Return where a node is in the program: ``layer1.0 / Add / add`` in a file, ``block / add, line 3`` in a cell."""
+def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:
+    """Return where a node is in the program: ``layer1.0 / Add / add`` in a file, ``block / add, line 3`` in a cell.
+
+    Without ``lines`` the place stays the same when the program is edited above it: ``block / add``.
+    """
     path = " / ".join([*scope_path(recording, node), recording.label(node)])
-    line = source_text(recording, node)
+    line = source_text(recording, node) if lines else ""
     # An operator of a file has a name that is its own, and files such as ONNX's have no lines.
     return path if not line or _is_read(recording, node) else f"{path}, {line}"
 
 
-def decision_place(recording: Recording, decision: Decision) -> str:
+def decision_place(recording: Recording, decision: Decision, *, lines: bool = True) -> str:
     """Return where the nodes of a decision are: ``add, line 3``, two places, or ``conv1 / conv2d and 4 more``.
 
     A decision without nodes concerns the whole plan, and has no place: "".
     """
     subjects = decision.subjects or decision.produced
     if len(subjects) > _NAMED:
-        return f"{node_place(recording, subjects[0])} and {len(subjects) - 1:,} more"
-    return " and ".join(dict.fromkeys([node_place(recording, node) for node in subjects]))
+        return f"{node_place(recording, subjects[0], lines=lines)} and {len(subjects) - 1:,} more"
+    return " and ".join(dict.fromkeys([node_place(recording, node, lines=lines) for node in subjects]))
 
 
 def _is_read(recording: Recording, node: int) -> bool:

@@ -25,7 +25,7 @@ def test_another_decision_at_the_same_place_is_told_as_was_and_now() -> None:
 def test_a_decision_of_one_side_only_is_told_with_its_reason_by_stage() -> None:
     assert differences([CHAIN, MERGED], [CHAIN, DECLINED]) == [
         "fuse · block / add, net.py line 4: there was none, now ✗ Epilogue [consumers]: Two read it.",
-        "dedup · matmul, line 2: was ✓ Dedup [merged], now there is none. It said: It is computed once.",
+        "dedup · matmul, line 2: was ✓ Dedup [merged] (It is computed once.), now there is none",
     ]
 
 
@@ -44,15 +44,13 @@ def test_an_edit_above_moves_lines_and_is_one_line_of_the_difference() -> None:
 def test_lines_that_stand_for_several_decisions_are_compared_one_by_one() -> None:
     assert differences([MERGED._replace(times=3)], [MERGED, MERGED, MERGED]) == []
     (line,) = differences([MERGED._replace(times=3)], [MERGED])
-    assert line.endswith("It said: It is computed once. ×2")
+    assert line.endswith("was ✓ Dedup [merged] (It is computed once.), now there is none ×2")
 
 
 @pytest.mark.spec("V-22")
 def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
     (line,) = differences([MERGED], [MERGED._replace(sentence="It saves 2 KB.")])
-    assert line == (
-        "dedup · matmul, line 2: ✓ Dedup [merged], which said: It is computed once. It says now: It saves 2 KB."
-    )
+    assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged]; before: It is computed once. Now: It saves 2 KB.")
 
 
 @pytest.mark.spec("V-22")
@@ -66,7 +64,7 @@ def test_texts_differ_in_decisions_else_in_other_lines() -> None:
     ]
     after.decisions = [row for row in after.decisions if row.code != "joins-two"]
     (line,) = text_changes(text(before), text(after))
-    assert line.startswith("fuse · add, line 2: was ✗ ElementwiseChain [joins-two], now there is none. ")
+    assert line.startswith("fuse · add, line 2: was ✗ ElementwiseChain [joins-two] (")
 
 
 def test_many_differences_are_cut() -> None:

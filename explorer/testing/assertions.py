@@ -1,0 +1,166 @@
+"""Assertions on plans: fused, merged, batched, and the peak of memory; failures show what was declined, and why."""
+
+from __future__ import annotations
+
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import OperandError
+from explorer.core.memory_budget import size_of
+from explorer.record.reasons import bytes_text
+from explorer.testing.subjects import (
+    AnyPlan,
+    Subject,
+    Subjects,
+    declined_lines,
+    operations,
+    recording_of,
+    schedule_of,
+    subjects,
+)
+from explorer.view.export.decision_lines import decision_line
+from explorer.view.export.text import kernel_line
+from explorer.view.model.places import node_place
+
+_KERNELS = 4
+"""maximum number of kernels that a failure lists"""
+
+
+def assert_fused(plan: AnyPlan, *what: Subject) -> None:
+    """Assert that one kernel computes all of these operations.
+
+    Each is an expression or a name, of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an operator of
+    a file; a name stands for all operations that have it.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> plan = ex.EvalPlan()
+    >>> handle = plan.register(ex.tanh(x + 1) * 2)
+    >>> ex.testing.assert_fused(plan.prepare(), "add", "tanh", "multiply")
+    """
+    __tracebackhide__ = True
+    given = operations(plan, what)
+    kernels, accounts = schedule_of(given.recording), given.recording.provenance.nodes
+    computed = {node: set(accounts[node].kernels) for node in sorted(given.all_nodes)}
+    common = set.intersection(*computed.values())
+    calls = [node for node in computed if given.recording.nodes.kind[node] == "call"]
+    if common and all(len(computed[node]) == 1 for node in calls):
+        return
+    lines = [
+        kernel_line(given.recording, number + 1, kernels[number]) for number in sorted(set().union(*computed.values()))
+    ]
+    missing = [
+        f"  {node_place(given.recording, node)} is computed by no kernel" for node in computed if not computed[node]
+    ]
+    _fail(given, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing)
+
+
+def assert_merged(plan: AnyPlan, *what: Subject) -> None:
+    """Assert that these expressions are computed once, as one node.
+
+    Names that stand for several operations, such as two scopes, are compared operation by operation, in their order;
+    a single name asserts it of all operations that have the name.
+
+    >>> x = ex.tensor([1.0, 2.0])
+    >>> first, second = ex.exp(x), ex.exp(x)
+    >>> plan = ex.EvalPlan()
+    >>> handles = plan.register(first), plan.register(second)
+    >>> ex.testing.assert_merged(plan.prepare(), first, second)
+    """
+    __tracebackhide__ = True
+    given = subjects(plan, what)
+    recording = given.recording
+    final = recording.resolver(recording.end)
+    rows = [given.nodes[0]] if len(given.nodes) == 1 else _abreast(given)
+    apart = [
+        f"  {' and '.join(node_place(recording, node) for node in nodes)} are different nodes in the final graph"
+        for nodes in rows
+        if len({final.get(node, node) for node in nodes}) > 1
+    ]
+    if apart or len(given.all_nodes) < 2:
+        _fail(given, "must be computed once, and are not", "dedup", _cut(apart) or ["  this is one operation"])
+
+
+def assert_batched(plan: AnyPlan, *what: Subject) -> None:
+    """Assert that these operations or calls are rows of one batch.
+
+    A single name asserts it of all operations or calls that have the name.
+
+    >>> w = ex.tensor(np.ones((4, 4), np.float32))
+    >>> plan = ex.EvalPlan()
+    >>> for number in range(64):
+    ...     handle = plan.register(ex.tensor(np.full(4, number, np.float32)) @ w)
+    >>> ex.testing.assert_batched(plan.prepare(), "matmul")
+    """
+    __tracebackhide__ = True
+    given = operations(plan, what)
+    recording = given.recording
+    provenance = recording.provenance
+    batches = [
+        (group.label, set(provenance.recorded(group.members))) for group in recording.groups if group.kind == "batch"
+    ]
+    if len(given.all_nodes) > 1 and any(given.all_nodes <= rows for _, rows in batches):
+        return
+    places = [
+        f"  {label}: {len(given.all_nodes & rows):,} of these {len(given.all_nodes):,}"
+        for label, rows in batches
+        if not given.all_nodes.isdisjoint(rows)
+    ]
+    _fail(given, "must be rows of one batch, and are not", "batch", _cut(places) or ["  none of them is in a batch"])
+
+
+def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
+    """Assert the largest memory that a run needs at a time, planned, in bytes: ``at_most=1 << 20`` or ``"1MB"``.
+
+    >>> plan = ex.EvalPlan()
+    >>> handle = plan.register(ex.tanh(ex.tensor(np.ones(256, np.float32))))
+    >>> ex.testing.assert_peak(plan.prepare(), at_most="1KB")
+    """
+    __tracebackhide__ = True
+    recording, limit = recording_of(plan), _size(at_most)
+    kernels = schedule_of(recording)
+    assert recording.schedule is not None
+    peak = recording.schedule.peak
+    if peak <= limit:
+        return
+    largest = sorted(range(len(kernels)), key=lambda number: -kernels[number].live)[:_KERNELS]
+    lines = [f"the run needs {bytes_text(peak)} at a time, {bytes_text(peak - limit)} more than {bytes_text(limit)}"]
+    lines += [
+        f"{bytes_text(kernels[number].live)} during kernel{kernel_line(recording, number + 1, kernels[number])[1:]}"
+        for number in largest
+    ]
+    memory = [decision for decision in recording.decisions if recording.stages[decision.stage].kind == "memory"]
+    ordered = sorted(memory, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
+    lines += [str(decision_line(recording, decision)) for decision in ordered[:_KERNELS]]
+    raise AssertionError("\n".join(lines))
+
+
+def _size(at_most: int | str) -> int:
+    rule, fix = "a number of bytes, or a text such as '24KB'", 'at_most="24KB"'
+    check_type(at_most, "at_most", (int, str), rule, fix)
+    if isinstance(at_most, int):
+        return at_most
+    try:
+        return size_of(at_most)
+    except ValueError as error:
+        raise OperandError(f"at_most={at_most!r}", rule=f"at_most must be {rule}", fix=fix) from error
+
+
+def _abreast(given: Subjects) -> list[tuple[int, ...]]:
+    """Return the first operations of all arguments, their second ones, and so on."""
+    counts = [len(nodes) for nodes in given.nodes]
+    if len(set(counts)) > 1:
+        names = [f"{name!r} with {count} operations" for name, count in zip(given.names, counts, strict=True)]
+        raise OperandError(
+            ", ".join(names),
+            rule="names that are compared must stand for equally many operations",
+            fix="give the expressions, or longer names: 'block / tanh'",
+        )
+    return list(zip(*given.nodes, strict=True))
+
+
+def _fail(given: Subjects, claim: str, stage: str, state: list[str]) -> None:
+    __tracebackhide__ = True
+    raise AssertionError("\n".join([f"{given} {claim}", *declined_lines(given, stage), "instead:", *state]))
+
+
+def _cut(lines: list[str]) -> list[str]:
+    rest = len(lines) - _KERNELS
+    return [*lines[:_KERNELS], f"  … and {rest:,} more"] if rest > 0 else lines

@@ -1,0 +1,178 @@
+"""Kept plans: the decisions of a plan in a file, as codes and facts, to be compared with those of today.
+
+A file holds no sentences, lines, times or node numbers, so that rewording, an edit above, or another machine change
+nothing in it. ``assert_same_plan`` and ``explorer check --plan`` compare with it, and write it anew when asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from difflib import unified_diff
+from typing import Any
+
+from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import write_file
+from explorer.core.files.open_untrusted import content
+from explorer.record import Decision, Recording
+from explorer.record.escape import visible
+from explorer.record.reasons import bytes_text
+from explorer.testing.subjects import AnyPlan, recording_of, schedule_of
+from explorer.view.compare.decision_changes import Stated, changes
+from explorer.view.export.decision_lines import MARKS, DecisionLine
+from explorer.view.model.places import decision_place
+
+_FORMAT = 1
+_COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
+
+
+def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: bool | None = None) -> None:
+    """Assert that a plan decides as the plan in a file does; a failure lists the decisions that differ.
+
+    ``update`` writes the file anew instead; None does so where pytest was called with ``--explorer-update``. Keep the
+    file beside the test, and look at its difference before committing it.
+
+    >>> plan = ex.EvalPlan()
+    >>> handle = plan.register(ex.tanh(ex.tensor([1.0]) + 1))
+    >>> ex.testing.assert_same_plan(plan.prepare(), "tanh.plan.json", update=True)
+    >>> ex.testing.assert_same_plan(plan, "tanh.plan.json")
+    """
+    __tracebackhide__ = True
+    recording = recording_of(plan)
+    if _is_updated() if update is None else update:
+        write_plan(recording, path)
+        return
+    lines = plan_changes(recording, path)
+    if lines:
+        fix = "if the change is meant: pytest --explorer-update, or assert_same_plan(…, update=True)"
+        raise AssertionError("\n".join([f"the plan is another than the one in {os.fspath(path)}", *lines, fix]))
+
+
+def _is_updated() -> bool:
+    """Tell whether the plugin for pytest, if there is one, was asked to write files anew."""
+    plugin = sys.modules.get("explorer_pytest")
+    return plugin is not None and plugin.update()
+
+
+def plan_text(recording: Recording) -> str:
+    """Return the content of a plan's file: JSON with a line for each decision and kernel, equal ones in a row once."""
+    tables: dict[str, list[Any]] = {"decisions": _folded(_rows(recording)), "kernels": _kernels(recording)}
+    rows = [
+        f" {json.dumps(name)}: [\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in table) + "\n ]"
+        for name, table in tables.items()
+    ]
+    assert recording.schedule is not None
+    head = [f' "explorer_plan": {_FORMAT}', f' "peak_bytes": {recording.schedule.peak}']
+    return "{\n" + ",\n".join([*head, *rows]) + "\n}\n"
+
+
+def write_plan(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write the file of a plan; one that holds the same already is left alone."""
+    schedule_of(recording)
+    text = plan_text(recording)
+    if not os.path.exists(path) or content(path) != text.encode("utf-8"):
+        write_file(path, text)
+
+
+def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str]:
+    """Return the differences between the plan in a file and a plan of today, a line each; none if they are equal."""
+    schedule_of(recording)
+    kept = _read(path)
+    before = [_stated(row) for row in kept["decisions"] for _ in range(row.get("times", 1))]
+    after = [
+        _stated(row)._replace(place=decision_place(recording, decision), sentence=recording.reason(decision))
+        for row, decision in zip(_rows(recording), recording.decisions, strict=True)
+    ]
+    lines = changes(before, after)
+    kernels = unified_diff(kept["kernels"], _kernels(recording), n=0, lineterm="")
+    lines += [f"kernel {line[0]} {line[1:]}" for line in list(kernels)[2:] if line[0] in "+-"]
+    assert recording.schedule is not None
+    peak = recording.schedule.peak
+    if kept["peak_bytes"] != peak:
+        lines.append(f"peak of memory: was {bytes_text(kept['peak_bytes'])}, now {bytes_text(peak)}")
+    return [visible(line) for line in lines]
+
+
+def _rows(recording: Recording) -> list[dict[str, Any]]:
+    return [
+        {
+            "stage": recording.stages[decision.stage].name,
+            "verdict": decision.verdict,
+            "rule": decision.rule,
+            "code": decision.code,
+            "place": decision_place(recording, decision, lines=False),
+            "facts": _facts(recording, decision),
+        }
+        for decision in recording.decisions
+    ]
+
+
+def _facts(recording: Recording, decision: Decision) -> dict[str, Any]:
+    """Return the facts of a decision without estimated and measured times; nodes are named by their labels."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return recording.label(value["node"])
+        return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return {name: plain(value) for name, value in decision.facts.items() if not name.endswith("_us")}
+
+
+def _folded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    counted = [(row, len(list(same))) for row, same in itertools.groupby(rows)]
+    return [row if count == 1 else {**row, "times": count} for row, count in counted]
+
+
+def _kernels(recording: Recording) -> list[str]:
+    return [" → ".join(map(recording.label, kernel.nodes)) for kernel in schedule_of(recording)]
+
+
+def _stated(row: dict[str, Any]) -> Stated:
+    """Return a row as a decision; its line is equal to another one's if place, codes and facts are."""
+    facts = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
+    line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], facts, row["code"])
+    return Stated(line, row["place"], facts)
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a plan's file, its columns checked; raises FileError for anything else."""
+    name = os.fspath(path)
+    fix = "write it: pytest --explorer-update, or explorer check MODEL --plan FILE --update"
+    try:
+        kept = json.loads(content(path, fix, what="the kept plan"))
+    except ValueError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"this is no JSON: {error}", path=str(name), rule="it must be a kept plan", fix=fix) from error
+    tables = kept if isinstance(kept, dict) else {}
+    if tables.get("explorer_plan") != _FORMAT:
+        raise FileError(
+            "this is no kept plan" if "explorer_plan" not in tables else "this is a kept plan of another format",
+            path=str(name), rule=f'it must have "explorer_plan": {_FORMAT}', fix=fix,
+        )  # fmt: skip
+    sound = (
+        isinstance(tables.get("peak_bytes"), int)
+        and _is_list(tables.get("kernels"), str)
+        and _is_list(tables.get("decisions"), dict)
+        and all(_is_row(row) for row in tables["decisions"])
+    )
+    if not sound:
+        raise FileError("a part of this kept plan is missing, or has another type", path=str(name),
+            rule=f"decisions must have {', '.join(_COLUMNS)}", fix=fix)  # fmt: skip
+    return tables
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    complete = {"times": 1, **row}
+    return (
+        complete.keys() == _COLUMNS.keys()
+        and all(isinstance(complete[name], kind) for name, kind in _COLUMNS.items())
+        and complete["verdict"] in MARKS
+        and 0 < complete["times"] <= 10**6
+    )

@@ -1,0 +1,74 @@
+"""``explorer check``: findings, those alike together, and a plan that is compared with a kept one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+
+ASSETS = Path(__file__).parents[3] / "assets"
+MODEL = ASSETS / "digits.pnnx.param"
+
+
+@pytest.mark.spec("V-22")
+def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer check MODEL --plan KEPT` has status 1 and names the decisions where a model's plan differs."""
+    kept = tmp_path / "digits.plan.json"
+    assert main(["check", str(MODEL), "--plan", str(kept)]) == 2
+    assert "--update" in capsys.readouterr().err
+    assert main(["check", str(MODEL), "--plan", str(kept), "--update"]) == 0
+    assert main(["check", str(MODEL), "--plan", str(kept)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"digits: its plan is the one in {kept}"
+    changed = tmp_path / "digits.pnnx.param"
+    changed.write_text(MODEL.read_text().replace("nn.ReLU ", "nn.Tanh ", 1))
+    changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
+    assert main(["check", str(changed), "--plan", str(kept)]) == 1
+    told = capsys.readouterr().out
+    assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue]; before: " in told
+    assert "kernel - conv2d → add → relu" in told
+    assert "kernel + conv2d → add → tanh" in told
+    assert told.splitlines()[-1] == f"digits: its plan differs from the one in {kept}"
+    assert main(["check", str(changed), "--plan", str(kept), "--update"]) == 0
+    assert main(["check", str(changed), "--plan", str(kept)]) == 0
+
+
+def test_a_file_that_is_no_kept_plan_is_refused_and_a_model_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = MODEL.read_bytes()
+    assert main(["check", str(MODEL), "--plan", str(MODEL)]) == 2
+    assert "no JSON" in capsys.readouterr().err
+    assert main(["check", str(MODEL), "--plan", str(MODEL), "--update"]) == 2
+    assert MODEL.read_bytes() == before
+    recording = tmp_path / "digits.json"
+    assert main(["show", str(MODEL), "-o", str(recording)]) == 0
+    assert main(["check", str(MODEL), "--plan", str(recording)]) == 2
+    assert "this is no kept plan" in capsys.readouterr().err
+    assert main(["check", str(MODEL), "--update"]) == 2
+    assert "--plan digits.plan.json" in capsys.readouterr().err
+
+
+@pytest.mark.spec("I-5")
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_weights_of_an_absent_file_are_one_finding(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that cannot be read for one reason are one finding, with their number and the first names."""
+    assert main(["check", str(ASSETS / "models" / f"{name}.onnx")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert f"{name}.onnx.data: " in lines[0]
+    assert " weights ('" in lines[0]
+    assert lines[0].endswith("', …) cannot be read: No such file or directory")
+    assert lines[2].startswith(f"{name}: 1 finding in ")
+
+
+def test_weights_with_problems_of_their_own_are_findings_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "digits.pnnx.param"
+    path.write_bytes(MODEL.read_bytes())
+    net = ex.open(path, weights=MODEL.with_suffix(".bin"))
+    assert net.check() == []
+    alone, *rest = ex.open(path).check()
+    assert "12 weights" in alone
+    assert rest == []

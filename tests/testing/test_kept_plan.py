@@ -1,0 +1,137 @@
+"""Plans that are kept in files: equal ones pass, others fail with the decisions that differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import FileError
+from explorer.record import Recording
+from explorer.testing.kept_plan import plan_changes, plan_text
+
+pytest_plugins = ["pytester"]
+
+
+def planned(**options: object) -> ex.EvalPlan:
+    x = ex.tensor(np.ones((8, 8), np.float32))
+    plan = ex.EvalPlan(**options)
+    with ex.scope("block"):
+        plan.register(ex.tanh(x + 1) * 2)
+    return plan.prepare()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    path = tmp_path / "block.plan.json"
+    ex.testing.assert_same_plan(planned(), path, update=True)
+    return path
+
+
+@pytest.mark.spec("V-22")
+def test_a_plan_is_the_one_that_is_kept_or_the_difference_is_told(kept: Path) -> None:
+    """`ex.testing.assert_same_plan` compares with a file of codes and facts, and names the decisions that differ."""
+    before = kept.read_text(encoding="utf-8")
+    ex.testing.assert_same_plan(planned(), kept)
+    with pytest.raises(AssertionError) as caught:
+        ex.testing.assert_same_plan(planned(without="fuse"), kept)
+    told = str(caught.value).splitlines()
+    assert told[0] == f"the plan is another than the one in {kept}"
+    assert [
+        line for line in told if line.startswith("fuse · block / add 1 and 2 more: was ✓ ElementwiseChain [chain] (")
+    ]
+    assert [line for line in told if line.startswith("kernel - add 1 → tanh → multiply 2")]
+    assert "--explorer-update" in told[-1]
+    assert kept.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.spec("V-22")
+def test_a_file_holds_codes_and_facts_and_neither_words_lines_nor_times(kept: Path) -> None:
+    recording = planned().recording
+    rows = json.loads(kept.read_text(encoding="utf-8"))["decisions"]
+    assert [(row["rule"], row["code"]) for row in rows] == [(row.rule, row.code) for row in recording.decisions]
+    assert not [name for row in rows for name in row["facts"] if name.endswith("_us")]
+    assert "line" not in kept.read_text(encoding="utf-8")
+    recording.decisions = [replace(row, reason="Said anew.", location="moved.py:1") for row in recording.decisions]
+    recording.sources = [replace(row, line=row.line + 7) for row in recording.sources]
+    assert plan_changes(recording, kept) == []
+    recording.decisions[0] = replace(recording.decisions[0], code="another")
+    recording.schedule = replace(recording.schedule, peak=2048)
+    decision, peak = plan_changes(recording, kept)
+    assert "now ✓ ElementwiseChain [another]: Said anew." in decision
+    assert peak.endswith(", now 2 KB")
+
+
+def test_equal_decisions_in_a_row_take_one_line(tmp_path: Path) -> None:
+    recording = planned().recording
+    recording.decisions = [recording.decisions[0]] * 50
+    path = tmp_path / "many.json"
+    path.write_text(plan_text(recording), encoding="utf-8")
+    assert [row.get("times") for row in json.loads(path.read_text(encoding="utf-8"))["decisions"]] == [50]
+    assert plan_changes(recording, path) == []
+    recording.decisions = recording.decisions[:48]
+    (line,) = plan_changes(recording, path)
+    assert line.endswith("×2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: None,
+        lambda rows: rows | {"explorer_plan": 2},
+        lambda rows: rows | {"peak_bytes": "1"},
+        lambda rows: rows | {"kernels": [1]},
+        lambda rows: rows | {"decisions": 3},
+        lambda rows: rows | {"decisions": [{"stage": "fuse"}]},
+        lambda rows: rows | {"decisions": [{**rows["decisions"][0], "verdict": "maybe"}]},
+        lambda rows: rows | {"decisions": [{**rows["decisions"][0], "times": 10**9}]},
+        lambda rows: [],
+    ],
+)
+def test_another_file_is_refused_with_the_way_to_write_one(kept: Path, change: object) -> None:
+    rows = json.loads(kept.read_text(encoding="utf-8"))
+    kept.write_text(json.dumps(change(rows)), encoding="utf-8")
+    with pytest.raises(FileError, match="--explorer-update"):
+        ex.testing.assert_same_plan(planned(), kept)
+
+
+def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "none.json"
+    with pytest.raises(FileError, match=r"(?s)cannot be read.*--explorer-update"):
+        ex.testing.assert_same_plan(planned(), path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(FileError, match="no JSON"):
+        ex.testing.assert_same_plan(planned(), path)
+    with pytest.raises(ex.OperandError, match="without a schedule"):
+        ex.testing.assert_same_plan(Recording(), path, update=True)
+    assert path.read_text(encoding="utf-8") == "{"
+
+
+@pytest.mark.spec("V-22")
+def test_the_option_of_pytest_writes_the_files_that_differ(pytester: pytest.Pytester) -> None:
+    """`pytest --explorer-update` writes kept plans anew, and leaves those alone that are as they were."""
+    source = """
+        import explorer as ex
+        def test_plan():
+            plan = ex.EvalPlan({options})
+            plan.register(ex.tanh(ex.tensor([1.0]) + 1))
+            ex.testing.assert_same_plan(plan.prepare(), "kept.json")
+    """
+    path = pytester.path / "kept.json"
+    pytester.makepyfile(source.format(options=""))
+    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    assert not path.exists()
+    pytester.runpytest_subprocess("--explorer-update", "-n", "1").assert_outcomes(passed=1)
+    first = path.stat().st_mtime_ns
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("--explorer-update").assert_outcomes(passed=1)
+    assert path.stat().st_mtime_ns == first
+    pytester.makepyfile(source.format(options="without='fuse'"))
+    done = pytester.runpytest_subprocess()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*fuse · add 1 and tanh: was ✓ ElementwiseChain*"])
+    done.stdout.no_fnmatch_line("*kept_plan.py:*")
