@@ -38,16 +38,20 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     __tracebackhide__ = True
     given = operations(plan, what)
     kernels, accounts = schedule_of(given.recording), given.recording.provenance.nodes
-    computed = {node: set(accounts[node].kernels) for node in sorted(given.all_nodes)}
-    common = set.intersection(*computed.values())
-    calls = [node for node in computed if given.recording.nodes.kind[node] == "call"]
-    if common and all(len(computed[node]) == 1 for node in calls):
+    # Of a layer or operator, parts that need no kernel, such as a weight's other shape, are neither fused nor apart.
+    computed = [
+        {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in given.nodes
+    ]
+    found = {node: numbers for part in computed for node, numbers in part.items()}
+    common = set.intersection(*found.values()) if all(computed) else set()
+    calls = [node for node in found if given.recording.nodes.kind[node] == "call"]
+    if common and all(len(found[node]) == 1 for node in calls):
         return
     lines = [
-        kernel_line(given.recording, number + 1, kernels[number]) for number in sorted(set().union(*computed.values()))
+        kernel_line(given.recording, number + 1, kernels[number]) for number in sorted(set().union(*found.values()))
     ]
     missing = [
-        f"  {node_place(given.recording, node)} is computed by no kernel" for node in computed if not computed[node]
+        f"  `{name}` is computed by no kernel" for name, part in zip(given.names, computed, strict=True) if not part
     ]
     _fail(given, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing)
 

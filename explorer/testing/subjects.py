@@ -100,22 +100,29 @@ def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def _named(recording: Recording, name: str) -> tuple[int, ...]:
-    """Return the recorded operations whose path of scopes, with their own name at its end, has ``name`` in it."""
+    """Return the recorded operations whose path of scopes, with their own name at its end, has ``name`` in it.
+
+    A scope's path from the outermost one is that scope alone: ``relu1`` is not ``residual / relu1`` if both are there.
+    """
     nodes = recording.nodes
     wanted = tuple(part.strip() for part in name.split(" / "))
     known: set[str] = set()
     found: list[int] = []
+    inside: list[int] = []
+    """those in the scope whose whole path this is"""
     for node in range(len(nodes)):
         if nodes.born[node] >= 0 or nodes.body[node] != 0 or nodes.kind[node] in _GIVEN:
             continue
         scopes = scope_path(recording, node)
         known.update(scopes, (recording.label(node), nodes.label[node]))
         paths = ((*scopes, recording.label(node)), (*scopes, nodes.label[node]))
+        if scopes[: len(wanted)] == wanted:
+            inside.append(node)
         if any(_contains(path, wanted) for path in paths):
             found.append(node)
     if not found:
         raise UnknownNameError(name, kind="operation, layer or scope of this plan", known=known)
-    return tuple(found)
+    return tuple(inside or found)
 
 
 def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:

@@ -171,4 +171,5 @@ def test_bad_input_names_what_was_given_the_rule_and_the_fix(
 def test_an_operator_of_a_file_is_named_as_in_its_file() -> None:
     plan = ex.open("assets/digits.pnnx.param").preview_plan()
     testing.assert_fused(plan, "convbn2d_0", "relu1")
+    testing.assert_fused(plan, "residual / convbn2d_1", "residual / relu1")
     assert "conv2d" in message(testing.assert_fused, plan, "conv2", "fc1")

@@ -10,8 +10,8 @@ from explorer.cli.support.terminal import say, tell
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
 Tell the story of an operator or an operand, by its name in the file: where it was written, every decision about it with
-its facts, every declined decision before it, and what became of it. An operator that is several nodes is told node by
-node.
+its facts, every declined decision before it, and what became of it. An operator of several nodes is told once, with
+the decisions about all of them.
 """
 
 
@@ -27,15 +27,14 @@ def execute(options: argparse.Namespace) -> int:
     """Print the history of the nodes."""
     from explorer.formats import open
     from explorer.run.recording.recorder import expressions
-    from explorer.view.export.history_text import why
+    from explorer.view.export.history_text import why_operator
 
     net = open(options.file)
     uids = {node.uid for node in net.nodes(options.node)}
     plan = net.preview_plan()
-    histories = [
-        why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in uids
-    ]
-    if not histories:
+    nodes = [number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids]
+    if nodes:
+        tell(why_operator(plan.recording, options.node, nodes))
+    else:
         say(f"{options.node}: no node; its value is a plain number, or nothing reads it")
-    tell("\n".join(histories))
     return 0

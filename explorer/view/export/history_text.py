@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
@@ -22,26 +23,60 @@ def why(recording: Recording, node: int) -> str:
 
     Raises ValueError for an id that the recording does not have.
     """
-    nodes = recording.nodes
-    if not 0 <= node < len(nodes):
-        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(nodes) - 1}")
-    lines = [f"{recording.label(node)} · {recording.type_text(node)}"]
-    row = nodes.source[node]
-    if row >= 0:
-        source = recording.sources[row]
-        lines.append(f"recorded at {source.place}: {source.text.strip()}")
-    scope = " / ".join(scope_path(recording, node))
-    if scope:
-        lines.append(f"scope {scope}")
-    decisions = [recording.decisions[number] for number in decisions_about(recording, node)]
-    if not decisions:
-        lines.append("no rule matched this node")
-    for decision in decisions:
-        lines.append(f"  {_line(recording, decision)}")
-        lines += _fact_lines(recording, decision)
-    lines += _twins(recording, node)
-    lines += _fate(recording, node)
+    if not 0 <= node < len(recording.nodes):
+        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
+    lines = [f"{recording.label(node)} · {recording.type_text(node)}", *_origins(recording, [node])]
+    lines += _decision_lines(recording, [node]) or ["no rule matched this node"]
+    lines += [*_twins(recording, node), *_fate(recording, node)]
     return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
+    """Return the history of an operator's nodes as one text, as ``why`` does for a node.
+
+    Each decision and each kernel is listed once; nodes that no decision is about share the last line.
+    """
+    if len(nodes) == 1:
+        return why(recording, nodes[0])
+    lines = [f"{name}: {len(nodes):,} nodes", *_origins(recording, nodes), *_decision_lines(recording, nodes)]
+    ends: dict[str, list[str]] = {}
+    """line about what became of a node → the nodes that it is about"""
+    silent = []
+    for node in nodes:
+        if decisions_about(recording, node):
+            for line in _twins(recording, node) + _fate(recording, node):
+                ends.setdefault(line, []).append(recording.label(node))
+        else:
+            silent.append(recording.label(node))
+    lines += [
+        line if line.startswith(("kernel ", "computed in kernel ")) else f"{', '.join(of)}: {line}"
+        for line, of in ends.items()
+    ]
+    if silent:
+        lines.append(f"no rule matched {', '.join(dict.fromkeys(silent))}")
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
+    """List the lines and scopes that nodes were recorded in, each once."""
+    sources = [recording.sources[row] for node in nodes if (row := recording.nodes.source[node]) >= 0]
+    scopes = [" / ".join(scope_path(recording, node)) for node in nodes]
+    lines = [f"recorded at {source.place}: {source.text.strip()}" for source in sources]
+    return list(dict.fromkeys([*lines, *[f"scope {scope}" for scope in scopes if scope]]))
+
+
+def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
+    """List the decisions about nodes in order, each with its facts.
+
+    Where a whole plan's memory is planned, the facts are those of the plan, and are left out.
+    """
+    lines = []
+    for number in sorted({number for node in nodes for number in decisions_about(recording, node)}):
+        decision = recording.decisions[number]
+        lines.append(f"  {_line(recording, decision)}")
+        if recording.stages[decision.stage].kind not in ("memory", "format") or set(decision.subjects) <= set(nodes):
+            lines += _fact_lines(recording, decision)
+    return lines
 
 
 def _line(recording: Recording, decision: Decision) -> DecisionLine:
