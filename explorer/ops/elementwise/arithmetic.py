@@ -235,6 +235,13 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
     """Choose elements of a where the condition is true (a number: not 0), of b elsewhere; all three are broadcast.
 
     Numbers take the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
+
+    Both operands are computed everywhere, so that a NaN or an error of the operand that is not chosen does no harm to
+    the value; its gradient is 0 · its derivative, which is NaN where that is ∞. (ONNX: Where; PNNX: torch.where.)
+
+    >>> x = ex.tensor([-1.0, 2.0])
+    >>> ex.evaluate(ex.where(x > 0, x, 0.0))
+    array([0., 2.])
     """
     dtype = getattr(condition, "dtype", None)
     # np.where takes numbers for conditions, too; Python's own truth values and others' dtypes are left to Select

@@ -44,6 +44,10 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     without letters, a repeated letter in one operand for its diagonal; an axis of size 1 is broadcast. Operands are
     combined from left to right, each pair as one matrix product. Raises OperandError for an equation that does not fit
     the operands.
+
+    >>> a, b = ex.tensor(np.ones((5, 2, 3))), ex.tensor(np.ones((3, 4)))
+    >>> ex.einsum("bij,jk->bik", a, b).shape, float(ex.einsum("ii->", np.eye(3)))
+    ((5, 2, 4), 3.0)
     """
     expressions = as_operands(operands)
     terms, result = _parsed(equation, expressions)

@@ -24,6 +24,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
     """Sum products over ``axes``: the last k of a with the first k of b for a number k, or a pair of axis lists.
 
     The result has a's other axes, then b's (MetaNN: Dot). Raises OperandError for contracted axes of different sizes.
+
+    >>> ex.tensordot(np.ones((2, 3, 4)), np.ones((3, 4, 5)), 2).shape
+    (2, 5)
     """
     a, b = as_operands((a, b))
     of_a, of_b = _paired(a, b, axes)

@@ -181,7 +181,11 @@ class Concatenate(Movement):
 
 @public
 def stack(arrays: Any, axis: int = 0) -> Expr:
-    """Stack tensors of one shape along a new axis: n of (…) → (n, …) for axis 0."""
+    """Stack tensors of one shape along a new axis: n of (…) → (n, …) for axis 0.
+
+    >>> ex.stack([np.ones(3), np.ones(3)], axis=1).shape
+    (3, 2)
+    """
     stacked = Stack()(*_several(arrays, "stack"))
     place = normalize_axis(axis, stacked.ndim, "stack")
     if place == 0:
@@ -191,7 +195,14 @@ def stack(arrays: Any, axis: int = 0) -> Expr:
 
 @public
 def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
-    """Concatenate tensors along an existing axis; for None, all of them flattened."""
+    """Concatenate tensors along an existing axis; for None, all of them flattened.
+
+    Dtypes are promoted as NumPy promotes them. Raises OperandError for shapes that differ elsewhere. (ONNX: Concat;
+    PNNX: torch.cat.)
+
+    >>> ex.concatenate((np.ones((2, 3)), np.ones((1, 3)))).shape
+    (3, 3)
+    """
     operands = as_operands(_several(arrays, "concatenate"))
     if axis is None:
         operands, axis = tuple([flatten(operand) for operand in operands]), 0

@@ -214,6 +214,11 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 
     The indices' shape replaces the axis; negative ones count from the end. Raises OperandError for indices that are not
     integers.
+
+    An index outside the axis raises RunError when the kernel runs: its value is not known before.
+
+    >>> ex.evaluate(ex.take(np.array([10.0, 20.0, 30.0]), np.array([2, -3])))
+    array([30., 10.])
     """
     x, indices = as_operands((x, _whole_numbers(indices)))
     if axis is None:
@@ -224,7 +229,13 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 
 @public
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
-    """Take elements of ``x`` along ``axis``: each index chooses along the axis, at its own position on the others."""
+    """Take elements of ``x`` along ``axis``: each index chooses along the axis, at its own position on the others.
+
+    >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> ex.evaluate(ex.take_along_axis(x, np.array([[1], [0]]), 1))
+    array([[2.],
+           [3.]])
+    """
     x, indices = as_operands((x, _whole_numbers(indices)))
     place = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:

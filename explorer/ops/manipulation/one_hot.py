@@ -74,6 +74,13 @@ def _check_labels(labels: Array, classes: int) -> None:
 
 @public
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
-    """Encode class numbers as one-hot rows: (…,) integers → (…, classes)."""
+    """Encode class numbers as one-hot rows: (…,) integers → (…, classes).
+
+    A label below 0 or not below ``classes`` raises RunError when the kernel runs. (ONNX: OneHot; PNNX: F.one_hot.)
+
+    >>> ex.evaluate(ex.one_hot(np.array([0, 2]), 3))
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
     (labels,) = as_operands((labels,))
     return OneHotEncoding(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)

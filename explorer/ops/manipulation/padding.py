@@ -79,6 +79,14 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number 
 
     ``pad_width`` is one number, one pair, or a pair for each axis. Modes, in NumPy's words: ``constant``, ``reflect``
     (mirrored without the outermost element), ``edge`` (the outermost repeated), ``wrap`` (from the other end).
+
+    Raises OperandError for a mode that has not so many elements to add. (ONNX: Pad; PNNX: F.pad, nn.ZeroPad2d and their
+    like.)
+
+    >>> ex.evaluate(ex.pad(np.array([1.0, 2.0, 3.0]), (1, 1), mode="reflect"))
+    array([2., 1., 2., 3., 2.])
+    >>> ex.evaluate(ex.pad(np.array([1.0, 2.0, 3.0]), (-1, 1)))
+    array([2., 3., 0.])
     """
     (x,) = as_operands((x,))
     result = padded(x, pad_width, mode, constant_values)

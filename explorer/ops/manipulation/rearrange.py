@@ -37,7 +37,11 @@ def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
 
 @public
 def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Shift elements along axes; those that leave at the end enter at the front."""
+    """Shift elements along axes; those that leave at the end enter at the front.
+
+    >>> ex.evaluate(ex.roll(np.array([1.0, 2.0, 3.0]), 1))
+    array([3., 1., 2.])
+    """
     (x,) = as_operands((x,))
     if axis is None:
         return reshape(roll(reshape(x, (x.size,)), _total(shift), 0), x.shape)
@@ -165,7 +169,15 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @public
 def pixel_shuffle(x: Any, factor: int) -> Expr:
-    """Rearrange channels into pixels of r × r squares (``factor`` r): (N, C·r², H, W) → (N, C, H·r, W·r)."""
+    """Rearrange channels into pixels of r × r squares (``factor`` r): (N, C·r², H, W) → (N, C, H·r, W·r).
+
+    Channel c · r² + i · r + j of the operand becomes pixel (i, j) of the squares in channel c. (ONNX: DepthToSpace of
+    mode CRD; PNNX: nn.PixelShuffle.)
+
+    >>> ex.evaluate(ex.pixel_shuffle(ex.tensor(np.arange(4.0).reshape(1, 4, 1, 1)), 2))
+    array([[[[0., 1.],
+             [2., 3.]]]])
+    """
     (x,) = as_operands((x,))
     r = _factor(x, factor, "pixel_shuffle")
     n, c, h, w = x.shape

@@ -178,7 +178,14 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 @public
 def reshape(x: Any, shape: int | Shape) -> Expr:
-    """Reshape ``x``; one size may be −1 and is computed from the others."""
+    """Reshape ``x``; one size may be −1 and is computed from the others.
+
+    Elements stay in row-major order; a view wherever strides allow one. Raises OperandError for another number of
+    elements.
+
+    >>> ex.reshape(np.ones((2, 6)), (-1, 3)).shape
+    (4, 3)
+    """
     (x,) = as_operands((x,))
     requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
@@ -238,7 +245,15 @@ def broadcast_to(x: Any, shape: Shape) -> Expr:
 
 @public
 def cast(x: Any, dtype: Any) -> Expr:
-    """Convert the elements of ``x`` to another dtype."""
+    """Convert the elements of ``x`` to another dtype.
+
+    Numbers are cast as NumPy casts them ("unsafe": fractions are cut off, integers wrap around), from and to users'
+    dtypes by their ``decode`` and ``encode``. The gradient is cast back; integers have none. Raises OperandError for
+    complex to real.
+
+    >>> ex.evaluate(ex.cast(np.array([1.7, -1.7]), "int64"))
+    array([ 1, -1])
+    """
     (x,) = as_operands((x,))
     return Cast(as_dtype(dtype))(x)
 

@@ -175,7 +175,14 @@ silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
 @public
 def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
-    """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None."""
+    """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None.
+
+    The result of integers and a floating limit is floating. NaN stays; where low exceeds high, high wins, as in NumPy.
+    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp, F.hardtanh, nn.ReLU6.)
+
+    >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
+    array([0. , 0.5, nan])
+    """
     # numbers are attributes of one operation, tensors are operands of two
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
@@ -296,7 +303,13 @@ def prelu(x: Any, slope: Any) -> Expr:
 
 @public
 def glu(x: Any, axis: int = -1) -> Expr:
-    """Multiply the first half of an axis by the sigmoid of its second half: (…, 2n, …) → (…, n, …)."""
+    """Multiply the first half of an axis by the sigmoid of its second half: (…, 2n, …) → (…, n, …).
+
+    Raises OperandError for an odd length. (PNNX: nn.GLU, F.glu.)
+
+    >>> ex.evaluate(ex.glu(np.array([2.0, 0.0])))
+    array([1.])
+    """
     (x,) = as_operands((x,))
     place = normalize_axis(axis, x.ndim, "glu")
     half, odd = divmod(x.shape[place], 2)

@@ -128,7 +128,14 @@ def _merged(operation: Operation, size: int, x: Expr) -> Expr:
 
 @public
 def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
-    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output)."""
+    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output).
+
+    Integers become floating; the gradient of a pixel is the sum of its shares in the windows that it is in. (PNNX:
+    nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d.)
+
+    >>> ex.evaluate(ex.adaptive_avg_pool2d(np.arange(9.0).reshape(1, 1, 3, 3), (1, 2)))
+    array([[[[3.5, 4.5]]]])
+    """
     counts = pair(output, "output size")
     claim_steps("adaptive_avg_pool2d", sum(counts))
     return AdaptiveAvgPool2d(counts)(x)

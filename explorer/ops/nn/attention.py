@@ -33,6 +33,10 @@ def attention_weights(
 
     ``scale`` is 1/√E for None. A boolean mask is True for keys that count; a row without any gives NaN. ``causal``
     hides the keys after each query. Raises OperandError for shapes that do not fit.
+
+    >>> q, k = ex.tensor([[1.0, 0.0]]), ex.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> ex.evaluate(ex.attention_weights(q, k, scale=0.0))
+    array([[0.5, 0.5]])
     """
     query, key = as_operands((query, key))
     if query.ndim < 2 or key.ndim < 2 or query.shape[-1] != key.shape[-1]:
@@ -69,6 +73,10 @@ def attention(
 
     If the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A query
     whose boolean mask is False for every key gets zeros.
+
+    >>> x = ex.tensor(np.ones((2, 8, 10, 16), "float32"))
+    >>> ex.attention(x, x, x, causal=True).shape
+    (2, 8, 10, 16)
     """
     query, key, value = as_operands((query, key, value))
     key, value = (_shared(query, x) for x in (key, value))

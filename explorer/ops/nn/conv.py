@@ -288,6 +288,13 @@ def conv2d(
 
     The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1 with the
     padding of both sides, W′ alike. Raises OperandError for shapes that do not fit.
+
+    >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
+    >>> ex.evaluate(ex.conv2d(x, filters))
+    array([[[[9., 9.],
+             [9., 9.]]]])
+    >>> ex.conv2d(x, filters, padding=1, strides=2).shape
+    (1, 1, 2, 2)
     """
     x, filters = as_operands((x, filters))
     operation = Conv2d(

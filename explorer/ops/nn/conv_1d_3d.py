@@ -39,7 +39,14 @@ def conv1d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′)."""
+    """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′).
+
+    Strides, padding, dilation and groups mean what they mean for ``conv2d``. Raises OperandError for other ranks.
+
+    >>> x, filters = ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]])
+    >>> ex.evaluate(ex.conv1d(x, filters))
+    array([[[1., 2., 4.]]])
+    """
     return along_line(conv2d, x, filters, bias, strides, padding, dilation, groups)
 
 
@@ -60,6 +67,9 @@ def conv3d(
 
     Strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
     (before, after) for each.
+
+    >>> ex.conv3d(np.ones((1, 2, 5, 6, 7)), np.ones((4, 2, 3, 3, 3)), padding=1).shape
+    (1, 4, 5, 6, 7)
     """
     x, filters = as_operands((x, filters))
     if x.ndim != 5 or filters.ndim != 5:

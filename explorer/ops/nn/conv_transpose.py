@@ -43,6 +43,15 @@ def conv_transpose2d(
 
     H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
     stride.
+
+    A result pixel is the sum of the products that a convolution with these filters would make of it. Raises
+    OperandError for a result without pixels.
+
+    >>> x, filters = ex.tensor(np.ones((1, 1, 2, 2))), ex.tensor(np.ones((1, 1, 2, 2)))
+    >>> ex.evaluate(ex.conv_transpose2d(x, filters))
+    array([[[[1., 2., 1.],
+             [2., 4., 2.],
+             [1., 2., 1.]]]])
     """
     x, filters = as_operands((x, filters))
     steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")

@@ -29,7 +29,13 @@ from explorer.ops.reduction.statistics import vector_norm
 @public
 @composition
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
-    """Divide ``x`` by its norm along an axis, which is at least ε; shape as ``x``."""
+    """Divide ``x`` by its norm along an axis, which is at least ε; shape as ``x``.
+
+    (ONNX: LpNormalization; PNNX: F.normalize.)
+
+    >>> ex.evaluate(ex.normalize(np.array([[3.0, 4.0]])))
+    array([[0.6, 0.8]])
+    """
     (x,) = as_operands((x,))
     if order == 2:  # limiting the square to ε² keeps the gradient of the root finite at 0
         axes = normalize_axes(axis, x.ndim, "normalize")
@@ -51,7 +57,14 @@ def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
     """Compute (x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their
-    shape."""
+    shape.
+
+    The variance divides by the number of elements, not by one less. (ONNX: LayerNormalization; PNNX: nn.LayerNorm,
+    F.layer_norm.)
+
+    >>> ex.evaluate(ex.layer_norm(np.array([[1.0, 3.0]]), epsilon=0.0))
+    array([[-1.,  1.]])
+    """
     (x,) = as_operands((x,))
     last = _last(x, axes)
     centred = x - mean(x, last, keepdims=True)
@@ -124,7 +137,16 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 
 @public
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any = None, epsilon: float = 1e-5) -> Expr:
-    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics."""
+    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics.
+
+    Each of the statistics, and scale and shift, has C elements. Statistics of the batch, as in training, are not
+    computed. (ONNX: BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
+
+    >>> x, statistics = np.ones((1, 2, 1)), np.array([1.0, 0.0])
+    >>> ex.evaluate(ex.batch_norm(x, statistics, np.ones(2), epsilon=0.0))
+    array([[[0.],
+            [1.]]])
+    """
     operands = [x, mean, variance, *[v for v in (scale, shift) if v is not None]]
     x, mean, variance, *rest = as_operands(tuple(operands))
     y: Expr

@@ -222,7 +222,16 @@ def _options(
 
 @public
 def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Expr:
-    """Take the largest pixel of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size."""
+    """Take the largest pixel of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
+
+    ``ceil`` counts a last window that reaches beyond the image. The dtype is that of ``x``; a NaN in a window is its
+    largest pixel. The gradient goes to the first largest pixel of each window. (ONNX: MaxPool; PNNX: nn.MaxPool2d,
+    F.max_pool2d.)
+
+    >>> ex.evaluate(ex.max_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
+    array([[[[ 5.,  7.],
+             [13., 15.]]]])
+    """
     return MaxPool2d(*_options(size, strides, padding, dilation, ceil))(x)
 
 
@@ -230,5 +239,13 @@ def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilatio
 def avg_pool2d(
     x: Any, size: Any, strides: Any = None, padding: Any = 0, ceil: bool = False, count_padding: bool = True
 ) -> Expr:
-    """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size."""
+    """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
+
+    ``count_padding`` counts padding as zeros; otherwise a window's sum is divided by its pixels inside the image.
+    Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool2d, F.avg_pool2d.)
+
+    >>> ex.evaluate(ex.avg_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
+    array([[[[ 2.5,  4.5],
+             [10.5, 12.5]]]])
+    """
     return AvgPool2d(*_options(size, strides, padding, 1, ceil), count_padding)(x)

@@ -241,6 +241,14 @@ def resize(
     """Resize axes of ``x``, the last ones for None, to other lengths; see ``Resample`` for the methods.
 
     ``steps`` are the distances of new elements in units of old ones; by default old length / new length.
+
+    Rounding methods keep the dtype; the others give a floating one. Raises OperandError for a size below 1, an axis
+    without elements, or an unknown method.
+
+    >>> ex.evaluate(ex.resize(np.array([0.0, 1.0]), 4))
+    array([0.  , 0.25, 0.75, 1.  ])
+    >>> ex.evaluate(ex.resize(np.array([0.0, 1.0]), 4, method="floor", coordinates="asymmetric"))
+    array([0., 0., 1., 1.])
     """
     (x,) = as_operands((x,))
     requested = size if isinstance(size, (tuple, list)) else (size,)

@@ -175,7 +175,14 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 
 @public
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute eˣ / Σ eˣ over axes; shape as ``x``."""
+    """Compute eˣ / Σ eˣ over axes; shape as ``x``.
+
+    Integers become floating. A row with ∞ or NaN is NaN; −∞ gives 0, and a row of −∞ alone NaN. The gradient is y · (g
+    − Σ g · y), of the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
+
+    >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))
+    array([0.5, 0.5, 0. ])
+    """
     return _over(Softmax, x, axis)
 
 
@@ -188,11 +195,25 @@ def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute the logarithm of softmax over axes, stable; shape as ``x``."""
+    """Compute the logarithm of softmax over axes, stable; shape as ``x``.
+
+    Finite wherever ``x`` is: no logarithm of a rounded 0 is taken. The gradient is g − eʸ · Σ g. (ONNX: LogSoftmax;
+    PNNX: nn.LogSoftmax, F.log_softmax.)
+
+    >>> ex.evaluate(ex.log_softmax(np.array([0.0, -1000.0])))
+    array([    0., -1000.])
+    """
     return _over(LogSoftmax, x, axis)
 
 
 @public
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Compute log Σ eˣ over axes, over all of them for None."""
+    """Compute log Σ eˣ over axes, over all of them for None.
+
+    The sum over no element is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
+    torch.logsumexp.)
+
+    >>> float(ex.logsumexp(np.array([1000.0, 1000.0])))
+    1000.6931471805599
+    """
     return _over(LogSumExp, x, axis, keepdims=keepdims)

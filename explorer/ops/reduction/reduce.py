@@ -303,6 +303,10 @@ def sum(
 
     ``keepdims`` keeps the axes with size 1. AccumulationPolicy can ask for a product, or a wider dtype. Example:
     ``ex.sum(x, axis=1)`` of (n, m) is (n,).
+
+    >>> x = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> ex.evaluate(ex.sum(x, axis=0)), ex.sum(x, axis=0, keepdims=True).shape
+    (array([4., 6.]), (1, 2))
     """
     return _reduce(Sum, x, axis, keepdims, policies)
 
@@ -311,13 +315,26 @@ def sum(
 def mean(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Average over axes, over all of them for None; over no axis, (), return ``x`` itself."""
+    """Average over axes, over all of them for None; over no axis, (), return ``x`` itself.
+
+    Integers give float64; halves are summed in single precision. The mean of nothing is NaN.
+
+    >>> float(ex.mean(np.array([1, 2])))
+    1.5
+    """
     return _reduce(Mean, x, axis, keepdims, policies)
 
 
 @public
 def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Take the largest element over axes, over all of them for None; NaN wins."""
+    """Take the largest element over axes, over all of them for None; NaN wins.
+
+    Equal largest elements share the gradient. Raises OperandError if an axis is empty.
+
+    >>> x = ex.tensor([3.0, 3.0, 1.0])
+    >>> ex.evaluate([ex.max(x), ex.grad(ex.max(x), x)])
+    [array(3.), array([0.5, 0.5, 0. ])]
+    """
     return _reduce(Max, x, axis, keepdims)
 
 
@@ -331,7 +348,14 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 def prod(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = NO_POLICIES
 ) -> Expr:
-    """Multiply the elements over axes, over all of them for None."""
+    """Multiply the elements over axes, over all of them for None.
+
+    The gradient of an element is the product of the others, exact where one of them is 0.
+
+    >>> x = ex.tensor([0.0, 2.0, 3.0])
+    >>> ex.evaluate([ex.prod(x), ex.grad(ex.prod(x), x)])
+    [array(0.), array([6., 0., 0.])]
+    """
     return _reduce(Prod, x, axis, keepdims, policies)
 
 

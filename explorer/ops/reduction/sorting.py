@@ -173,14 +173,27 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
 
 @public
 def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """Sort the elements along an axis, ascending or descending; NaN counts as larger than all numbers."""
+    """Sort the elements along an axis, ascending or descending; NaN counts as larger than all numbers.
+
+    Equal elements keep their order. The gradient goes back to the places that the elements came from.
+
+    >>> ex.evaluate(ex.sort(np.array([2.0, np.nan, 1.0])))
+    array([ 1.,  2., nan])
+    """
     (x,) = as_operands((x,))
     return TakeAlong(normalize_axis(axis, x.ndim, "sort"))(x, argsort(x, axis, descending))
 
 
 @public
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Expr]:
-    """Return the k largest or smallest elements along an axis in order, and their positions (int64)."""
+    """Return the k largest or smallest elements along an axis in order, and their positions (int64).
+
+    Of equal elements the first come first. Raises OperandError for more elements than the axis has.
+
+    >>> values, places = ex.topk(np.array([1.0, 5.0, 3.0]), 2)
+    >>> ex.evaluate([values, places])
+    [array([5., 3.]), array([1, 2])]
+    """
     (x,) = as_operands((x,))
     place, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
     if not 0 <= count <= x.shape[place]:
@@ -193,7 +206,13 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
 
 @public
 def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Sum cumulatively along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out."""
+    """Sum cumulatively along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out.
+
+    ``reverse`` sums from the end. Small integers are summed in the platform's integer.
+
+    >>> ex.evaluate(ex.cumsum(np.array([1.0, 2.0, 3.0]), exclusive=True))
+    array([0., 1., 3.])
+    """
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = flatten(x), 0

@@ -23,7 +23,11 @@ from explorer.ops.reduction.reduce import max, mean, min, sum
 def var(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
+    """Compute the variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof).
+
+    >>> float(ex.var(np.array([1.0, 3.0]))), float(ex.var(np.array([1.0, 3.0]), ddof=1))
+    (1.0, 2.0)
+    """
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
     # In two passes: Σx² − (Σx)² / n would cancel where the mean is large beside the deviation.
