@@ -25,7 +25,7 @@ from explorer.record.gc_pause import gc_paused
 
 @long_running()
 def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> Net:
-    """The net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
+    """Open the net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
     The graph is read, weights when they are asked for: from the file ``weights``, for None from the one beside the
     graph's. ``weights`` ends as that one does, or with ``.safetensors``. Raises FileError that names file, line, rule
@@ -116,7 +116,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
-    """The error of a net that cannot be written to a file of this name."""
+    """Return the error for a net that cannot be written to a file of this name."""
     able = [other for other in FORMATS.values() if other.writes(net.definition)]
     # the file's own format before explorer's, which holds every dialect
     best = min(able, key=lambda other: other.any_dialect, default=None)
@@ -138,7 +138,7 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 
 
 def _stem(path: Path, entry: Format | None) -> str:
-    """A file's name without the ending that its format knows."""
+    """Return a file's name without the ending that its format knows."""
     own_endings = () if entry is None else entry.endings
     # the longest: x.pnnx.param ends with .param, too
     ending = max((ending for ending in own_endings if path.name.endswith(ending)), key=len, default=path.suffix)
@@ -146,7 +146,7 @@ def _stem(path: Path, entry: Format | None) -> str:
 
 
 def _with_weights(net: Net) -> NetDefinition:
-    """The net's definition with the values that its weights have now; what was replaced alone has a key of its own."""
+    """Return the definition with the weights' present values; a shared one that was replaced alone gets its own key."""
     references = [weight for operator in net.definition.operators for weight in operator.weights.values()]
     shared = {key for key, times in Counter(reference.key for reference in references).items() if times > 1}
     values = {}

@@ -16,7 +16,7 @@ import explorer as ex
 
 ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "tests" / "support" / "docstring_examples.py"
-ROOMS = ("__init__", "api", "core", "data", "grad", "layers", "net", "ops", "plan", "record", "run")
+ROOMS = ("__init__", "api", "core", "data", "formats", "grad", "layers", "net", "ops", "plan", "record", "run")
 """packages and modules whose names in ``ex`` need an example"""
 
 

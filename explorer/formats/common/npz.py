@@ -111,9 +111,9 @@ def _entry(key: str) -> str:
 
 
 def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape and dtype that an array's header states, and the header's length in bytes.
+    """Return the shape and dtype that an array's header states, and the header's length in bytes.
 
-    Raises ValueError, or what else is in ``UNREADABLE``, where there is none, or where no array has that type.
+    Raises ValueError, or another error of ``UNREADABLE``, if there is none, or if no array has that type.
     """
     version = npy.read_magic(file)
     # version 3 has field names in UTF-8, for records; an array of numbers has none
@@ -127,9 +127,9 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
 
 
 def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
-    """The array in a file of ``size`` bytes, which its header is compared with before anything is allocated.
+    """Read the array in a file of ``size`` bytes, with which its header is compared before anything is allocated.
 
-    Raises BudgetError for one larger than is granted, ValueError, or what else is in ``UNREADABLE``, where it is none.
+    Raises BudgetError for one larger than granted, and ValueError, or another error of ``UNREADABLE``, for no array.
     """
     shape, dtype, header = read_header(file)
     needed = math.prod(shape) * dtype.itemsize
@@ -142,9 +142,9 @@ def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
 
 
 def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """The arrays of a ``.npz`` file by key, all or those that are named, or the one of a ``.npy`` file by its name.
+    """Read the arrays of a ``.npz`` file by key, all or the named ones, or the one of a ``.npy`` file by its name.
 
-    Raises what ``UNREADABLE`` lists for what is neither, FileError for no file, UnknownNameError for an unknown key.
+    Raises an error of ``UNREADABLE`` for a file that is neither, FileError for no file, UnknownNameError for a key.
     """
     with opened(path) as file:
         magic = file.read(len(npy.MAGIC_PREFIX))

@@ -15,7 +15,7 @@ from explorer.net.operators.context import OperatorContext
 
 
 def with_rank(op: OperatorContext, name: str, value: Expr, *axes: str) -> Expr:
-    """An operand that has the axes with these names; raises OperandError where it has more or fewer."""
+    """Return an operand that must have the axes with these names; raises OperandError for more or fewer."""
     if value.ndim != len(axes):
         raise OperandError(
             f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must have the axes ({', '.join(axes)})"
@@ -24,14 +24,14 @@ def with_rank(op: OperatorContext, name: str, value: Expr, *axes: str) -> Expr:
 
 
 def with_shape(op: OperatorContext, name: str, value: Expr, shape: Shape) -> Expr:
-    """An operand of this shape; raises OperandError where it has another: a slice of it would be shorter, unseen."""
+    """Return an operand that must have this shape; raises OperandError, where a slice would be shorter, unseen."""
     if value.shape != shape:
         raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must have the shape {shape}")
     return value
 
 
 def range_length(start: float, end: float, step: float, operator: str) -> int:
-    """How many numbers there are from ``start`` to before ``end`` by ``step``; raises OperandError where none tells.
+    """Count the numbers from ``start`` to before ``end`` by ``step``; raises OperandError for a range without a length.
 
     Whole numbers are counted exactly.
     """

@@ -32,11 +32,11 @@ class Pair:
         self._archive = archive
         """the zip of weights, open; None where there is none, or none that can be read"""
         self._mixed = mixed
-        """what is wrong where the two are not of one save"""
+        """the error for two files that are not of one save"""
         self._taken = False
 
     def weights(self) -> Archive | None:
-        """The zip of weights, for a text that has some; raises FileError where it is another text's."""
+        """Return the zip of weights, for a text that has some; raises FileError if it is another text's."""
         if self._mixed is not None:
             raise self._mixed
         self._taken = True
@@ -96,7 +96,7 @@ def _rename_both(first: Replacement, second: Replacement) -> None:
 
 
 def read_pair(path: Path, beside: Path) -> Pair:
-    """The text and the weights of one save, as they are at one moment; raises FileError where there is no text.
+    """Read the text and the weights of one save, as they are at one moment; raises FileError if there is no text.
 
     A text whose weights are of another save can be read all the same: it may have none.
     """
@@ -153,5 +153,5 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _digest(text: bytes) -> bytes:
-    """The text's digest, whatever ends of lines a version control system gives it."""
+    """Return the text's digest, which line ends of a version control system do not change."""
     return hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest().encode("ascii")

@@ -23,14 +23,20 @@ _NODES = 4
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    """Long short-term memory: gates are entry, forget, candidate, exit; the state is h, c."""
+    """Compute the next state h, c of a long short-term memory; gates are entry, forget, candidate, exit.
+
+    c′ = σ(forget) · c + σ(entry) · tanh(candidate), and h′ = σ(exit) · tanh(c′).
+    """
     entry, forget, candidate, exit = gates(affine(h, weights, bias) + x, 4)
     memory = sigmoid(forget) * c + sigmoid(entry) * tanh(candidate)
     return sigmoid(exit) * tanh(memory), memory
 
 
 def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Gated recurrent unit: gates are reset, update, candidate; reset acts on the product with h."""
+    """Compute the next state of a gated recurrent unit; gates are reset, update, candidate.
+
+    h′ = (1 − z) · n + z · h with z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
+    """
     reset, update, candidate = gates(x, 3)
     reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
     kept = sigmoid(update + update_h)
@@ -40,23 +46,23 @@ def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, 
 
 
 def rnn_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """A plain cell with tanh."""
+    """Compute tanh(h · W + b + x), the state of a plain cell."""
     return (tanh(affine(h, weights, bias) + x),)
 
 
 def relu_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """A plain cell with relu."""
+    """Compute relu(h · W + b + x), the state of a plain cell."""
     return (relu(affine(h, weights, bias) + x),)
 
 
 def affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
-    """x · W + b."""
+    """Compute x · W + b; None adds nothing."""
     product = x @ weights
     return product if bias is None else product + bias
 
 
 def gates(x: Expr, count: int) -> list[Expr]:
-    """Equal parts of the last axis."""
+    """Split the last axis into ``count`` equal parts."""
     size = x.shape[-1] // count
     return [x[..., i * size : (i + 1) * size] for i in range(count)]
 
@@ -70,7 +76,11 @@ def unroll(
     time_axis: int,
     backwards: bool,
 ) -> tuple[Expr, tuple[Expr, ...]]:
-    """The sequence of first states that a step makes of the inputs' parts of the gates, and its last state."""
+    """Record a step for each element of a sequence; return the sequence of first states, and the last state.
+
+    ``entering`` are the inputs' parts of the gates, ``time_axis`` is the axis of their steps. Raises BudgetError for
+    more steps than ``budget.steps`` grants.
+    """
     steps = range(entering.shape[time_axis])
     claim_steps("a sequence", _NODES * len(steps))
     first_states: list[Expr] = []

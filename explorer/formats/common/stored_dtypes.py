@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
-    """The elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly."""
+    """Return the elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly."""
     if dtype == "bfloat16":
         # bfloat16 is the upper half of a float32: 16 zero bits make it one, without rounding
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)

@@ -39,7 +39,7 @@ UNREADABLE = (
     OverflowError,
     OSError,
 )
-"""what ``zipfile``, and NumPy's reader of what is in one, raise on damaged files"""
+"""errors that ``zipfile``, and NumPy's reader of the arrays in one, raise for damaged files"""
 
 
 class Archive(zipfile.ZipFile):
@@ -87,7 +87,7 @@ def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """The bytes of an entry, some at a time; its checksum is compared when the last ones are read."""
+    """Yield the bytes of an entry, block by block; its checksum is compared when the last ones are read."""
     with archive.open(name) as entry:
         while block := entry.read(_BLOCK):
             yield block

@@ -35,14 +35,14 @@ class PlacedNode:
 
 
 def domain_of(domain: str) -> str:
-    """The domain by one name: "" for ONNX's own."""
+    """Return a domain by one name: "" for ONNX's own."""
     return "" if domain in STANDARD else domain
 
 
 def expanded(
     model: ModelProto, path: Path, standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None]
 ) -> Iterator[PlacedNode]:
-    """The nodes of a model in their order, with the bodies of functions for their calls.
+    """Yield the nodes of a model in their order, with the bodies of functions for their calls.
 
     ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
     function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
@@ -171,7 +171,7 @@ def _too_long(path: Path, prefix: str) -> FileError:
 
 
 def _called(node: NodeProto) -> _Key:
-    """The key of the function that a node calls, if it calls one."""
+    """Return the key of the function that a node calls, if it calls one."""
     return domain_of(node.domain), node.op_type, node.overload
 
 
@@ -184,7 +184,7 @@ def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
-    """The function's nodes over the call's operands; inner names are those of the function after ``prefix``."""
+    """Return the function's nodes over the call's operands; inner names are those of the function after ``prefix``."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
     # An output that the call leaves out keeps the function's own name, prefixed: others in the body may read it.
@@ -208,7 +208,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """A node's attributes; one that stands for an attribute of the call has its value, or is left out without one."""
+    """Yield a node's attributes; one that refers to an attribute of the call has its value, or is left out."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
@@ -244,7 +244,7 @@ def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
 
 
 def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, TypeProto]) -> FunctionProto | None:
-    """The function that defines a node's operator in its opset, None where the standard gives none.
+    """Return the function that defines a node's operator in its opset; None if the standard has none.
 
     Some bodies depend on the types of what the node reads, which the file must note then.
     """

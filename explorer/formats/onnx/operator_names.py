@@ -34,7 +34,7 @@ class Names:
         self._paths: set[tuple[str, ...]] = set()
 
     def name(self, placed: PlacedNode, number: int) -> str:
-        """The operator's name; a name that is taken gets the first free number behind it."""
+        """Return the operator's name; a name that is taken gets the first free number behind it."""
         proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
         name, count = proposal, self._numbers.get(proposal, 1)
         while name in self._taken:
@@ -45,7 +45,7 @@ class Names:
         return name
 
     def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
-        """The boxes of an operator: of its path, of torch's notes, else of the names of weights that it alone reads.
+        """Return the boxes of an operator: by its path, torch's notes, or the names of weights that it alone reads.
 
         () where its name was made up and nothing tells, None where its name itself does.
         """
@@ -58,7 +58,7 @@ class Names:
 
 
 def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
-    """The operators, where a product stands in the boxes of the bias that is added to it, and to nothing else.
+    """Return the operators, with a product moved into the boxes of the bias that is its only reader.
 
     torch's exporter writes a linear map as two nodes, of which the bias alone keeps its name.
     """
@@ -90,7 +90,7 @@ def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...]
 
 
 def _scope_modules(scopes: str) -> tuple[str, ...] | None:
-    """The module in torch's list of scopes, whose last entry is the node's own name."""
+    """Return the module in torch's list of scopes, whose last entry is the node's own name."""
     if len(scopes) > _LONGEST:
         return None
     try:

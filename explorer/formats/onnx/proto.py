@@ -19,7 +19,7 @@ _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph
 
 
 def parse(data: bytes, path: str) -> ModelProto:
-    """The model in a file's bytes; raises FileError where they hold none."""
+    """Parse the model in a file's bytes; raises FileError if they hold none."""
     if not data:
         raise FileError("the file is empty", path=path, rule=_RULE, fix=_EXPORT)
     model = ModelProto()

@@ -32,9 +32,9 @@ from explorer.net.operators.table import OperatorTable
 
 
 def arguments(node: NodeProto, name: str, path: Path) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
-    """The plain attributes of a node by name, and its tensors, which are named ``operator.attribute``.
+    """Return the plain attributes of a node by name, and its tensors, which are named ``operator.attribute``.
 
-    What has no plain value, a graph or a type, is written as a text that says what it is.
+    An attribute without a plain value, a graph or a type, becomes a text that describes it.
     """
     plain: dict[str, Plain] = {}
     tensors: dict[str, StoredTensor] = {}
@@ -75,7 +75,7 @@ def _plain(attribute: AttributeProto) -> Plain:
 
 
 def text(data: bytes) -> str:
-    """Bytes of a file as text; what is no UTF-8 is replaced."""
+    """Return bytes of a file as text; anything that is no UTF-8 is replaced."""
     return data.decode("utf-8", "replace")
 
 
@@ -84,7 +84,7 @@ _TEXT = 400
 
 
 def definition(model: ModelProto, path: Path, known: OperatorTable) -> NetDefinition:
-    """The definition of a model; raises FileError where the graph is no graph or a tensor is not what it says.
+    """Return the definition of a model; raises FileError for a malformed graph or tensor.
 
     An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others.
     """
@@ -149,7 +149,7 @@ class _Reader:
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
-        """The standard's definition of an operator that is not known."""
+        """Return the standard's definition of an operator that the table does not know, by other operators."""
         if type_of(node.domain, node.op_type, opsets) in self.known:
             return None
         return body_of(node, opsets, self.noted)
@@ -194,7 +194,7 @@ class _Reader:
         return True
 
     def _constant(self, name: str) -> OperatorDefinition:
-        """An operator that hands out a stored tensor: outputs of a net are made by operators."""
+        """Return an operator whose result is a stored tensor: outputs of a net are made by operators."""
         node = NodeProto(op_type="Constant", output=[name])
         own = self.names.name(PlacedNode(node, (), {}), len(self.graph.node) + 1)
         arguments, weights = self._given({}, {"value": self.tensors[name]}, as_plain=False)
@@ -281,7 +281,7 @@ def _blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
 
 
 def constant(node: NodeProto, path: Path) -> StoredTensor | None:
-    """The tensor of a Constant node, None where it holds texts or is sparse."""
+    """Return the tensor of a Constant node; None if it holds texts or is sparse."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:

@@ -20,7 +20,7 @@ OLDEST = 11
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
-    """The operator type of a node: its name, after its domain where that is not ONNX's own.
+    """Return the operator type of a node: its name, after its domain where that is not ONNX's own.
 
     A type of an opset that means something else than the ones that are read carries it: ``Upsample (opset 7)``.
     """
@@ -48,14 +48,14 @@ FLATTENS = "flattens"
 
 
 def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
-    """A node's arguments with what its opset means by them written out, where the newest means something else."""
+    """Return a node's arguments; another meaning of its opset is written out."""
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and placed.opsets.get("", 0) < 13:
         return {"axis": 1, **arguments, FLATTENS: True}  # axis is 1 by default there, −1 from opset 13 on
     return arguments
 
 
 def input_names(domain: str, name: str, count: int) -> list[str]:
-    """The names of a node's inputs, by position: ``X``, ``W``; the members of a list are ``inputs.0``, ``inputs.1``.
+    """Return the names of a node's inputs, by position: ``X``, ``W``; the members of a list are ``inputs.0``, ``inputs.1``.
 
     They are those of the newest opset, so that an attribute that became an input keeps one name.
     """
@@ -63,7 +63,7 @@ def input_names(domain: str, name: str, count: int) -> list[str]:
 
 
 def output_names(domain: str, name: str, count: int) -> list[str]:
-    """The names of a node's outputs, by position."""
+    """Return the names of a node's outputs, by position."""
     return _names(domain, name, count, "output")
 
 

@@ -44,7 +44,7 @@ _SHOWN = 64
 
 
 def dtype_name(code: int) -> str:
-    """The dtype of ONNX's number for it: NumPy's name, or ONNX's where NumPy has none (``int4``, ``string``)."""
+    """Return the dtype of ONNX's number for it: NumPy's name, else ONNX's (``int4``, ``string``)."""
     try:
         name = str(TensorProto.DataType.Name(code)).lower()
     except ValueError:
@@ -78,7 +78,7 @@ class StoredTensor:
         return math.prod(self.shape)
 
     def array(self) -> NDArray[Any]:
-        """The elements, read-only; bfloat16 is widened to float32."""
+        """Return the elements, read-only; bfloat16 is widened to float32."""
         data = self.data.read() if isinstance(self.data, External) else self.data
         assert data is not None, f"{self.dtype} has no arrays"
         array = decode(np.frombuffer(data, np.uint8), self.dtype) if isinstance(data, bytes) else data
@@ -112,7 +112,7 @@ class External:
     """the model's, in which the file lies"""
 
     def opened(self) -> IO[bytes]:
-        """The file, open where the bytes begin; raises FileError where it has not so many, or lies elsewhere by now."""
+        """Open the file where the bytes begin; raises FileError if it has fewer, or lies elsewhere by now."""
         fix = "put the file of the same export beside the model"
         file = opened(self.file, fix, what=f"weight {self.tensor!r}", within=self.folder)
         size = os.fstat(file.fileno()).st_size
@@ -123,7 +123,7 @@ class External:
         return file
 
     def read(self) -> bytes:
-        """The bytes; raises FileError where the file has not so many."""
+        """Read the bytes; raises FileError if the file has fewer."""
         with self.opened() as file:
             data = file.read(self.length)
         if len(data) != self.length:  # it became shorter
@@ -154,7 +154,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
 
 def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
-    """A tensor of a file, checked: dimensions, how many bytes or elements it has, and where those are."""
+    """Return a tensor of a file, with its dimensions, its number of bytes or elements and their place checked."""
     shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
     # dims are signed in the message
     if any(size < 0 for size in shape):

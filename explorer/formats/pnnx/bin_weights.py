@@ -98,7 +98,7 @@ class StoredWeights(DeclaredWeights):
             pass
 
     def _blocks(self, reference: WeightReference) -> Iterator[bytes]:
-        """The bytes of a weight, some at a time; raises FileError where it is cut off or damaged."""
+        """Yield the bytes of a weight, block by block; raises FileError where it is cut off or damaged."""
         size, filled = _size(reference), 0
         try:
             for block in blocks(self._archive, reference.key):
@@ -141,7 +141,10 @@ def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int)
 
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:
-    """The little-endian, row-major array of bytes of a weight; refuses what the declaration does not describe."""
+    """Return a weight as a little-endian, row-major array.
+
+    Raises FileError for another shape or dtype than declared, or numbers that the dtype cannot hold.
+    """
     dtype = "float32" if reference.dtype == "bfloat16" else reference.dtype
     if array.shape != reference.shape or array.dtype.name != dtype:
         raise FileError(

@@ -94,7 +94,7 @@ def postorder(tree: Node) -> Iterator[Node]:
 
 
 def members(node: Node) -> tuple[Node, ...]:
-    """A call's arguments, a list's items, else nothing."""
+    """Return a call's arguments, a list's items, else nothing."""
     return node.arguments if isinstance(node, Call) else node.items if isinstance(node, ListOf) else ()
 
 

@@ -114,7 +114,7 @@ def read_value(text: str) -> Plain:
 
 
 def _read_items(text: str) -> tuple[Plain, ...]:
-    """The items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
+    """Read the items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
     items: list[Plain] = []
     inner: list[str] = []
     for part in text[1:-1].split(","):
@@ -135,7 +135,7 @@ def _read_items(text: str) -> tuple[Plain, ...]:
 
 
 def _read_inner(text: str, whole: str) -> Plain:
-    """A list in a list."""
+    """Read a list in a list, which must not hold lists itself."""
     if text in _WORDS_FOR:
         return _WORDS_FOR[text]
     items = text[1:-1].split(",")

@@ -34,7 +34,7 @@ def write(definition: NetDefinition, param: Path, bin: Path) -> None:
 
 
 def param_text(definition: NetDefinition) -> str:
-    """The text of the ``.param`` file."""
+    """Return the text of the ``.param`` file."""
     operators = [*_inputs(definition), *definition.operators, *_outputs(definition)]
     lines = [MAGIC, f"{len(operators)} {len(definition.blobs)}"]
     for operator in operators:

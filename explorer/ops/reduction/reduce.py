@@ -23,7 +23,7 @@ from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
 from explorer.ops.base import broadcast_to, cast, reshape
-from explorer.ops.creation.constants import full
+from explorer.ops.reduction.product_tree import products_of_others
 
 _EXAMPLES = (
     Example(real(2, 3, 4), axes=(0, 2)),
@@ -185,36 +185,8 @@ class Prod(Adjustable, Reduction):
         order = kept + self.axes
         last = function("transpose")(x, order)
         rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in self.axes])))
-        others = reshape(_products_of_others(rows), last.shape)
+        others = reshape(products_of_others(rows), last.shape)
         return (self.spread(g, x) * function("inverse_transpose")(others, order),)
-
-
-def _products_of_others(x: Expr) -> Expr:
-    """Record for each element along the last axis the product of the others: a tree of products, no quotient.
-
-    y / x would be NaN where x is 0. Upwards the tree multiplies halves pairwise; downwards, each half's product of
-    others is its parent's times the other half. That takes 3 · n products, in a number of nodes that grows with log n.
-    """
-    levels = [x]
-    while levels[-1].shape[-1] > 1:
-        first, second = _halves(levels[-1])
-        levels.append(first * second)
-    products = full(levels.pop().shape, 1, x.dtype)
-    for level in reversed(levels):
-        first, second = _halves(level)
-        # a half's elements are multiplied with their partners in the other half; the 1 that was appended is cut off
-        both = function("concatenate")((products * second, products * first), -1)
-        products = both[..., : level.shape[-1]]
-    return products
-
-
-def _halves(x: Expr) -> tuple[Expr, Expr]:
-    """Split the last axis into halves, the second with a 1 at its end if the length is odd."""
-    middle = (x.shape[-1] + 1) // 2
-    second = x[..., middle:]
-    if x.shape[-1] % 2:
-        second = function("concatenate")((second, full((*x.shape[:-1], 1), 1, x.dtype)), -1)
-    return x[..., :middle], second
 
 
 class TruthReduction(Reduction, abstract=True):
