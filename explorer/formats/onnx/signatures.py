@@ -55,7 +55,7 @@ def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain
 
 
 def input_names(domain: str, name: str, count: int) -> list[str]:
-    """Return the names of a node's inputs, by position: ``X``, ``W``; the members of a list are ``inputs.0``, ``inputs.1``.
+    """Return the names of a node's inputs, by position: ``X``, ``W``; members of a list are ``inputs.0``, ``inputs.1``.
 
     They are those of the newest opset, so that an attribute that became an input keeps one name.
     """
