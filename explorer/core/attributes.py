@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from explorer.core.errors import DeclarationError
@@ -37,23 +38,48 @@ def as_written(value: Any) -> Any:
     return value.__expr__() if stands_for_expression(value) else value
 
 
-def check_names(cls: type, known: Collection[str], renamed: Mapping[str, str], what: str) -> None:
-    """Raise DeclarationError for an attribute in a class's body that has an old name, or nearly that of a known one.
+def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise DeclarationError for an attribute in a class's body that has no effect under its name (see ``misnamed``).
 
-    ``renamed`` has today's names by old ones. Names that begin with an underscore, those of annotated fields and those
-    that a base has are the user's own.
+    Explorer's own classes are compared by its tests, not at each import.
     """
-    bases = [_names_of(base) for base in _bases_of(cls)[1:]]
-    inherited = {name for names in bases for name in (*names, *names.get("__annotations__", ()))}
+    if cls.__module__.startswith("explorer."):
+        return
+    for name, meant in misnamed(cls, contract, renamed).items():
+        raise DeclarationError(
+            f"{name} in the body of {what} {cls.__name__}",
+            rule=f"{meant} is what it must be called to have an effect"
+            + (f"; {name} is its old name" if name in renamed else ""),
+            fix=f"{meant} = …, or _{name} if it is something else",
+        )
+
+
+def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the names in a class's body that are old, or misspelt ones of a contract, each with the right one.
+
+    The names of a contract are those of the base class ``contract``, of its bases, and of explorer's classes between
+    it and ``cls``. ``renamed`` has today's names by old ones. Names that begin with an underscore, those of annotated
+    fields and those that a base has are the user's own.
+    """
+    bases = _bases_of(cls)[1:]
+    inherited = {name for base in bases for name in _declared(base)}
     own = _names_of(cls)
+    fields = own.get("__annotations__", ())
+    known: list[str] = []
+    for base in bases:
+        if base.__module__.startswith("explorer.") and (issubclass(base, contract) or issubclass(contract, base)):
+            known += [name for name in _declared(base) if not name.startswith("_")]
+    meant = {}
     for name in own:
-        if name.startswith("_") or name in inherited or name in own.get("__annotations__", ()):
+        if name.startswith("_") or name in inherited or name in fields:
             continue
         near = [renamed[name]] if name in renamed else difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
         if near:
-            raise DeclarationError(
-                f"{name} in the body of {what} {cls.__name__}",
-                rule=f"{near[0]} is what it must be called to have an effect"
-                + (f"; {name} is its old name" if name in renamed else ""),
-                fix=f"{near[0]} = …, or _{name} if it is something else",
-            )
+            meant[name] = near[0]
+    return meant
+
+
+def _declared(cls: type) -> tuple[str, ...]:
+    """Return the names in the body of a class, those that are only annotated too."""
+    names = _names_of(cls)
+    return (*names, *names.get("__annotations__", ()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.attributes import misnamed
 from explorer.core.ir.operation_checks import _RENAMED as FACETS
 from explorer.plan.rewrite.rule import _RENAMED as OF_RULES
 from tests.support.refusals import refused
@@ -77,6 +80,15 @@ def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -
     with refused(ex.DeclarationError, "producer", "producers"):
         type("Declared", (ex.Rule,), {"__doc__": "x.", "producer": ()}, abstract=True)
 
+    with refused(ex.DeclarationError, "has_works", "has_work", "Declared"):
+        type("Declared", (ex.Pass,), {"__doc__": "x.", "name": "x", "has_works": True})
+    with refused(ex.DeclarationError, "adressable", "addressable", "Declared"):
+        type("Declared", (ex.Device,), {"adressable": False})
+    with refused(ex.DeclarationError, "foward", "forward", "Declared"):
+        type("Declared", (ex.layers.Layer,), {"foward": lambda self, input: input})
+    with refused(ex.DeclarationError, "topolgy", "topology", "Declared"):
+        type("Declared", (ex.layers.Composite,), {"topolgy": None})
+
     class Kept(ex.Elementwise, abstract=True):
         """x, kept."""
 
@@ -90,6 +102,31 @@ def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -
         table = (3,)
 
     assert Below.table == (3,)
+
+
+@pytest.mark.parametrize(
+    ("base", "renamed"),
+    [(ex.Operation, FACETS), (ex.Rule, OF_RULES), (ex.Pass, {}), (ex.Device, {}), (ex.layers.Layer, {})],
+)
+def test_no_class_of_explorers_own_has_a_name_without_effect(base: type, renamed: dict[str, str]) -> None:
+    """The import does not compare them."""
+    below = [*base.__subclasses__()]
+    for cls in below:  # grows while we iterate: classes below are appended
+        below += cls.__subclasses__()
+    own = [cls for cls in below if cls.__module__.startswith("explorer.")]
+    assert own or base is ex.Device
+    assert {cls.__name__: names for cls in own if (names := misnamed(cls, base, renamed))} == {}
+
+
+def test_the_import_loads_no_random_numbers() -> None:
+    """Their library takes as long to load as a hundred modules of explorer's."""
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, explorer; print('numpy.random' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "False\n"
 
 
 @pytest.mark.parametrize(("module", "old", "name"), [(ex, "Link", "Rule"), (ex.layers, "PFeedbackNoOutput", "PNo")])

@@ -38,8 +38,7 @@ _RENAMED = {
 
 def check_facet_names(cls: type[Operation], base: type[Operation]) -> None:
     """Raise DeclarationError for a facet with an old name, or with one that is nearly a facet's."""
-    facets = [name for name in {*dir(base), *base.__annotations__} if not name.startswith("_")]
-    check_names(cls, facets, _RENAMED, "the operation")
+    check_names(cls, base, "the operation", _RENAMED)
 
 
 def check_facets(cls: type[Operation], base: type[Operation], documented: bool) -> None:

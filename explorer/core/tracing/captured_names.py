@@ -58,7 +58,6 @@ from explorer.core.tracing.static_attributes import (
 
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _CLASSES_OF_STANDARD_CONTAINERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}
-_STREAMS = (np.random.Generator, np.random.RandomState, Random)
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names of the ``os`` module's that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
@@ -227,7 +226,7 @@ class Survey:
 
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
         is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
-        if is_stream or isinstance(value, _STREAMS):
+        if is_stream or isinstance(value, _streams()):
             raise stream(self._name, value, path)
         size = excess(value)
         if size:
@@ -301,6 +300,12 @@ class Survey:
         self.readers.append((read, value))
         if len(self.readers) > _MOST:
             raise too_many_readers(self._name, path, _MOST)
+
+
+def _streams() -> tuple[type, ...]:
+    """Return the classes of random streams; NumPy's only where something has imported them, since that is slow."""
+    numpy_random = sys.modules.get("numpy.random")
+    return (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
 
 
 def _contents(cell: Any) -> Any:

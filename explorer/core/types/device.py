@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.argument_checks import check_type
+from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 _ALIGNMENT = 64
@@ -39,6 +40,9 @@ class Device:
     name: str
     addressable: ClassVar[bool] = True
     """whether its arrays are NumPy's, so that views need no kernel"""
+
+    def __init_subclass__(cls) -> None:
+        check_names(cls, Device, "the device")
 
     def __new__(cls, name: str) -> Device:
         """Return the device of a name: one object, however often it is declared."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from explorer.core.attributes import check_names
 from explorer.core.bit_keys import attribute_key
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
@@ -69,6 +70,7 @@ class LayerBase(Describable):
     """attributes of every layer, beside those that its class declares; they are not part of a blueprint"""
 
     def __init_subclass__(cls) -> None:
+        check_names(cls, LayerBase, "the layer class")
         cls.fields = fields_of(cls, cls._running)
         check_class(cls, LayerBase)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
+from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
@@ -57,6 +58,7 @@ class Pass(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        check_names(cls, Pass, "the pass")
         if not isinstance(getattr(cls, "name", None), str) or not cls.name:
             raise DeclarationError(
                 f"pass {cls.__name__} without a name",

@@ -68,8 +68,7 @@ class Rule(ABC):
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
-        known = [name for name in {*dir(Rule), *Rule.__annotations__} if not name.startswith("_")]
-        check_names(cls, known, _RENAMED, "the rule")
+        check_names(cls, Rule, "the rule", _RENAMED)
         if abstract:
             return
         if cls.match is Rule.match:
