@@ -9,13 +9,14 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Stage
-from explorer.record.reasons import render
+from explorer.record.reasons import micros_text, render
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.model.model import build_model
 from explorer.view.picture.kernel_outlines import frames
 from explorer.view.replay.state import state_at
+from explorer.view.tree.scopes import scope_path
 from tests.browser.player import box, heading, node, press
 from tests.view import sample
 
@@ -125,7 +126,7 @@ def test_decisions_are_filtered_by_verdict_and_by_words(show):
     """The decisions of a stage are filtered by verdict and words, and the filter stays from step to step."""
     recording = sample.mlp()
     view = show(recording, position=5)
-    rows = view.locator(".ex-decisions li")
+    rows = view.locator(".ex-decisions li").filter(has=view.page.locator("button"))
     expect(view.locator(".ex-why h5", has_text="fuse: 2 applied, 2 declined")).to_be_visible()
     expect(rows).to_have_count(4)
     view.get_by_role("button", name="✗ declined").click()
@@ -144,7 +145,7 @@ def test_decisions_are_filtered_by_verdict_and_by_words(show):
     view.get_by_role("button", name="all", exact=True).click()
     field.fill("operands")
     (merged,) = [row for row in recording.decisions if row.code == "same-value"]
-    expect(rows).to_have_text([f"✓{recording.reason(merged)}"])
+    expect(rows).to_have_text([f"✓In[3] line 2 · matmul{recording.reason(merged)}"])
 
 
 @pytest.mark.spec("V-23")
@@ -304,3 +305,34 @@ def test_an_operator_of_a_file_lists_its_attributes_and_weights(show):
     box(view, "convbn2d_0").dblclick()
     node(view, "conv2d").click()
     expect(panel.locator(".ex-facts dt", has_text="kernel_size")).to_have_count(1)
+
+
+@pytest.mark.spec("V-23")
+def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costliest_is_first(show):
+    """Five equal reasons are one row; what costs least comes last, below a threshold that the reader moves."""
+    recording = sample.resnet()
+    fuse = next(stage for stage in recording.stages if stage.name == "fuse")
+    declined = [row for row in recording.decisions[fuse.first : fuse.last] if row.verdict == "declined"]
+    view = show(recording, position=0)
+    view.page.evaluate("location.hash = 'stage=fuse'")
+    rows = view.locator(".ex-decisions li").filter(has=view.page.locator(".ex-mark-declined"))
+    groups: dict[str, list[float]] = {}
+    for row in declined:
+        groups.setdefault(recording.reason(row).replace("`", ""), []).append(row.facts["estimated_cost_us"])
+    by_cost = sorted(groups.values(), key=lambda costs: -sum(costs))
+    expect(rows).to_have_count(len(groups))
+    assert len(groups) < len(declined)
+    for number, costs in enumerate(by_cost):
+        expect(rows.nth(number)).to_contain_text(micros_text(sum(costs)))
+        expect(rows.nth(number).locator(".ex-count")).to_have_count(len(costs) > 1)
+    dearest = max(declined, key=lambda row: row.facts["estimated_cost_us"])
+    scope = " / ".join(scope_path(recording, dearest.subjects[0]))
+    expect(rows.first.locator("b").first).to_contain_text(scope)
+    expect(view.locator(".ex-trifles")).to_have_count(0)
+    view.get_by_label("cost of declining below which").select_option("100")
+    expect(view.locator(".ex-trifles")).to_have_count(1)
+    cheap = [costs for costs in by_cost if sum(costs) < 100]
+    expect(view.locator(".ex-trifles ~ li")).to_have_count(len(cheap))
+    rows.first.get_by_role("button").click()
+    expect(view.locator(".ex-say")).to_contain_text("declined")
+    expect(rows).to_have_count(len(groups) + len(by_cost[0]) - 1)

@@ -10,7 +10,10 @@ They are those of the plain form (explorer/record) but for these; texts are safe
                    "result": "22 kernels fused, 8 declined; 12.3 MB never written."}, …]
     "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
     "decisions"  [{…, "reason": row of "reasons", "facts": {label: Fact, …}, "before": [decision, …]}, …]
-                   "before" are the declined ones that belong before it (record/history.py)
+                   "before" are the declined ones that belong before it (record/history.py), "cost" the estimated µs
+                   that it costs to decline, which is not among the facts then
+    "declined_edges"  [[decision, 4 × the reader's place in its subjects + the value's in the reader's operands], …]
+    "declined_readers"  [[decision, operand, reader], …]    the few declined edges that have no such places
     "marks"      {decision: {node: text behind its name}, …}    of sentences with nodes of equal names
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
@@ -31,6 +34,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from explorer.record import Decision, Layer, Recording, Template
@@ -45,9 +49,13 @@ from explorer.view.model.stage_result import stage_result
 from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
-    "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups", "layers", "nodes", "ports",
+    "declined_edges", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups", "layers",
+    "nodes", "ports",
 )  # fmt: skip
 """tables that are written in another form, or not at all"""
+
+_COST = "estimated_cost_us"
+_OPERANDS = 4
 
 
 def recording_tables(recording: Recording) -> dict[str, Any]:
@@ -65,6 +73,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "reasons": reasons,
         "explanations": explanations,
         "decisions": decisions,
+        **_declined_edges(recording),
         "marks": {number: marks for number, row in enumerate(recording.decisions) if (marks := recording.marks(row))},
         "groups": [
             dataclasses.replace(group, label=fit(group.label, TITLE, bold=True, widest=WIDEST_TITLE))
@@ -142,6 +151,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
             row = {"sentence": list(_parts(decision)), "explanation": explanation}
             rows.append({**row, "note": note(decision)} if note(decision) else row)
         labels = fact_labels(decision)
+        apart = () if _names_cost(decision.reason) else (_COST,)
         decisions.append(
             {
                 "stage": decision.stage,
@@ -150,14 +160,40 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
                 "code": decision.code,
                 "location": decision.location,
                 "reason": reasons[key],
-                "facts": {labels[name]: _fact(name, value) for name, value in decision.facts.items()},
+                "facts": {
+                    labels[name]: _fact(name, value) for name, value in decision.facts.items() if name not in apart
+                },
                 "subjects": decision.subjects,
                 "produced": decision.produced,
                 "before": before,
+                "cost": float(decision.facts.get(_COST, 0.0)),
             }
         )
     texts = [{"meaning": row.meaning, "change": row.change, "anchor": row.anchor} for row in recording.explanations]
     return rows, texts, decisions
+
+
+def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
+    """Return the edges that decisions declined to fuse, by places, which are small numbers and repeat."""
+    edges: list[list[int]] = []
+    readers: list[list[int]] = []
+    for stage, rows in groupby(recording.declined_edges, lambda row: recording.decisions[row[0]].stage):
+        final = recording.resolver(recording.stages[stage].first)  # a declined decision replaces nothing
+        for decision, ends in groupby(rows, lambda row: row[0]):
+            places = {node: place for place, node in enumerate(recording.decisions[decision].subjects)}
+            for _, operand, reader in ends:
+                operands = [final.get(node, node) for node in recording.nodes.operands[reader]]
+                if reader in places and operand in operands[:_OPERANDS]:
+                    edges.append([decision, _OPERANDS * places[reader] + operands.index(operand)])
+                else:
+                    readers.append([decision, operand, reader])
+    return {"declined_edges": edges, "declined_readers": readers}
+
+
+@lru_cache(maxsize=1024)
+def _names_cost(template: Template) -> bool:
+    """Tell whether a sentence names what it costs to decline, so that it is needed among the facts, too."""
+    return any(name == _COST for name, _, _ in fields(template))
 
 
 @lru_cache(maxsize=1024)

@@ -115,7 +115,7 @@ export class Search {
 
   #row({ node, decision }, index) {
     const { trace } = this;
-    const [title, detail] = node >= 0 ? [trace.label(node), `${trace.typeText(trace.nodes.type[node])} ${trace.scopePath(node).join(" / ")}`] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisions[decision].rule}`, this.trace.plainSentence(decision)];
+    const [title, detail] = node >= 0 ? [trace.whereText(node), trace.typeText(trace.nodes.type[node])] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisionPlace(decision) || trace.decisions[decision].rule}`, trace.plainSentence(decision)];
     const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
     put(button, "aria-current", index === this.at && "true");
     return html("li", {}, button);

@@ -22,16 +22,37 @@ export class Query {
   /** @param {Entry} entry its texts folded */
   matches(entry) {
     return this.words.every(({ field, word }) => {
-      if (!field) return PLAIN.some((name) => entry[name].includes(word));
-      if (field === "text") return entry.text.includes(word) || entry.line.includes(word);
-      return WHOLE.has(field) ? entry[field] === word : entry[field].includes(word);
+      if (!field) return PLAIN.some((name) => has(name, entry[name], word));
+      if (field === "text") return begins(entry.text, word) || begins(entry.line, word);
+      return WHOLE.has(field) ? entry[field].split("\n")[0] === word : has(field, entry[field], word);
     });
   }
 
   /** Whether a decision's text has every word; one that looks in a field of nodes means no decision. @param {string} text */
   matchesText(text) {
-    return this.words.every(({ field, word }) => (!field || field === "text") && text.includes(word));
+    return this.words.every(({ field, word }) => (!field || field === "text") && begins(text, word));
   }
+}
+
+const LETTER = /[\p{L}\p{N}]/u;
+
+/** Whether a word of a text begins with another: "sum" finds no "consumers". @param {string} text @param {string} word */
+function begins(text, word) {
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
+    if (at === 0 || !LETTER.test(text[at - 1]) || !LETTER.test(word[0])) return true;
+  }
+  return false;
+}
+
+/** A part of a shape may begin at any of its lengths. */
+function has(field, text, word) {
+  return field === "shape" ? text.includes(word) : begins(text, word);
+}
+
+/** A name folded, and its words apart where it is written in camel case. @param {string} name */
+function named(name) {
+  const apart = name.replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, "$1 $2");
+  return apart === name ? fold(name) : `${fold(name)}\n${fold(apart)}`;
 }
 
 /** Upper and lower case, and "x" and "×" in shapes, are the same. @param {string} text */
@@ -52,11 +73,11 @@ export function nodeEntry(trace, node) {
   const source = recording.sources[nodes.source[node]];
   const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
   return {
-    name: fold(trace.label(node)),
-    operation: fold(recording.operations[nodes.operation[node]]),
+    name: named(trace.label(node)),
+    operation: named(recording.operations[nodes.operation[node]]),
     shape: fold(dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
-    text: fold([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
+    text: named([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
     line: fold(source?.text ?? ""),
   };
 }

@@ -77,8 +77,15 @@ export class Trace {
 
   /** The values that are written and read again because of the declined ones of some decisions: [operand, reader]. @param {number} first @param {number} last @returns {[number, number][]} */
   declinedEdges(first, last) {
-    const edges = this.recording.declined_edges ?? [];
-    return edges.filter(([decision]) => first <= decision && decision < last).map(([, operand, reader]) => [operand, reader]);
+    const { declined_edges: edges, declined_readers: readers } = this.recording;
+    const wanted = ([decision]) => first <= decision && decision < last;
+    const [placed, plain] = [edges.filter(wanted), readers.filter(wanted)];
+    const final = placed.length ? this.resolver(last) : [];
+    const ends = placed.map(([decision, place]) => {
+      const reader = this.decisions[decision].subjects[place >> 2];
+      return [final[this.nodes.operands[reader][place & 3]], reader];
+    });
+    return [...ends, ...plain.map(([, operand, reader]) => [operand, reader])];
   }
 
   /** The decisions whose subject or product is a node, in order. */
@@ -101,6 +108,19 @@ export class Trace {
   sourceText(node) {
     const source = this.recording.sources[this.nodes.source[node]];
     return source?.place ?? "";
+  }
+
+  /** Where a node stands: "layer1 / conv2 / add", or where there is no scope "In[3] line 2 · add". */
+  whereText(node) {
+    const [scopes, place, label] = [this.scopePath(node), this.sourceText(node), this.label(node)];
+    return scopes.length ? [...scopes, ...(scopes.at(-1) === label ? [] : [label])].join(" / ") : [place, label].filter(Boolean).join(" · ");
+  }
+
+  /** Where a decision's first subject stands, "" of a decision about the whole plan. @param {number} index */
+  decisionPlace(index) {
+    const { subjects, produced } = this.decisions[index];
+    const [node = -1] = [...subjects, ...produced];
+    return node < 0 ? "" : this.whereText(node);
   }
 
   /** The scopes around a node, from the outside in. */

@@ -1,5 +1,6 @@
 // One decision in the panel: its sentence, its facts, and the rules declined before it; node names are links.
 
+import { microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { heading, LISTED, rest } from "./lists.js";
 
@@ -46,11 +47,13 @@ export class DecisionCard {
   /** The facts of a decision. */
   facts(index) {
     const table = html("dl", { class: "ex-facts" });
+    const { cost } = this.trace.decisions[index];
     const edges = this.trace.declinedEdges(index, index + 1);
     for (const [label, value] of Object.entries(this.trace.decisions[index].facts)) {
       const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
       table.append(html("dt", {}, label), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, value)])));
     }
+    if (cost > 0) table.append(html("dt", {}, "cost of declining"), html("dd", {}, microsText(cost)));
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {
       const mark = html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
       table.append(html("dt", {}, place ? "" : "not fused"), html("dd", {}, this.link(operand), mark, this.link(reader)));

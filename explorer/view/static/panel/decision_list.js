@@ -1,10 +1,13 @@
-// The decisions of a stage, or of the whole plan: listed around the present one, filtered by verdict and by words.
+// The decisions of a stage, or of the whole plan: the costliest first, equal ones folded, filtered by verdict and by words.
 
 import { html, put, say } from "../dom.js";
 import { Query, fold } from "../data/query.js";
-import { grouped } from "../data/number_format.js";
+import { foldedDecisions } from "../data/folded_decisions.js";
+import { grouped, microsText } from "../data/number_format.js";
 
-const LISTED = 40;
+const [LISTED, PLACES] = [40, 12];
+/** µs below which what a declined decision costs is a trifle. */
+const THRESHOLDS = [0, 0.1, 1, 10, 100];
 const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ declined"]];
 
 /** One list with its filter, kept from step to step. */
@@ -13,12 +16,15 @@ export class Decisions {
   constructor(trace, timeline, go) {
     Object.assign(this, { trace, timeline, go });
     this.verdict = "";
+    this.least = THRESHOLDS[1];
     this.title = html("h5");
+    const options = THRESHOLDS.map((least) => html("option", { value: least, selected: least === this.least }, least ? `trifles: below ${microsText(least)}` : "no trifles"));
+    this.costs = html("select", { "aria-label": "cost of declining below which a decision is a trifle", change: () => this.#weigh() }, ...options);
     this.field = html("input", { type: "search", placeholder: "filter decisions …", "aria-label": "filter decisions", input: () => this.#list() });
     this.buttons = VERDICTS.map(([verdict, text]) => html("button", { type: "button", "data-verdict": verdict, click: () => this.#choose(verdict) }, text));
     this.rows = html("ol", { class: "ex-decisions" });
     this.rest = html("div", { class: "ex-soft", role: "status" });
-    this.root = html("section", { "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons)), this.rows, this.rest);
+    this.root = html("section", { "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.rows, this.rest);
     this.#mark();
   }
 
@@ -42,6 +48,11 @@ export class Decisions {
     this.#list();
   }
 
+  #weigh() {
+    this.least = Number(this.costs.value);
+    this.#list();
+  }
+
   #mark() {
     for (const button of this.buttons) put(button, "aria-pressed", String(button.dataset.verdict === this.verdict));
   }
@@ -52,21 +63,42 @@ export class Decisions {
     for (let index = this.first; index < this.last; index++) {
       const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
-      if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.trace.plainSentence(index)}`))) found.push(index);
+      const text = fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`);
+      if (query.isEmpty || query.matchesText(text)) found.push(index);
     }
-    // A plan has thousands of decisions: rows are made for those around the present one only.
-    const near = found.findIndex((index) => index >= this.moment.decision);
-    const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, found.length - LISTED));
-    this.rows.replaceChildren(...found.slice(from, from + LISTED).map((index) => this.row(index, this.moment)));
-    say(this.rest, found.length === 0 ? "no decision matches" : found.length > LISTED ? `${grouped(LISTED)} of ${grouped(found.length)} shown` : "");
+    const groups = foldedDecisions(this.trace, found);
+    const isTrifle = ({ verdict, cost }) => verdict === "declined" && cost < this.least;
+    const trifles = groups.filter(isTrifle);
+    const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
+    const near = listed.findIndex(({ decisions }) => decisions.includes(this.moment.decision));
+    const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, listed.length - LISTED));
+    const rows = listed.slice(from, from + LISTED).flatMap((group) => {
+      const heading = group === trifles[0] ? [html("li", { class: "ex-soft ex-trifles" }, `below ${microsText(this.least)}:`)] : [];
+      return [...heading, ...this.#folded(group)];
+    });
+    this.rows.replaceChildren(...rows);
+    this.costs.hidden = !groups.some(({ verdict }) => verdict === "declined");
+    say(this.rest, found.length === 0 ? "no decision matches" : listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
   }
 
-  /** One decision as a row; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment */
-  row(index, moment) {
+  /** Decisions with one sentence as one row; the places of all of them, if the view stands at one. */
+  #folded({ decisions, cost, verdict }) {
+    const { decision } = this.moment;
+    const here = decisions.includes(decision);
+    const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && microsText(cost)];
+    const row = this.row(here ? decision : decisions[0], this.moment, [count, detail]);
+    const others = here ? decisions.filter((index) => index !== decision).slice(0, PLACES) : [];
+    return [row, ...others.map((index) => this.row(index, this.moment, [], false))];
+  }
+
+  /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [told] with its sentence */
+  row(index, moment, [count = false, cost = false] = [], told = true) {
     const { verdict } = this.trace.decisions[index];
-    const text = this.trace.plainSentence(index);
+    const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
-    const button = html("button", { type: "button", click: () => this.go(this.timeline.afterDecision(index)), title: text }, mark, html("span", {}, text));
+    const where = place && html("b", {}, place);
+    const head = [where, count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
+    const button = html("button", { type: "button", click: () => this.go(this.timeline.afterDecision(index)), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...head, head.length > 0 && told && html("br"), told && text));
     put(button, "aria-current", index === moment.decision && "step");
     return html("li", { class: index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later" }, button);
   }

@@ -1,0 +1,25 @@
+// Decisions with one sentence as one row, the costliest first.
+
+/** @typedef {{decisions: number[], cost: number, verdict: string}} FoldedDecisions cost: of declining all of them */
+
+/**
+ * Fold decisions that read alike: declined ones by what they cost, then applied ones in order.
+ * @param {import("./recording.js").Trace} trace @param {number[]} decisions @returns {FoldedDecisions[]}
+ */
+export function foldedDecisions(trace, decisions) {
+  /** @type {Map<string, FoldedDecisions>} */
+  const alike = new Map();
+  for (const index of decisions) {
+    const { verdict, rule, stage, cost } = trace.decisions[index];
+    const key = `${stage}\n${verdict}\n${rule}\n${trace.plainSentence(index)}`;
+    const known = alike.get(key);
+    if (known) {
+      known.decisions.push(index);
+      known.cost += cost;
+    } else alike.set(key, { decisions: [index], cost, verdict });
+  }
+  const groups = [...alike.values()];
+  for (const { decisions: members } of groups) members.sort((one, other) => trace.decisions[other].cost - trace.decisions[one].cost || one - other);
+  const [declined, applied] = ["declined", "applied"].map((verdict) => groups.filter((group) => group.verdict === verdict));
+  return [...declined.sort((one, other) => other.cost - one.cost || one.decisions[0] - other.decisions[0]), ...applied];
+}
