@@ -8,7 +8,7 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
@@ -20,11 +20,10 @@ from explorer.core.types.tensor_type import Array
 from explorer.plan.passes import Recall
 from explorer.plan.pipeline import PIPELINE, pass_names
 from explorer.plan.planner import Options, Plan, plan
-from explorer.record import Decision, Recording, Summary
+from explorer.record import Recording, Summary
 from explorer.record.gc_pause import gc_paused
 from explorer.run.calibrate import measured_cost_model
-from explorer.run.diagnosis.reproducer import reproducer
-from explorer.run.diagnosis.what_if import WhatIf, what_if
+from explorer.run.diagnosis.inspectable_plan import InspectablePlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
@@ -35,13 +34,10 @@ from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
 
-if TYPE_CHECKING:
-    from explorer.record.compare.comparison import Comparison
-
 COSTS, RECORDS = ("reference", "measured"), ("times", "values", "off")
 
 
-class EvalPlan:
+class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off".
@@ -296,35 +292,6 @@ class EvalPlan:
             with gc_paused():
                 self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused)
         return self._recording
-
-    def explain(self, what: Expr | None = None) -> str:
-        """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
-        return hooks.explain(self, what)
-
-    def to_graphviz(self, stage: str | None = None) -> Any:
-        """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
-
-        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
-        """
-        return hooks.to_graphviz(self, stage)
-
-    def compare(self, other: EvalPlan | Recording) -> Comparison:
-        """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
-        return hooks.compare(self, other)
-
-    def what_if(self, what: Decision | Expr) -> WhatIf:
-        """Find the smallest change after which a declined decision would be applied; prices are given for both.
-
-        ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
-        """
-        return what_if(self.planned, self.recording, what)
-
-    def reproducer(self, decision: Decision) -> str:
-        """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.
-
-        The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
-        """
-        return reproducer(self.planned, self.recording, decision)
 
     def explore(self, **options: Any) -> Any:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run."""

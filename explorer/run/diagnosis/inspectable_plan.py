@@ -1,0 +1,64 @@
+"""Inspectable plans: what can be asked about a plan, whoever made and ran it.
+
+`EvalPlan` is one: it plans and runs, and every question here is answered from its plan and its recording alone. Texts,
+pictures and comparisons are made in packages above, which enter their functions as hooks, so that a program that only
+evaluates imports none of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
+from explorer.plan.planner import Plan
+from explorer.record import Decision, Recording
+from explorer.run.diagnosis.reproducer import reproducer
+from explorer.run.diagnosis.what_if import WhatIf, what_if
+
+if TYPE_CHECKING:
+    from explorer.record.compare.comparison import Comparison
+
+
+class InspectablePlan(ABC):
+    """Plan that answers questions about itself."""
+
+    @property
+    @abstractmethod
+    def planned(self) -> Plan:
+        """The planned graph, its schedule and its decisions."""
+
+    @property
+    @abstractmethod
+    def recording(self) -> Recording:
+        """Everything that happened, as plain data."""
+
+    def explain(self, what: Expr | None = None) -> str:
+        """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
+        return hooks.explain(self, what)
+
+    def to_graphviz(self, stage: str | None = None) -> Any:
+        """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
+
+        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
+        """
+        return hooks.to_graphviz(self, stage)
+
+    def compare(self, other: InspectablePlan | Recording) -> Comparison:
+        """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
+        return hooks.compare(self, other)
+
+    def what_if(self, what: Decision | Expr) -> WhatIf:
+        """Find the smallest change after which a declined decision would be applied; prices are given for both.
+
+        ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
+        """
+        return what_if(self.planned, self.recording, what)
+
+    def reproducer(self, decision: Decision) -> str:
+        """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.
+
+        The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
+        """
+        return reproducer(self.planned, self.recording, decision)
