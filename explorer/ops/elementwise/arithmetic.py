@@ -34,7 +34,7 @@ _STEPS = "comparisons are constant wherever they have a derivative"
 
 
 class Add(Ufunc):
-    """Sum, a + b."""
+    """Sum, a + b; integers wrap around, booleans are joined by or, as in NumPy."""
 
     ufunc, linear, commutative, associative, examples = (
         np.add,
@@ -58,7 +58,7 @@ class Subtract(Ufunc):
 
 
 class Multiply(Ufunc):
-    """Elementwise product, a · b."""
+    """Elementwise product, a · b, so that 0 · ∞ is NaN. The gradients are g · b and g · a."""
 
     ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
 
@@ -67,7 +67,7 @@ class Multiply(Ufunc):
 
 
 class Divide(Ufunc):
-    """Quotient, a / b."""
+    """Quotient, a / b; ±∞ or NaN for b = 0, and floating for integers. The gradients are g / b and −g · y / b."""
 
     ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
 

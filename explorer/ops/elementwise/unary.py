@@ -61,7 +61,7 @@ class Sign(Ufunc):
 
 
 class Square(Ufunc):
-    """x²."""
+    """x²; integers wrap around. The gradient is 2 · g · x."""
 
     ufunc, range, is_even, examples = np.square, "nonnegative", True, ANY
 
@@ -70,7 +70,7 @@ class Square(Ufunc):
 
 
 class Sqrt(Ufunc):
-    """√x; NaN below 0."""
+    """√x; NaN below 0. The gradient g / (2 · y) is ∞ at 0."""
 
     ufunc, range, monotone, weight, examples = np.sqrt, "nonnegative", True, 4, POSITIVE
 
@@ -79,7 +79,7 @@ class Sqrt(Ufunc):
 
 
 class Reciprocal(Ufunc):
-    """1 / x."""
+    """1 / x; ±∞ at ±0, and integers are rounded towards 0. The gradient is −g · y²."""
 
     ufunc, involution, weight, examples = np.reciprocal, True, 4, POSITIVE
 
@@ -88,7 +88,7 @@ class Reciprocal(Ufunc):
 
 
 class Exp(Ufunc):
-    """eˣ."""
+    """eˣ; ∞ beyond the dtype's range, which is no error. The gradient is g · y."""
 
     ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
     defined_everywhere = True
@@ -108,7 +108,7 @@ class Expm1(Ufunc):
 
 
 class Log(Ufunc):
-    """The natural logarithm; −∞ at 0, NaN below."""
+    """The natural logarithm; −∞ at 0, NaN below. The gradient is g / x."""
 
     ufunc, monotone, weight, examples = np.log, True, EXPENSIVE, POSITIVE
 

@@ -38,7 +38,7 @@ def is_given(op: OperatorContext, name: str) -> bool:
 
 
 def given(op: OperatorContext, name: str) -> Expr:
-    """An input as an expression; raises OperandError where it is missing or no tensor."""
+    """Return an input as an expression; raises OperandError if it is missing or no tensor."""
     if name in op.definition.weights:
         return op.weight(name)
     value = op.argument(name)
@@ -51,17 +51,17 @@ def given(op: OperatorContext, name: str) -> Expr:
 
 
 def first(op: OperatorContext) -> Expr:
-    """The first input, whatever ONNX calls it."""
+    """Return the first input, whatever ONNX calls it."""
     return given(op, next((name for name in _FIRST if is_given(op, name)), "input"))
 
 
 def optional(op: OperatorContext, name: str) -> Expr | None:
-    """An input that may be left out."""
+    """Return an input that may be left out; None without it."""
     return given(op, name) if is_given(op, name) else None
 
 
 def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
-    """The members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
+    """Return the members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
     values: list[Expr] = []
     while is_given(op, f"{name}.{len(values)}"):
         values.append(given(op, f"{name}.{len(values)}"))
@@ -71,7 +71,7 @@ def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
 
 
 def known(op: OperatorContext, name: str) -> Array:
-    """The value of an input or attribute that shapes depend on.
+    """Return the value of an input or attribute that shapes depend on.
 
     Raises OperandError where it is computed from the net's inputs, for then no shape is known before the net runs.
     """
@@ -96,7 +96,7 @@ def known(op: OperatorContext, name: str) -> Array:
 
 
 def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
-    """A known input or attribute that is a list of whole numbers; one number is a list of one."""
+    """Return a known input or attribute that is a list of whole numbers; one number is a list of one."""
     array = known(op, name)
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise OperandError(
@@ -107,12 +107,12 @@ def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
 
 
 def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
-    """The same where it may be left out."""
+    """Return the same for one that may be left out; None without it."""
     return integers(op, name) if is_given(op, name) else None
 
 
 def number(op: OperatorContext, name: str) -> Any:
-    """A known input or attribute that is one number."""
+    """Return a known input or attribute that is one number."""
     array = known(op, name)
     if array.size != 1:
         raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} must be one number")
@@ -120,7 +120,7 @@ def number(op: OperatorContext, name: str) -> Any:
 
 
 def whole(op: OperatorContext, name: str) -> int:
-    """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
+    """Return a known input or attribute that is one whole number, which may be stored as a real one."""
     value = number(op, name)
     # NaN differs from itself
     if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
@@ -129,7 +129,7 @@ def whole(op: OperatorContext, name: str) -> int:
 
 
 def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:
-    """An attribute that is one of some words."""
+    """Return an attribute that must be one of some words."""
     value = op.argument(name, default)
     if value not in among:
         raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be {' or '.join(among)}")
@@ -137,7 +137,7 @@ def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -
 
 
 def axis_of(op: OperatorContext, x: Expr, default: int, name: str = "axis") -> int:
-    """An attribute that names an axis of x, counted from the front."""
+    """Return an attribute that names an axis of x, counted from the front."""
     return normalize_axis(op.integer(name, default), x.ndim, op.definition.type)
 
 
@@ -149,7 +149,7 @@ def is_known(value: Expr) -> bool:
 
 
 def value_of(value: Expr) -> Array:
-    """The elements of a known value."""
+    """Return the elements of a known value."""
     if isinstance(value, Tensor):
         return value.array
     array: Array = value.operation.kernel(None)
@@ -157,7 +157,7 @@ def value_of(value: Expr) -> Array:
 
 
 def settled(value: Any) -> Any:
-    """A value that follows from known ones alone, as a constant: shapes always, real numbers where they are few."""
+    """Return a value that follows from known ones alone as a constant: shapes always, real numbers if they are few."""
     if not isinstance(value, Expr) or is_known(value):
         return value
     # Real numbers stay in the graph unless they are few: folding a table of them would hide how it is computed.
@@ -175,7 +175,7 @@ def _is_small(value: Expr) -> bool:
 
 
 def _as_array(value: Any) -> Array | None:
-    """A plain number or list as the array that it was: whole numbers int64, real ones float32."""
+    """Return a plain number or list as the array that it was: whole numbers int64, real ones float32."""
     if not isinstance(value, (bool, int, float, tuple)) or any(isinstance(item, Expr) for item in _items(value)):
         return None
     try:
@@ -200,7 +200,7 @@ _DTYPES = {
 
 
 def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.dtype[Any]:
-    """The dtype that an attribute names; raises OperandError for one that explorer has not."""
+    """Return the dtype that an attribute names; raises OperandError for one that explorer does not compute in."""
     code = op.integer(name) if default is None else op.integer(name, default)
     if code not in _DTYPES:
         raise OperandError(

@@ -42,7 +42,7 @@ def resize_(op: OperatorContext) -> Expr:
 
 
 def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], list[float]]:
-    """The new lengths of some axes, and the distances of new elements in old ones; scales are of single precision."""
+    """Return new lengths of axes, and distances of new elements in units of old ones; scales have single precision."""
     old = [x.shape[axis] for axis in axes]
     if is_given(op, "scales") and known(op, "scales").size:
         scales = known(op, "scales").reshape(-1).astype(np.float32)

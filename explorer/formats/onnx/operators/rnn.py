@@ -122,7 +122,7 @@ def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], sta
 def _check_shapes(
     op: OperatorContext, x: Expr, directions: int, gates: int, states: tuple[str, ...], batch_first: bool
 ) -> int:
-    """The length of a state, once every weight and first state is known to fit it."""
+    """Return the length of a state; raises OperandError for a weight or first state that does not fit it."""
     weights = with_rank(op, "R", given(op, "R"), "directions", f"{gates} · hidden", "hidden")
     hidden = op.integer("hidden_size", weights.shape[2])
     start = (x.shape[1], directions, hidden) if batch_first else (directions, x.shape[1], hidden)
@@ -143,7 +143,7 @@ def _check_shapes(
 def _weights(
     op: OperatorContext, x: Expr, bias: Expr | None, number: int, hidden: int, order: tuple[int, ...]
 ) -> tuple[Expr, Expr, Expr | None]:
-    """The inputs' part of the gates, the state's weights and their bias, for one direction, gates in our order."""
+    """Return the inputs' part of the gates, the state's weights and their bias of one direction, in torch's order."""
 
     def ordered(gates: Expr) -> Expr:
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]

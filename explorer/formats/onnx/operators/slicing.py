@@ -103,7 +103,7 @@ def gather_elements(op: OperatorContext) -> Expr:
 
 
 def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
-    """Indices into an axis of a size, counted from its front; known ones are checked."""
+    """Return indices into an axis of a size, counted from its front; known ones are checked."""
     # unsigned ones cannot count from the end
     if indices.dtype.kind == "u":
         return indices

@@ -13,7 +13,7 @@ _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 def as_image(op: OperatorContext, x: Expr) -> Expr:
-    """A signal as an image of one row, an image as it is; raises OperandError for volumes."""
+    """Return a signal as an image of one row, an image as it is; raises OperandError for volumes."""
     _check(op, x)
     return x if x.ndim == 4 else reshape(x, (*x.shape[:2], 1, x.shape[2]))
 
@@ -27,12 +27,12 @@ def _check(op: OperatorContext, x: Expr) -> None:
 
 
 def like(x: Expr, y: Expr) -> Expr:
-    """An image of one row as a signal again where x was one."""
+    """Return an image of one row as a signal again if x was one."""
     return y if x.ndim == 4 else reshape(y, (*y.shape[:2], y.shape[3]))
 
 
 def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
-    """An attribute with one number for each spatial axis of x, as rows and columns."""
+    """Return an attribute with one number for each spatial axis of x, as rows and columns."""
     _check(op, x)
     values = op.integers(name, (default,) * (x.ndim - 2))
     if len(values) != x.ndim - 2:
@@ -41,7 +41,7 @@ def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
 
 
 def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: Pair) -> Padding:
-    """Padding ((top, bottom), (left, right)) of an image or signal, given or computed from ``auto_pad``."""
+    """Return the padding ((top, bottom), (left, right)) of an image or signal, from ``pads`` or ``auto_pad``."""
     _check(op, x)
     auto = word(op, "auto_pad", "NOTSET", _AUTO)
     if auto == "VALID":

@@ -18,7 +18,7 @@ _REQUIRED: Final = object()
 
 
 def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> Any:
-    """A parameter by its name, else the operand at a position, else the default."""
+    """Return a parameter by its name, else the operand at a position, else the default."""
     if op.has(name):
         return op.argument(name)
     if position < len(op.operands) or default is _REQUIRED:
@@ -27,7 +27,7 @@ def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRE
 
 
 def tensor_or_none(op: OperatorContext, position: int, name: str) -> Expr | None:
-    """A tensor that may be absent."""
+    """Return a tensor that may be absent: None then."""
     argument = value(op, position, name, None)
     if argument is None or isinstance(argument, Expr):
         return argument
@@ -35,7 +35,7 @@ def tensor_or_none(op: OperatorContext, position: int, name: str) -> Expr | None
 
 
 def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> int:
-    """A whole number by name or position."""
+    """Return a whole number by name or position; raises OperandError for another value."""
     argument = value(op, position, name, default)
     if isinstance(argument, bool) or not isinstance(argument, int):
         raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a whole number")
@@ -43,7 +43,7 @@ def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUI
 
 
 def integers(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> tuple[int, ...]:
-    """A list of whole numbers by name or position; one number is a list of one."""
+    """Return a list of whole numbers by name or position; one number is a list of one."""
     argument = value(op, position, name, default)
     items = argument if isinstance(argument, (tuple, list)) else (argument,)
     if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
@@ -52,7 +52,7 @@ def integers(op: OperatorContext, position: int, name: str, default: Any = _REQU
 
 
 def flag(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> bool:
-    """True or False by name or position."""
+    """Return True or False by name or position; raises OperandError for another value."""
     argument = value(op, position, name, default)
     if not isinstance(argument, bool):
         raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be True or False")
@@ -60,7 +60,7 @@ def flag(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED
 
 
 def sizes(op: OperatorContext, name: str, axes: int, default: Any = _REQUIRED) -> tuple[int, ...]:
-    """A parameter that is one whole number for all axes, or one for each of so many."""
+    """Return a parameter that is one whole number for all axes, or one for each."""
     lengths = op.integers(name) if default is _REQUIRED else op.integers(name, default)
     if len(lengths) == 1:
         return lengths * axes
