@@ -36,6 +36,8 @@ _SWEPT = 1024
 _uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
 
 _lock = threading.RLock()
+"""guards the tables below; reentrant, because an array may die, and call ``_forgetting``'s function, on a thread that
+holds it"""
 _by_uid: dict[int, _Values] = {}
 """context → values of expressions"""
 _by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}

@@ -140,3 +140,14 @@ def test_what_an_interrupt_broke_is_no_error(
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "explorer: interrupted\n"
+
+
+def test_an_interrupt_before_interrupts_are_handled_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["explorer.cli.main"], "terminal", interrupted)
+    assert main(["check", MODEL]) == 130
+    assert capsys.readouterr().err == "explorer: interrupted\n"

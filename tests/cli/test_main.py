@@ -15,6 +15,7 @@ import pytest
 
 import explorer as ex
 from explorer.cli import main
+from explorer.cli.commands import lab
 from explorer.cli.commands.lab import notebook_for
 from explorer.record import loads
 from explorer.record.reasons import bytes_text
@@ -258,6 +259,22 @@ def test_lab_takes_no_file_s_name_for_an_option(folder: Path, monkeypatch: pytes
     (command,) = commands
     assert command[-1] == "./--config=x.explorer.ipynb"
     assert command[1:4] == ["-P", "-m", "jupyterlab"]
+
+
+def test_lab_without_a_file_opens_explorers_notebooks_where_they_are_installed_else_this_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
+    module = folder / "explorer" / "cli" / "commands" / "lab.py"
+    monkeypatch.setattr(lab, "__file__", str(module))
+    assert main(["lab"]) == 0
+    (folder / "notebooks").mkdir()
+    assert main(["lab"]) == 0
+    (folder / "notebooks" / "one.ipynb").write_text("{}")
+    assert main(["lab"]) == 0
+    folders = [argument for command in commands for argument in command if argument.startswith("--notebook-dir=")]
+    assert folders == [f"--notebook-dir={place}" for place in (folder, folder, folder / "notebooks")]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "grad": ("tests/grad", "tests/laws/test_gradients.py", "tests/conformance"),
     "plan": ("tests/plan", "tests/golden", "tests/laws", "tests/run"),
     "run": ("tests/run", "tests/golden", "tests/plan/memory/test_buffers.py", "tests/plan/test_values.py"),
-    "net": ("tests/net", "tests/formats/json", "tests/formats/pnnx", "tests/cli/test_main.py"),
+    "net": ("tests/net", "tests/formats/test_explorer_json.py", "tests/formats/pnnx", "tests/cli/test_main.py"),
     "formats": ("tests/formats", "tests/net"),
     "layers": ("tests/layers", "tests/conformance"),
     "record": ("tests/record", "tests/golden", "tests/view", "tests/cli/test_main.py"),

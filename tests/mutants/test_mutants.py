@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.bench import ROOT, Mutant, attempts
-from tests.mutants.catalogue import CATALOGUE, named, named_in, package_of
+from tests.mutants.catalogue import CATALOGUE, PACKAGES, named, named_in, package_of
 from tests.mutants.sampling import changes
 
 SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "8"))
@@ -27,6 +27,11 @@ def test_every_named_mutant_stands_in_its_file_once_and_is_code() -> None:
             ast.parse(mutated)
         for path in mutant.tests:
             assert (ROOT / path.partition("::")[0]).exists(), f"{mutant.name}: {path} is not there"
+
+
+def test_the_tests_that_stand_nearest_to_a_package_are_there() -> None:
+    """Drawn mutants are tried on them."""
+    assert [path for paths in PACKAGES.values() for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_named_mutants_stand_in_the_file_of_their_package_under_names_of_their_own() -> None:

@@ -22,6 +22,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.shape import Sizes
 
 _interning = threading.RLock()
+"""guards the tables of instances; reentrant, because memory is collected inside, and a finaliser may make an operation
+on the thread that holds it"""
 
 
 def _renew() -> None:

@@ -48,6 +48,7 @@ class _Blas(AbstractContextManager[None]):
         self._libraries = self._controller.lib_controllers
         self._before: list[int] = []
         self._owner: int | None = None
+        # Held for a few statements in which no tile runs and no other lock of explorer's is taken: there is no order.
         self._lock = threading.Lock()
 
     @property

@@ -72,3 +72,12 @@ def test_weights_with_problems_of_their_own_are_findings_of_their_own(tmp_path: 
     alone, *rest = ex.open(path).check()
     assert "12 weights" in alone
     assert rest == []
+
+
+@pytest.mark.parametrize(("unknown", "summary"), [(1, "1 finding in"), (2, "2 findings in")])
+def test_findings_are_counted(unknown: int, summary: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"my.Odd{number} o{number} 1 1 x y{number}" for number in range(unknown)]
+    path = tmp_path / "n.param"
+    path.write_text(f"7767517\n{unknown + 1} {unknown + 1}\npnnx.Input i 0 1 x #x=(2)f32\n" + "\n".join(lines) + "\n")
+    assert main(["check", str(path)]) == 1
+    assert summary in capsys.readouterr().out.splitlines()[-1]

@@ -75,3 +75,9 @@ def test_an_entry_of_the_archive_is_a_plain_file_name(name: str, kept: str) -> N
     with np.load(io.BytesIO(npz({name: ONE}))) as found:
         assert found.files == [kept]
         np.testing.assert_array_equal(found[kept], ONE)
+
+
+def test_objects_are_not_written() -> None:
+    """A file of arrays holds no pickles, which run code where they are read."""
+    with pytest.raises(ValueError, match="allow_pickle"):
+        npz({"odd": np.array([{}], object)})

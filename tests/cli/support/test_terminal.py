@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from onnx import helper
 
 import explorer as ex
 from explorer.cli import main
-from explorer.cli.support.terminal import Outlet
+from explorer.cli.support.terminal import Outlet, complain, terminal
 
 SOURCE = Path(__file__).parents[3] / "explorer"
 MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
@@ -92,7 +94,6 @@ def test_no_command_passes_a_control_character_on(command: list[str], capfd: pyt
 
 
 def test_what_prints_by_itself_is_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
-    from explorer.cli.support.terminal import terminal
 
     with terminal():
         sys.stderr.write(warnings.formatwarning(EVIL, UserWarning, EVIL, 1))
@@ -190,3 +191,42 @@ def test_an_outlet_writes_what_its_encoding_lacks_as_escapes(tmp_path: Path) -> 
     with (tmp_path / "out").open("w", encoding="ascii") as file:
         Outlet(file).write("a × b\n")
     assert (tmp_path / "out").read_text() == "a \\xd7 b\n"
+
+
+def test_a_line_that_is_drawn_over_is_seen_at_once() -> None:
+    seen = io.BytesIO()
+    outlet = Outlet(io.TextIOWrapper(io.BufferedWriter(Kept(seen)), encoding="utf-8"))
+    outlet.draw_over("half done")
+    assert seen.getvalue().endswith(b"half done")
+
+
+class Kept(io.RawIOBase):
+    """A file whose bytes are kept elsewhere."""
+
+    def __init__(self, seen: io.BytesIO) -> None:
+        self._seen = seen
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return self._seen.write(bytes(data))
+
+
+def test_an_error_of_the_system_without_a_file_says_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    complain(OSError("no space left"))
+    complain(OSError(2, "No such file", "a.onnx"))
+    assert capsys.readouterr().err == "explorer: no space left\nexplorer: a.onnx: No such file\n"
+
+
+def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
+    """What a command writes into its file and what it says cannot mix, whatever stream it was started without."""
+    program = (
+        "import os, sys\n"
+        "for number in (0, 1):\n    os.close(number)\n"
+        "sys.stdin = sys.stdout = None\n"
+        "from explorer.cli.support.terminal import terminal\n"
+        "with terminal():\n    opened = os.open(os.devnull, os.O_RDONLY)\n"
+        "sys.exit(0 if opened > 2 else 1)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
