@@ -103,6 +103,12 @@ def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     return api.explain(plan, what)
 
 
+def _why(plan: EvalPlan, one: Expr, other: Expr) -> str:
+    from explorer import api
+
+    return api.why_pair_of(plan, one, other)
+
+
 def _to_graphviz(plan: EvalPlan, stage: str | None = None) -> Any:
     from explorer import api
 
@@ -156,7 +162,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 
 _hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
-_hooks.check_view = _check_view
+_hooks.check_view, _hooks.why = _check_view, _why
 _hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
 _set_default_display(_notebook_bar)
 

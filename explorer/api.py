@@ -29,6 +29,7 @@ from explorer.view.compare.comparison_view import Compared
 from explorer.view.export import dot
 from explorer.view.export.cost_report import costs, gains
 from explorer.view.export.history_text import why
+from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.export.writers import ViewState
 from explorer.view.model.heat import METRICS, HeatMetric
@@ -248,6 +249,11 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     if what is None:
         return text(recording) + costs(recording) + gains(recording)
     return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+
+
+def why_pair_of(plan: EvalPlan, one: Expr, other: Expr) -> str:
+    """The decisions about two expressions as text, or what became of each."""
+    return why_pair(plan.recording, *[[node_id(plan.planned, what)] for what in (one, other)])
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:

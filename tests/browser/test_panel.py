@@ -324,7 +324,7 @@ def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costlies
     assert len(groups) < len(declined)
     for number, costs in enumerate(by_cost):
         expect(rows.nth(number)).to_contain_text(micros_text(sum(costs)))
-        expect(rows.nth(number).locator(".ex-count")).to_have_count(len(costs) > 1)
+        expect(rows.nth(number).locator(".ex-count")).to_have_count(int(len(costs) > 1))
     dearest = max(declined, key=lambda row: row.facts["estimated_cost_us"])
     scope = " / ".join(scope_path(recording, dearest.subjects[0]))
     expect(rows.first.locator("b").first).to_contain_text(scope)

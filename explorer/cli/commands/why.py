@@ -11,7 +11,7 @@ HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
 Tell the story of an operator or an operand, by its name in the file: where it was written, every decision about it with
 its facts, every declined decision before it, and what became of it. An operator of several nodes is told once, with
-the decisions about all of them.
+the decisions about all of them. With a second name, tell the decisions about both, or what became of each.
 """
 
 
@@ -21,6 +21,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "node", metavar="NODE", help="the name of an operator, of an operand, or of a weight (fc.weight)"
     )
+    parser.add_argument(
+        "other",
+        metavar="OTHER",
+        nargs="?",
+        help="a second name: the decisions about both, such as why they are not fused",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -28,13 +34,19 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.formats import open
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.history_text import why_operator
+    from explorer.view.export.pair_text import why_pair
 
     net = open(options.file)
-    uids = {node.uid for node in net.nodes(options.node)}
+    names = [name for name in (options.node, options.other) if name is not None]
+    wanted = [{node.uid for node in net.nodes(name)} for name in names]
     plan = net.preview_plan()
-    nodes = [number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids]
-    if nodes:
+    found = [[number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids] for uids in wanted]
+    nodes = found[0]
+    if len(found) == 2 and all(found):
+        tell(why_pair(plan.recording, *found))
+    elif nodes and len(found) == 1:
         tell(why_operator(plan.recording, options.node, nodes))
     else:
-        say(f"{options.node}: no node; its value is a plain number, or nothing reads it")
+        missing = names[[bool(each) for each in found].index(False)]
+        say(f"{missing}: no node; its value is a plain number, or nothing reads it")
     return 0

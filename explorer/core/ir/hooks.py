@@ -65,6 +65,12 @@ class Explain(Protocol):
     def __call__(self, plan: Any, what: Any = None, /) -> str: ...
 
 
+class Why(Protocol):
+    """Text of the decisions about two expressions."""
+
+    def __call__(self, plan: Any, one: Any, other: Any, /) -> str: ...
+
+
 class ToGraphviz(Protocol):
     """A plan's graph after a stage (None: after the last) as a ``graphviz.Digraph``."""
 
@@ -102,6 +108,7 @@ class Hooks:
     explore: Explore = _empty
     check_view: CheckView = _empty
     explain: Explain = _empty
+    why: Why = _empty
     to_graphviz: ToGraphviz = _empty
     compare: Compare = _empty
     open: Open = _empty

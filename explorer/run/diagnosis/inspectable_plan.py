@@ -34,6 +34,13 @@ class InspectablePlan(ABC):
     def recording(self) -> Recording:
         """Everything that happened, as plain data."""
 
+    def why(self, one: Expr, other: Expr) -> str:
+        """Return the decisions about two expressions as text, such as why they are not fused; or what became of each.
+
+        Example: ``print(plan.why(product, bias))``.
+        """
+        return hooks.why(self, one, other)
+
     def explain(self, what: Expr | None = None) -> str:
         """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
         return hooks.explain(self, what)

@@ -14,6 +14,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
                    that it costs to decline, which is not among the facts then
     "declined_edges"  [[decision, 4 × the reader's place in its subjects + the value's in the reader's operands], …]
     "declined_readers"  [[decision, operand, reader], …]    the few declined edges that have no such places
+    "accounts"   {kind: sentence about {node}}    of two nodes that no decision is about (record/pairs.py)
     "marks"      {decision: {node: text behind its name}, …}    of sentences with nodes of equal names
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
@@ -41,6 +42,7 @@ from explorer.record import Decision, Layer, Recording, Template
 from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
+from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.first_nan import first_nan
@@ -74,6 +76,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "explanations": explanations,
         "decisions": decisions,
         **_declined_edges(recording),
+        "accounts": ACCOUNTS,
         "marks": {number: marks for number, row in enumerate(recording.decisions) if (marks := recording.marks(row))},
         "groups": [
             dataclasses.replace(group, label=fit(group.label, TITLE, bold=True, widest=WIDEST_TITLE))

@@ -130,7 +130,7 @@ export class View {
     const selected = this.selection.standing;
     const lit = this.shell.panel.parts.gradientLinks.lit(node, box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected, box, matches, heat, lit, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, differs: this.differs }, motion);
     this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);

@@ -15,6 +15,8 @@ import anywidget
 import traitlets
 
 from explorer.record import Recording, Stage
+from explorer.view.export.history_text import why
+from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.first_nan import first_nan
@@ -176,6 +178,18 @@ class GraphView(anywidget.AnyWidget):
         node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node
         self.send({"kind": "focus", "node": node})
+
+    def why(self, one: int | str, other: int | str | None = None) -> str:
+        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
+
+        A string names an operator of a file, a layer or a scope. Example: ``print(view.why("conv1", "relu"))``.
+        """
+        nodes = [
+            [what] if isinstance(what, int) else nodes_named(self.recording, what)
+            for what in (one, other)
+            if what is not None
+        ]
+        return why_pair(self.recording, *nodes) if other is not None else why(self.recording, nodes[0][-1])
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the nodes recorded at a line, given by number or part of its text, and select the first one.

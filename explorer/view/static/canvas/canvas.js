@@ -13,7 +13,7 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
  */
 
 /** Draws scenes on a placement. */
@@ -163,13 +163,13 @@ export class Canvas {
   }
 
   #slot(slot) {
-    const { selected, matches, heat, lit, differs } = this.marks;
+    const { selected, other, matches, heat, lit, differs } = this.marks;
     const mark = this.scene.slots.get(slot);
     if (!mark) return null;
     let view = this.slots.get(slot);
     if (!view) this.slots.set(slot, (view = new SlotView(this.trace, slot)));
     view.place(this.placement.slots.get(slot));
-    view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
+    view.show(mark, mark.node === selected || mark.node === other, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
     return view.root;
   }
 

@@ -31,7 +31,7 @@ export function listenToPointer(view) {
   });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && isCanvas(view, event.target)) view.selection.pick(keyAt(view, event));
+    if (travelled < DRAG && isCanvas(view, event.target)) view.selection[event.shiftKey ? "pair" : "pick"](keyAt(view, event));
   });
   stage.addEventListener("dblclick", (event) => {
     if (isCanvas(view, event.target)) view.enterOrToggle(keyAt(view, event));
@@ -95,6 +95,7 @@ export function listenToKeys(view) {
   const onCanvas = {
     Enter: () => activate(view),
     " ": () => activate(view),
+    w: () => view.selection.pair(view.focus.key),
     "+": () => toggleFocused(view, true) || zoom(1.25),
     "=": () => toggleFocused(view, true) || zoom(1.25),
     "-": () => toggleFocused(view, false) || zoom(0.8),

@@ -11,6 +11,7 @@ export class Selection {
   constructor(view) {
     this.view = view;
     /** a node, −1 for none */ this.node = -1;
+    /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
     /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
   }
@@ -20,6 +21,7 @@ export class Selection {
     const { view } = this;
     const changed = node !== this.node;
     this.node = node >= 0 && node < view.trace.count ? node : -1;
+    this.other = -1;
     this.box = -1;
     if (seek && this.node >= 0) this.#seek(this.node);
     else view.show();
@@ -85,6 +87,16 @@ export class Selection {
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 
+  /** Select a second node beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7" */
+  pair(key) {
+    const { view } = this;
+    if (key[0] !== "n" || this.node < 0) return this.pick(key);
+    const { node } = view.scene.slots.get(Number(key.slice(1)));
+    this.other = node === this.other || node === this.node ? -1 : node;
+    view.focus.set(key, true);
+    view.show();
+  }
+
   /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
   pick(key) {
     const { view } = this;
@@ -97,6 +109,7 @@ export class Selection {
   #choose(box) {
     const changed = this.node >= 0;
     this.node = -1;
+    this.other = -1;
     this.box = box;
     if (changed) this.view.callbacks.onSelect?.(-1);
     this.view.callbacks.onBox?.(box);

@@ -98,7 +98,7 @@ export class Shell {
     this.stageChips.show(moment.stage);
     this.#sentence(moment);
     const held = this.panel.root.contains(document.activeElement);
-    this.panel.show(moment, selected, box);
+    this.panel.show(moment, selected, box, this.view.selection.other);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     say(this.cost, costText(trace, timeline, moment));

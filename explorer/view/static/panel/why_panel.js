@@ -4,6 +4,7 @@ import { BoxPanel } from "./box_panel.js";
 import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
+import { PairPanel } from "./pair_panel.js";
 import { html } from "../dom.js";
 
 /** Fills the panel for the selection, or for the current moment if nothing is selected. */
@@ -13,15 +14,16 @@ export class Panel {
     this.parts = new PanelParts(trace, timeline, sceneBuilder, totals, actions);
     this.nodePanel = new NodePanel(this.parts);
     this.boxPanel = new BoxPanel(this.parts);
+    this.pairPanel = new PairPanel(this.parts);
     this.momentPanel = new MomentPanel(this.parts);
     this.scrolled = false;
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same */
-  show(moment, selected, box) {
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} [other] the second of two nodes */
+  show(moment, selected, box, other = -1) {
     Object.assign(this.parts, { moment, selected });
-    const content = selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
+    const content = selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...content.filter(Boolean));
     // Replacing the children takes the focus from the field in which a reader types.

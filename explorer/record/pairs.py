@@ -1,0 +1,67 @@
+"""Decisions about two nodes: what kept them apart, or put them together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from explorer.record.reasons import mentioned
+from explorer.record.recording import Recording
+
+ACCOUNTS = {
+    "kernel": "{node} runs in kernel {number} of {count}: {members}.",
+    "leaf": "{node} exists before the run, so no kernel computes it.",
+    "removed": "{node} is not in the final graph, because nothing reads it.",
+    "planned": "{node} has no kernel in this recording.",
+}
+"""what is true of one node, where no decision is about two"""
+
+
+def decisions_between(recording: Recording, one: Collection[int], other: Collection[int]) -> list[int]:
+    """Return the numbers of the decisions about both of two nodes, or of two operators' nodes, in order.
+
+    A node stands for what has replaced it, too. A declined decision is about two nodes if one reads the other and they
+    were not fused, or if its sentence names the one and its subject is the other.
+    """
+    final = recording.resolver(recording.end)
+    first, second = ({*nodes, *(final.get(node, node) for node in nodes)} for nodes in (one, other))
+    edges: dict[int, bool] = {}
+    for number, operand, reader in recording.declined_edges:
+        between = (operand in first and reader in second) or (operand in second and reader in first)
+        edges[number] = edges.get(number, False) or between
+    return [
+        number
+        for number, decision in enumerate(recording.decisions)
+        if (edges[number] if number in edges else _names_both(recording, number, first, second))
+    ]
+
+
+def _names_both(recording: Recording, number: int, first: set[int], second: set[int]) -> bool:
+    decision = recording.decisions[number]
+    if recording.stages[decision.stage].kind != "rewrite":
+        return False
+    subjects = {*decision.subjects, *decision.produced}
+    named = {*mentioned(decision.reason, decision.facts)}
+    if decision.verdict == "applied":
+        return _meets(subjects | named, first, second)
+    return bool((subjects & first and named & second - first) or (subjects & second and named & first - second))
+
+
+def _meets(nodes: set[int], first: set[int], second: set[int]) -> bool:
+    """Tell whether two different nodes are there, one of each side."""
+    ones, others = nodes & first, nodes & second
+    return bool(ones and others) and len(ones | others) > 1
+
+
+def account(recording: Recording, node: int) -> str:
+    """Return what became of a node as a sentence: the kernel that computes it, or why none does."""
+    final = recording.resolver(recording.end).get(node, node)
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    for number, kernel in enumerate(kernels, 1):
+        if final in kernel.nodes:
+            members = " → ".join(map(recording.label, kernel.nodes))
+            return ACCOUNTS["kernel"].format(
+                node=recording.label(node), number=f"{number:,}", count=f"{len(kernels):,}", members=members
+            )
+    is_leaf = recording.nodes.kind[final] in ("leaf", "input", "constant")
+    kind = "leaf" if is_leaf else "removed" if recording.nodes.gone[final] >= 0 else "planned"
+    return ACCOUNTS[kind].format(node=recording.label(node))

@@ -1,0 +1,26 @@
+"""Answers to "why not these two?" as text: the decisions about both, or what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.record import Recording
+from explorer.record.escape import visible
+from explorer.record.pairs import account, decisions_between
+from explorer.view.export.decision_lines import decision_line
+
+
+def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int]) -> str:
+    """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
+
+    Raises ValueError for an id that the recording does not have.
+    """
+    count = len(recording.nodes)
+    if wrong := [node for node in (*one, *other) if not 0 <= node < count]:
+        raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
+    numbers = decisions_between(recording, one, other)
+    lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
+    if not lines:
+        lines = ["no decision is about both", *dict.fromkeys(account(recording, node) for node in (*one, *other))]
+    names = [", ".join(dict.fromkeys(map(recording.label, nodes))) for nodes in (one, other)]
+    return "\n".join(visible(line) for line in [" and ".join(names), *[f"  {line}" for line in lines]]) + "\n"

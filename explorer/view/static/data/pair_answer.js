@@ -1,0 +1,40 @@
+// Answers to "why not these two?": the decisions about two nodes, or what became of each. record/pairs.py is the counterpart.
+
+import { grouped } from "./number_format.js";
+
+/** The decisions about both of two nodes. @param {import("./recording.js").Trace} trace @param {number} one @param {number} other @returns {number[]} */
+export function decisionsBetween(trace, one, other) {
+  const end = trace.decisions.length;
+  const sides = [one, other].map((node) => new Set([node, trace.resolver(end)[node]]));
+  const [first, second] = sides;
+  const found = [];
+  trace.decisions.forEach((decision, index) => {
+    const edges = trace.declinedEdges(index, index + 1);
+    const between = edges.some(([operand, reader]) => sides.some((side, at) => side.has(operand) && sides[1 - at].has(reader)));
+    if (edges.length ? between : namesBoth(trace, index, decision, first, second)) found.push(index);
+  });
+  return found;
+}
+
+function namesBoth(trace, index, decision, first, second) {
+  if (trace.recording.stages[decision.stage].kind !== "rewrite") return false;
+  const subjects = [...decision.subjects, ...decision.produced];
+  const named = trace.sentence(index).flatMap(({ node }) => (node >= 0 ? [node] : []));
+  const meets = (nodes, others) => nodes.some((node) => first.has(node) && others.some((each) => each !== node && second.has(each)));
+  if (decision.verdict === "applied") return meets([...subjects, ...named], [...subjects, ...named]);
+  const apart = (side, nodes, against) => subjects.some((node) => side.has(node)) && nodes.some((node) => against.has(node) && !side.has(node));
+  return apart(first, named, second) || apart(second, named, first);
+}
+
+/** What became of a node, as a sentence. @param {import("./recording.js").Trace} trace @param {number} node */
+export function account(trace, node) {
+  const final = trace.resolver(trace.decisions.length)[node];
+  const { kind, gone } = trace.nodes;
+  const { accounts } = trace.recording;
+  const index = trace.kernelOf[final];
+  const isLeaf = ["leaf", "input", "constant"].includes(kind[final]);
+  const sentence = index >= 0 ? accounts.kernel : isLeaf ? accounts.leaf : gone[final] >= 0 ? accounts.removed : accounts.planned;
+  const members = index >= 0 ? trace.kernels[index].nodes.map(trace.label).join(" → ") : "";
+  const words = { node: trace.label(node), number: grouped(index + 1), count: grouped(trace.kernels.length), members };
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => words[name]);
+}

@@ -1,0 +1,72 @@
+"""Why not these two? Two selected nodes are answered for in the panel as they are in Python."""
+
+import json
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.record.pairs import account, decisions_between
+from explorer.view.payload.payload import payload
+from tests.browser.player import node, press
+from tests.golden.programs import recorded
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+ANSWERS = """(explorer, [payload, pairs]) => {
+    const view = explorer.mount(document.body, payload);
+    const answers = pairs.map(([one, other]) => {
+        Object.assign(view.selection, { node: one, other });
+        view.show();
+        const all = (name) => [...view.root.querySelectorAll(".ex-why " + name)];
+        return [all(".ex-card").map((card) => card.dataset.code), all(".ex-accounts li").map((row) => row.textContent)];
+    });
+    view.destroy();
+    return JSON.stringify(answers);
+}"""
+
+
+@pytest.fixture(scope="module")
+def program() -> Recording:
+    """Softmax and a sum, each read by a product."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    both = ex.tanh(x) + x
+    plan.register(ex.softmax(both) * ex.sum(both))
+    plan.prepare()
+    return plan.recording
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize("make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined")])
+def test_two_nodes_are_answered_for_as_in_python(module, make):
+    """For every pair the panel shows the decisions, and the accounts, that Python finds."""
+    recording = make()
+    nodes = [number for number in range(len(recording.nodes)) if recording.nodes.kind[number] != "constant"][:24]
+    pairs = [(one, other) for one in nodes for other in nodes if one != other]
+    told = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
+    for (one, other), (codes, accounts) in zip(pairs, told, strict=True):
+        numbers = decisions_between(recording, [one], [other])
+        assert codes == [recording.decisions[number].code for number in numbers], (one, other)
+        wanted = [] if numbers else list(dict.fromkeys([account(recording, one), account(recording, other)]))
+        assert accounts == wanted, (one, other)
+
+
+@pytest.mark.spec("V-2", "V-13")
+def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
+    """Shift and a click, or w on the focused node, ask about it and the selected one; again, and the question ends."""
+    view = show(program, position=0)
+    node(view, "softmax").click()
+    node(view, "multiply").click(modifiers=["Shift"])
+    expect(view.locator(".ex-why .ex-card")).to_have_attribute("data-code", "producer")
+    expect(view.locator(".ex-graph .ex-selected")).to_have_count(2)
+    node(view, "multiply").click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text("softmax")
+    node(view, "x").focus()
+    view.page.keyboard.press("w")
+    expect(view.locator(".ex-accounts li")).to_have_count(2)
+    press(view, "Escape")
+    expect(view.locator(".ex-graph .ex-selected")).to_have_count(0)

@@ -1,0 +1,35 @@
+"""Answers to "why not these two?" as text."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+
+ASSETS = Path(__file__).parents[3] / "assets"
+
+
+@pytest.mark.spec("V-2")
+def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    """The decision about a pair has its reason; a pair without one is told what became of each, and nothing made up."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    rows = ex.softmax(x)
+    y = rows * ex.sum(x)
+    plan = ex.EvalPlan()
+    plan.register(y)
+    plan.prepare()
+    answer = plan.why(rows, y)
+    assert "[producer]" in answer
+    assert "no decision is about both" not in answer
+    assert plan.why(y, rows).count("[producer]") == 1
+    labels = [plan.recording.label(node) for node in range(len(plan.recording.nodes))]
+    assert plan.explore().why(labels.index("softmax"), labels.index("multiply")) == answer
+    assert "no decision is about both" in plan.why(x, y)
+    with pytest.raises(ex.OperandError):
+        plan.why(y, ex.tanh(x))
+    with pytest.raises(ValueError, match="node 99 is not in this recording"):
+        plan.explore().why(0, 99)
+    assert main(["why", str(ASSETS / "digits.pnnx.param"), "relu1", "conv2"]) == 0
+    assert "relu and conv2d" in capsys.readouterr().out
