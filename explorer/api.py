@@ -253,7 +253,7 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
 
 def why_pair_of(plan: EvalPlan, one: Expr, other: Expr) -> str:
     """The decisions about two expressions as text, or what became of each."""
-    return why_pair(plan.recording, *[[node_id(plan.planned, what)] for what in (one, other)])
+    return why_pair(plan.recording, [node_id(plan.planned, one)], [node_id(plan.planned, other)])
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:

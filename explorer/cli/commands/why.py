@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     found = [[number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids] for uids in wanted]
     nodes = found[0]
     if len(found) == 2 and all(found):
-        tell(why_pair(plan.recording, *found))
+        tell(why_pair(plan.recording, found[0], found[1], names))
     elif nodes and len(found) == 1:
         tell(why_operator(plan.recording, options.node, nodes))
     else:

@@ -10,10 +10,10 @@ from explorer.record.pairs import account, decisions_between
 from explorer.view.export.decision_lines import decision_line
 
 
-def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int]) -> str:
+def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int], names: Sequence[str] = ()) -> str:
     """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
 
-    Raises ValueError for an id that the recording does not have.
+    ``names`` are those of the operators. Raises ValueError for an id that the recording does not have.
     """
     count = len(recording.nodes)
     if wrong := [node for node in (*one, *other) if not 0 <= node < count]:
@@ -22,5 +22,5 @@ def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int]) -> 
     lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
     if not lines:
         lines = ["no decision is about both", *dict.fromkeys(account(recording, node) for node in (*one, *other))]
-    names = [", ".join(dict.fromkeys(map(recording.label, nodes))) for nodes in (one, other)]
-    return "\n".join(visible(line) for line in [" and ".join(names), *[f"  {line}" for line in lines]]) + "\n"
+    labels = names or [", ".join(dict.fromkeys(map(recording.label, nodes))) for nodes in (one, other)]
+    return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"

@@ -184,12 +184,13 @@ class GraphView(anywidget.AnyWidget):
 
         A string names an operator of a file, a layer or a scope. Example: ``print(view.why("conv1", "relu"))``.
         """
-        nodes = [
-            [what] if isinstance(what, int) else nodes_named(self.recording, what)
-            for what in (one, other)
-            if what is not None
-        ]
-        return why_pair(self.recording, *nodes) if other is not None else why(self.recording, nodes[0][-1])
+        nodes = self._nodes_of(one)
+        return (
+            why(self.recording, nodes[-1]) if other is None else why_pair(self.recording, nodes, self._nodes_of(other))
+        )
+
+    def _nodes_of(self, what: int | str) -> list[int]:
+        return [what] if isinstance(what, int) else nodes_named(self.recording, what)
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the nodes recorded at a line, given by number or part of its text, and select the first one.

@@ -32,4 +32,4 @@ def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixtur
     with pytest.raises(ValueError, match="node 99 is not in this recording"):
         plan.explore().why(0, 99)
     assert main(["why", str(ASSETS / "digits.pnnx.param"), "relu1", "conv2"]) == 0
-    assert "relu and conv2d" in capsys.readouterr().out
+    assert "relu1 and conv2" in capsys.readouterr().out
