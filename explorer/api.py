@@ -31,7 +31,6 @@ from explorer.view.export.cost_report import costs, gains
 from explorer.view.export.history_text import why
 from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
-from explorer.view.export.writers import ViewState
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.model.overlay import time_difference
 from explorer.view.payload.payload import THEMES
@@ -69,9 +68,7 @@ class SavableView(GraphView):
         decisions) and ``.json`` (the recording) hold all steps. Example: ``plan.explore().save("model.html")``. Raises
         FileError for another ending, and for ``.png`` without the extra ``explorer-graphs[png]``.
         """
-        overlays = tuple(self._overlays.values())
-        state = ViewState(self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays)
-        save(self.recording, path, state)
+        save(self.recording, path, self.state)
 
     def overlay_times(self, before: EvalPlan | Recording) -> None:
         """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.

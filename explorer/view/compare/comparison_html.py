@@ -6,7 +6,7 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.base.markup import Markup, element
 from explorer.view.compare.comparison_text import text
 from explorer.view.compare.pair_payload import paired, title
-from explorer.view.export.html_page import page
+from explorer.view.export.html_page import FILLS, page
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload
 from explorer.view.picture.difference_marks import differences, legend
@@ -18,7 +18,7 @@ const pair = mountPair(document.getElementById("explorer"), given);
 pair.views[0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
 """
 
-_FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important}"
+_FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important;" + FILLS
 
 
 def html(comparison: Comparison) -> str:

@@ -52,7 +52,9 @@ _CLEAR = """
 document.getElementById("explorer").replaceChildren();
 """
 
-_FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
+FILLS = "--ex-least:0px !important}#explorer .ex-height-bar{display:none}"
+"""end of a style whose views have their height from the window: readers cannot drag it"""
+_FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important;" + FILLS
 
 
 def html(

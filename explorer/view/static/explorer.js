@@ -36,7 +36,23 @@ function telling(model) {
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
     onValue: (node) => model.send({ kind: "value", node }),
+    onTab: () => openTab(model),
   };
+}
+
+/** Open the page that the kernel writes; the tab is opened by the press itself, which browsers ask for. */
+function openTab(model) {
+  const tab = window.open("", "_blank");
+  if (!tab) return;
+  tab.document.title = "explorer";
+  tab.document.body.textContent = "The kernel writes this page …";
+  const take = (message) => {
+    if (message?.kind !== "page") return;
+    model.off("msg:custom", take);
+    tab.location.replace(URL.createObjectURL(new Blob([message.html], { type: "text/html" })));
+  };
+  model.on("msg:custom", take);
+  model.send({ kind: "page" });
 }
 
 /** Let a view follow its traits; returns what ends it. */

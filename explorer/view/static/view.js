@@ -15,6 +15,7 @@ import { Selection } from "./controls/selection.js";
 import { LeafValues } from "./data/leaf_values.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
 import { Shell } from "./controls/shell.js";
+import { Sizes } from "./controls/sizes.js";
 import { Timeline } from "./data/timeline.js";
 import { Theme } from "./controls/theme.js";
 import { Totals } from "./data/totals.js";
@@ -23,15 +24,12 @@ import { Trace } from "./data/recording.js";
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
- *   onValue?: (node: number) => void}} Callbacks
+ *   onValue?: (node: number) => void, onTab?: () => void}} Callbacks
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
  *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
-
-/** px below which the why panel stands under the canvas. */
-const NARROW = 720;
 
 /** One explorer on the page. */
 export class View {
@@ -40,6 +38,7 @@ export class View {
     this.callbacks = callbacks;
     this.root = html("div", { class: "explorer-view", role: "application", "aria-roledescription": "graph explorer" });
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
+    this.sizes = new Sizes(this.root, Number(payload.options.height) || 560);
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
@@ -76,7 +75,7 @@ export class View {
     this.overview?.end();
     this.overview = new Overview(this.canvas, this.camera);
     this.shell?.minimap.end();
-    this.shell = new Shell(this, payload.options);
+    this.shell = new Shell(this);
     this.stage = this.shell.stage;
     this.resized.disconnect();
     this.resized.observe(this.root);
@@ -138,7 +137,7 @@ export class View {
   }
 
   #measure() {
-    this.root.classList.toggle("ex-narrow", this.root.clientWidth < NARROW);
+    this.sizes.measure();
     const { clientWidth: width, clientHeight: height } = this.stage;
     this.room = { width, height };
     this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);

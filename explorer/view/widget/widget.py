@@ -18,6 +18,7 @@ from explorer.record import Recording, Stage
 from explorer.view.export.history_text import why
 from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
+from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.heat import HeatMetric
@@ -87,12 +88,20 @@ class GraphView(anywidget.AnyWidget):
         )
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
-        """Send the layouts of boxes that a reader opens, and the value of a leaf that he selects."""
+        """Send the layouts of boxes that a reader opens, the value of a leaf that he selects, or a page of its own."""
         if content.get("kind") == "place":
             self.send(answer(self._drawing, content["boxes"]))
             self._asked.update(content["boxes"])
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
+        elif content.get("kind") == "page":
+            self.send({"kind": "page", "html": WRITERS[".html"](self.recording, self.state)})
+
+    @property
+    def state(self) -> ViewState:
+        """State of the view, as a file of it repeats it."""
+        overlays = tuple(self._overlays.values())
+        return ViewState(self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays)
 
     def _value(self, node: int) -> dict[str, Any]:
         """Return the summary of a leaf's value, or the reason why it cannot be read; a recording has no values."""

@@ -32,7 +32,13 @@ def test_the_front_end_has_no_colours_of_its_own() -> None:
     own = (STATIC / "explorer.css").read_text(encoding="utf-8")
     assert re.findall(r"#[0-9a-fA-F]{6}\b", own) == []
     assert not any(name in own for name in (f"--ex-{colour}:" for colour in THEMES["light"] if colour != "bg"))
-    defined = set(re.findall(r"(--ex-[\w-]+)\s*:", stylesheet())) | {"--ex-share", "--ex-height"}  # set by scripts
+    defined = set(re.findall(r"(--ex-[\w-]+)\s*:", stylesheet())) | {
+        "--ex-share",
+        "--ex-height",
+        "--ex-least",
+        "--ex-aside",
+        "--ex-below",
+    }  # set by scripts
     assert set(re.findall(r"var\((--ex-[\w-]+)", stylesheet())) <= defined
     assert THEMES["light"].items() >= palette.LIGHT.items()
     assert THEMES["dark"].items() >= palette.DARK.items()

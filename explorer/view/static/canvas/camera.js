@@ -2,7 +2,9 @@
 
 import { calm } from "../dom.js";
 
-const [SMALLEST, LARGEST, READABLE] = [0.02, 3, 0.82];
+const [SMALLEST, LARGEST] = [0.02, 3];
+/** The scale at which a graph begins that does not fit legibly, and the least at which one does. */
+const [READABLE, LEGIBLE] = [0.82, 0.6];
 const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
@@ -51,13 +53,13 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Put a world rectangle in the middle; `opening` keeps text readable and starts at the top. */
+  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts at the top where not all fits. */
   fit([width, height], opening = false) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
-    this.scale = Math.min(LARGEST, Math.max(opening ? READABLE : 0, whole));
+    this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? READABLE : whole);
     this.x = (view.width - width * this.scale) / 2;
     const spare = view.height - height * this.scale;
     this.y = opening && spare < 2 * ROOM ? ROOM : spare / 2;

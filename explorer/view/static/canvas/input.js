@@ -82,6 +82,8 @@ export function listenToKeys(view) {
     p: () => view.play(),
     "/": () => view.shell.search.open(),
     f: () => view.fit(),
+    F: () => view.sizes.turnFullScreen(),
+    w: () => view.sizes.turnPanel(),
     h: () => view.heat.next(),
     n: () => view.shell.search.walk(1),
     N: () => view.shell.search.walk(-1),

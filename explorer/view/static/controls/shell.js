@@ -12,8 +12,8 @@ const SPEEDS = [0.5, 1, 2, 4];
 
 /** Builds the page of a view once for each payload. */
 export class Shell {
-  /** @param {import("../view.js").View} view @param {{height?: number}} options */
-  constructor(view, options) {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
     this.view = view;
     const { trace, timeline, root } = view;
     const go = (step) => view.go(step);
@@ -44,16 +44,20 @@ export class Shell {
     });
     this.help = helpBox(view.heat.known, () => view.help(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
-    this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
+    this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, html("p"));
+    // What does not fit is scrolled, by keyboard too; asked for by an observer, which costs no layout of its own.
+    const overflow = new ResizeObserver(() => put(this.say, "tabindex", this.say.scrollHeight > this.say.clientHeight && 0));
+    for (const part of [this.say, this.say.firstElementChild]) overflow.observe(part);
     this.cost = html("div", { class: "ex-cost" });
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
     put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}`);
-    put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools()),
       this.say,
-      html("div", { class: "ex-main" }, this.stage, this.panel.root),
-      html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost),
+      // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
+      html("div", { class: "ex-main" }, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
+      view.sizes.heightBar.root,
     );
   }
 
@@ -70,6 +74,9 @@ export class Shell {
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? boxes : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
+      iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
+      ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
+      ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),
       iconButton("help", "keys (?)", () => view.help()),
     );
@@ -111,7 +118,7 @@ export class Shell {
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
     const words = this.panel.parts.decisionCard.words(fragments);
     const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
-    this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
+    this.say.firstElementChild.replaceChildren(...parts, html("span", { class: "ex-sentence" }, ...words));
     this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
   }
 

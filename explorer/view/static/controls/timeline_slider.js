@@ -4,6 +4,8 @@ import { html, put, svg } from "../dom.js";
 import { bytesText } from "../data/number_format.js";
 
 const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
+/** px of a letter of a label, at most on average. */
+const LETTER = 5.8;
 
 /** Slider over all moments, with their decisions drawn on it. */
 export class TimelineSlider {
@@ -39,6 +41,7 @@ export class TimelineSlider {
     put(this.picture, "width", width);
     const shapes = [svg("path", { class: "ex-strip-base", d: `M${PAD} ${BASE}H${width - PAD}` })];
     let [edges, applied, declined] = ["", "", ""];
+    const peaks = [];
     for (const stage of this.timeline.stages) {
       if (stage.end > stage.start) edges += `M${(this.#x(stage.start) + this.#x(stage.start + 1)) / 2} ${BASE - 2}v7`;
       for (let index = stage.first; index < stage.last; index++) {
@@ -46,19 +49,19 @@ export class TimelineSlider {
         if (this.timeline.decisions[index].verdict === "applied") applied += `M${x} ${BASE}v-12`;
         else declined += `M${x} ${BASE}v-5`;
       }
-      if (stage.kind === "order" || stage.kind === "run") shapes.push(...this.#curve(stage));
+      if (stage.kind === "order" || stage.kind === "run") shapes.push(this.#curve(stage, peaks));
     }
-    shapes.push(svg("path", { class: "ex-strip-edge", d: edges }), svg("path", { class: "ex-strip-applied", d: applied }), svg("path", { class: "ex-strip-declined", d: declined }));
+    shapes.push(svg("path", { class: "ex-strip-edge", d: edges }), svg("path", { class: "ex-strip-applied", d: applied }), svg("path", { class: "ex-strip-declined", d: declined }), ...this.#labels(peaks));
     this.marks.replaceChildren(...shapes);
     if (this.moment) this.show(this.moment, this.spoken);
     this.mark(this.decisions);
   }
 
-  /** Steps of live bytes over the moments of a stage, with its peak. */
-  #curve(stage) {
+  /** Steps of live bytes over the moments of a stage; its peak is added to the others. */
+  #curve(stage, peaks) {
     const from = stage.start + stage.last - stage.first;
     const count = stage.end - from;
-    if (count <= 0) return [];
+    if (count <= 0) return svg("g");
     const lives = Array.from({ length: count }, (_, place) => this.#live(stage.kind, place));
     const half = (this.#x(1) - this.#x(0)) / 2;
     let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
@@ -67,10 +70,19 @@ export class TimelineSlider {
     });
     d += `V${BASE}`;
     const most = lives.reduce((highest, live, place) => (live > lives[highest] ? place : highest), 0);
-    const x = this.#x(from + most + 1);
-    const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
-    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} live at peak`);
-    return [svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d }), label];
+    const text = `${stage.kind === "order" ? "planned peak" : "measured peak"} ${bytesText(lives[most])}`;
+    peaks.push({ x: this.#x(from + most + 1), text });
+    return svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d });
+  }
+
+  /** Labels of peaks, inside the strip; where two would meet, the later one says it alone. */
+  #labels(peaks) {
+    const placed = peaks.map(({ x, text }) => {
+      const wide = LETTER * text.length;
+      return { left: Math.max(PAD, Math.min(this.width - PAD - wide, x - wide / 2)), wide, text };
+    });
+    const apart = placed.filter(({ left, wide }, index) => placed.slice(index + 1).every((later) => left + wide + PAD < later.left || later.left + later.wide + PAD < left));
+    return apart.map(({ left, text }) => svg("text", { class: "ex-strip-peak", x: left.toFixed(1), y: TOP - 3 }, text));
   }
 
   #live(phase, place) {

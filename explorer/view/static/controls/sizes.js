@@ -1,0 +1,102 @@
+// How much room the parts of a view have: its height, the panel beside or below the canvas, full screen; remembered by the browser.
+
+import { put } from "../dom.js";
+import { Splitter } from "./splitter.js";
+
+/** px of width below which the panel stands under the canvas, and below which the steps stand on two lines. */
+const [NARROW, SLIM] = [720, 480];
+/** px that a view has at least; that a panel, and the canvas beside it, have at least. */
+const [LOW, PANEL, CANVAS] = [320, 200, 240];
+const KEY = "explorer.sizes";
+
+/** Sizes of one view. */
+export class Sizes {
+  /** @param {HTMLElement} root @param {number} height px, as Python asks for */
+  constructor(root, height) {
+    this.root = root;
+    this.chosen = recall();
+    this.asked = height;
+    const main = () => root.querySelector(".ex-main");
+    const panel = () => root.querySelector(".ex-why");
+    const side = () => (this.isNarrow ? "below" : "panel");
+    this.panelBar = new Splitter("ex-panel-bar", {
+      name: "size of the panel", grows: -1,
+      axis: () => (this.isNarrow ? "y" : "x"),
+      limits: () => (this.isNarrow ? { least: 80, most: Math.max(80, main().clientHeight - CANVAS) } : { least: PANEL, most: Math.max(PANEL, main().clientWidth - CANVAS) }),
+      read: () => (this.isNarrow ? panel().offsetHeight : panel().offsetWidth),
+      write: (px) => this.choose(side(), px),
+      reset: () => this.choose(side(), undefined),
+    });
+    this.heightBar = new Splitter("ex-height-bar", {
+      name: "height of the view", grows: 1,
+      axis: () => "y",
+      limits: () => ({ least: LOW, most: 4000 }),
+      read: () => root.offsetHeight,
+      write: (px) => this.choose(this.#heightKey, px),
+      reset: () => this.choose(this.#heightKey, undefined),
+    });
+    this.apply();
+  }
+
+  /** What a reader made of a view of one height is no wish for views of another. */
+  get #heightKey() {
+    return `height ${this.asked}`;
+  }
+
+  /** Whether the panel stands under the canvas. */
+  get isNarrow() {
+    return this.root.classList.contains("ex-narrow");
+  }
+
+  /** Take a size that a reader chose, undefined for none, and remember it. @param {string} name @param {number | boolean | undefined} value */
+  choose(name, value) {
+    this.chosen[name] = value;
+    remember(this.chosen);
+    this.apply();
+  }
+
+  /** Show or hide the panel. */
+  turnPanel() {
+    this.choose("hidden", !this.chosen.hidden);
+  }
+
+  /** Fill the screen, or stop. */
+  turnFullScreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.root.requestFullscreen();
+  }
+
+  /** Give the parts their sizes. */
+  apply() {
+    const { root, chosen } = this;
+    const height = chosen[this.#heightKey];
+    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below };
+    put(root, "style", Object.entries(sizes).flatMap(([name, px]) => (px === undefined ? [] : [`${name}:${px}px`])).join(";"));
+    root.classList.toggle("ex-alone", Boolean(chosen.hidden));
+  }
+
+  /** Arrange the parts for the width there is. */
+  measure() {
+    const wide = this.root.clientWidth;
+    this.root.classList.toggle("ex-narrow", wide < NARROW);
+    this.root.classList.toggle("ex-slim", wide < SLIM);
+    for (const bar of [this.panelBar, this.heightBar]) bar.tell();
+  }
+}
+
+/** What readers chose in this browser. A page that may keep nothing (a sandboxed frame) starts with what Python asks for. */
+function recall() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY) ?? "{}");
+  } catch {
+    return {};
+  }
+}
+
+function remember(chosen) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(chosen));
+  } catch {
+    // A sandboxed frame has no storage: the choice holds until the page is left.
+  }
+}

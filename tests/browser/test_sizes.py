@@ -1,0 +1,166 @@
+"""How much room the parts of a view have: bars between them, full screen, narrow windows, a tab of its own."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.view.export.html_page import html
+from tests.browser.player import press
+from tests.view import sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
+
+SHOW = """
+from explorer.view.widget.widget import GraphView
+from tests.view import sample
+view = GraphView(sample.mlp())
+view
+"""
+
+
+def width(found):
+    return round(found.bounding_box()["width"])
+
+
+def test_the_panel_grows_by_arrow_keys_and_by_dragging_and_a_double_click_resets_it(show):
+    view = show(sample.mlp())
+    bar, panel = view.get_by_role("separator", name="size of the panel"), view.locator(".ex-why")
+    before = width(panel)
+    bar.focus()
+    expect(bar).to_have_attribute("aria-orientation", "vertical")
+    view.page.keyboard.press("ArrowLeft")
+    assert width(panel) == before + 16
+    expect(bar).to_have_attribute("aria-valuenow", str(before + 16))
+    at = bar.bounding_box()
+    view.page.mouse.move(at["x"] + 4, at["y"] + 50)
+    view.page.mouse.down()
+    view.page.mouse.move(at["x"] - 96, at["y"] + 50)
+    view.page.mouse.up()
+    assert width(panel) == before + 116
+    bar.focus()
+    view.page.keyboard.press("Home")
+    assert width(panel) == int(bar.get_attribute("aria-valuemin"))
+    view.page.keyboard.press("End")
+    assert width(panel) == int(bar.get_attribute("aria-valuemax"))
+    assert width(view.locator(".ex-stage")) >= 200
+    bar.dblclick()
+    assert width(panel) == before
+
+
+def test_what_a_reader_chose_is_remembered(show):
+    view = show(sample.mlp())
+    view.get_by_role("separator", name="size of the panel").focus()
+    view.page.keyboard.press("Shift+ArrowLeft")
+    chosen = width(view.locator(".ex-why"))
+    view.page.reload()
+    assert width(view.locator(".ex-why")) == chosen
+    press(view, "w")
+    expect(view.locator(".ex-why")).to_be_hidden()
+    view.page.reload()
+    expect(view.locator(".ex-stage")).to_be_visible()
+    expect(view.locator(".ex-why")).to_be_hidden()
+    press(view, "w")
+    assert width(view.locator(".ex-why")) == chosen
+
+
+def test_full_screen_is_filled_and_left(show):
+    view = show(sample.mlp())
+    button = view.get_by_role("button", name="full screen")
+    button.click()
+    view.page.wait_for_function("document.fullscreenElement?.classList.contains('explorer-view')")
+    box = view.bounding_box()
+    assert (box["x"], box["y"]) == (0, 0)
+    assert box["height"] == view.page.evaluate("innerHeight")
+    press(view, "F")
+    view.page.wait_for_function("document.fullscreenElement === null")
+
+
+@pytest.mark.parametrize("wide", [1440, 1000, 700, 600, 320])
+@pytest.mark.parametrize("make", [sample.mlp, sample.resnet])
+def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
+    """Every button is inside the view and no two parts overlap; at 320 px (a zoom of 400 %) too."""
+    view = show(make(), position=3)
+    view.page.set_viewport_size({"width": wide, "height": 900})
+    parts = ".ex-rail, .ex-tools, .ex-say, .ex-stage, .ex-why, .ex-transport, .ex-strip"
+    view.page.wait_for_function("() => document.querySelector('.ex-rail').clientWidth > 100")
+    overlaps = view.evaluate(
+        """(view, parts) => {
+            const outer = view.getBoundingClientRect(), found = [];
+            const rects = [...view.querySelectorAll(parts)].map((one) => [one.className, one.getBoundingClientRect()]);
+            for (const [name, r] of rects) {
+                const inside = r.left >= outer.left && r.right <= outer.right + 1 && r.bottom <= outer.bottom + 1;
+                if (!inside) found.push(`${name} is cut`);
+                for (const [other, o] of rects) {
+                    const beside = r.right <= o.left + 1 || o.right <= r.left + 1;
+                    const above = r.bottom <= o.top + 1 || o.bottom <= r.top + 1;
+                    if (name < other && !beside && !above) found.push(`${name} over ${other}`);
+                }
+            }
+            for (const button of view.querySelectorAll(".ex-tools button, .ex-transport button")) {
+                const r = button.getBoundingClientRect();
+                if (r.right > outer.right || r.width < 24) found.push(button.title);
+            }
+            return found;
+        }""",
+        parts,
+    )
+    assert overlaps == []
+    assert view.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
+    view = show(sample.mlp(), position=3)
+    expect(view.locator(".ex-say")).not_to_have_attribute("tabindex", "0")
+    view.page.set_viewport_size({"width": 320, "height": 700})
+    expect(view.locator(".ex-say")).to_have_attribute("tabindex", "0")
+
+
+def test_a_graph_that_stays_legible_is_seen_whole_at_first(show):
+    """At 0.6 of its size or more; a larger one begins at its top, readable."""
+    view = show(sample.mlp())
+    scale = float(re.search(r"scale\(([\d.]+)\)", view.locator(".ex-graph").get_attribute("style"))[1])
+    assert 0.6 <= scale <= 1
+    stage = view.locator(".ex-stage").bounding_box()
+    for item in view.locator(".ex-graph [data-key]").all():
+        at = item.bounding_box()
+        assert at["y"] >= stage["y"]
+        assert at["y"] + at["height"] <= stage["y"] + stage["height"]
+    view = show(sample.resnet())
+    scale = float(re.search(r"scale\(([\d.]+)\)", view.locator(".ex-graph").get_attribute("style"))[1])
+    assert scale > 0.8
+
+
+def test_the_height_of_a_view_in_a_notebook_is_dragged_and_the_panel_below_makes_it_grow(open_page, tmp_path):
+    page = open_page()
+    text = (
+        html(sample.mlp())
+        .replace("calc(100vh - 26px)", "560px")
+        .replace("--ex-height:max(420px,560px) !important;", "")
+    )
+    text = text.replace("--ex-least:0px !important}#explorer .ex-height-bar{display:none}", "}")
+    (tmp_path / "cell.html").write_text(text, encoding="utf-8")
+    page.goto((tmp_path / "cell.html").as_uri())
+    view = page.locator(".explorer-view")
+    assert view.bounding_box()["height"] == 560
+    page.set_viewport_size({"width": 640, "height": 900})
+    expect(view).to_have_class(re.compile("ex-narrow"))
+    assert view.bounding_box()["height"] == 800
+    bar = view.get_by_role("separator", name="height of the view")
+    bar.focus()
+    page.keyboard.press("ArrowUp")
+    assert view.bounding_box()["height"] == 784
+    page.reload()
+    assert view.bounding_box()["height"] == 784
+
+
+def test_a_view_of_a_notebook_opens_in_a_tab_of_its_own(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    press(view, ".", ".")
+    with book.page.expect_popup() as opened:
+        view.get_by_role("button", name="open in a tab of its own").click()
+    tab = opened.value
+    expect(tab.locator(".explorer-view .ex-node").first).to_be_visible()
+    expect(tab.locator(".ex-say")).to_contain_text("decision 2 of")
+    tab.close()
