@@ -6,7 +6,7 @@ from explorer.view.base.font import FAMILY
 
 LIGHT = {
     "bg": "#ffffff", "ink": "#1d2433", "soft": "#5b6577", "line": "#d9deea", "edge": "#8f9aad", "panel": "#f8f9fc",
-    "accent": "#2f6fed", "on": "#ffffff", "leaf": "#eef1f6", "node": "#ffffff", "fuse": "#7a4fd0", "fused": "#f3eefc",
+    "accent": "#2563d9", "on": "#ffffff", "leaf": "#eef1f6", "node": "#ffffff", "fuse": "#7a4fd0", "fused": "#f3eefc",
     "ghost": "#7d889b",
 }  # fmt: skip
 DARK = {

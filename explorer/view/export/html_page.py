@@ -52,6 +52,8 @@ _CLEAR = """
 document.getElementById("explorer").replaceChildren();
 """
 
+_UNSEEN = "position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)"
+"""style of a heading for screen readers: the view shows the title in its own way"""
 FILLS = "--ex-least:0px !important}#explorer .ex-height-bar{display:none}"
 """end of a style whose views have their height from the window: readers cannot drag it"""
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important;" + FILLS
@@ -99,7 +101,7 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
         ),
         element(
             "body",
-            element("main", plain(fallback), id="explorer"),
+            element("main", element("h1", title, style=_UNSEEN), element("div", plain(fallback), id="explorer")),
             Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
             Markup(f'<script type="module">{code}</script>'),
         ),

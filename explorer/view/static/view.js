@@ -26,7 +26,7 @@ import { Trace } from "./data/recording.js";
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
  *   onValue?: (node: number) => void, onTab?: () => void}} Callbacks
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
- *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
+ *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
  *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
@@ -36,7 +36,7 @@ export class View {
   /** @param {HTMLElement} element @param {any} payload @param {Callbacks | PairCallbacks} callbacks */
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
-    this.root = html("div", { class: "explorer-view", role: "application", "aria-roledescription": "graph explorer" });
+    this.root = html("div", { class: "explorer-view", role: "group", "aria-roledescription": "graph explorer" });
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
     this.sizes = new Sizes(this.root, Number(payload.options.height) || 560);
     this.room = { width: 0, height: 0 };

@@ -1,7 +1,7 @@
 // The graph as SVG: elements are made when they come into sight, kept from moment to moment, and only what changed is touched.
 
 import { tallyText } from "../compare/differences.js";
-import { grouped } from "../data/number_format.js";
+import { counted } from "../data/number_format.js";
 import { calm, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { alike, crossText, extentOf, pathText } from "./edge_path.js";
@@ -30,7 +30,7 @@ export class Canvas {
     this.open = svg("g", { class: "ex-layer-open" });
     this.ports = new PortNames();
     const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.items.root];
-    this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, ...layers);
+    this.root = svg("svg", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
     /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
@@ -126,8 +126,7 @@ export class Canvas {
     for (const slot of this.placement.slots.keys()) if (this.scene.slots.has(slot)) nodes++;
     let closed = 0;
     for (const [box, layer] of this.layerOf) if (layer === this.items && !this.scene.boxes.get(box)?.empty) closed++;
-    const counted = (count, one, many) => `${grouped(count)} ${count === 1 ? one : many}`;
-    return [nodes && counted(nodes, "node", "nodes"), closed && counted(closed, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
+    return [nodes && counted(nodes, "node"), closed && counted(closed, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
   }
 
   /** How many matches each closed box hides. */

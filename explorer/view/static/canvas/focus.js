@@ -1,8 +1,12 @@
 // Keyboard focus of the canvas: exactly one item is in the tab order.
 
+import { grouped } from "../data/number_format.js";
 import { put } from "../dom.js";
 import { around } from "../scene/outlines.js";
-import { focusable, neighbour } from "./keyboard_neighbour.js";
+import { along, focusable, neighbour } from "./keyboard_neighbour.js";
+
+/** Neighbours of an item that are told by name. */
+const NAMED = 4;
 
 /** Moves one tab stop over the canvas of a view. */
 export class Focus {
@@ -30,7 +34,21 @@ export class Focus {
     this.key = key;
     this.rove();
     const { root, canvas } = this.view;
+    this.#describe();
     if (real || root.contains(document.activeElement)) canvas.element(key)?.focus({ preventScroll: true });
+  }
+
+  /** Tell a screen reader what an item reads, and what reads it: edges cannot have the focus. */
+  #describe() {
+    const { canvas, scene, trace } = this.view;
+    if (!this.stop || !scene) return;
+    const name = (key) => (key[0] === "n" ? trace.label(scene.slots.get(Number(key.slice(1))).node) : trace.layout.boxes[Number(key.slice(1))].text[0]);
+    const tell = (words, keys) => {
+      const more = keys.length - NAMED;
+      return keys.length > 0 && `${words} ${keys.slice(0, NAMED).map(name).join(", ")}${more > 0 ? ` and ${grouped(more)} more` : ""}`;
+    };
+    const told = [tell("reads", along(canvas, scene, this.key, true)), tell("read by", along(canvas, scene, this.key, false))].filter(Boolean);
+    put(this.stop, "aria-description", told.join("; ") || false);
   }
 
   /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
@@ -38,6 +56,7 @@ export class Focus {
     if (!key) return;
     this.key = key;
     this.rove();
+    this.#describe();
     const { canvas, camera } = this.view;
     if (canvas.element(key)?.matches(":focus-visible")) camera.reveal(around([canvas.rect(key)], 20));
   }

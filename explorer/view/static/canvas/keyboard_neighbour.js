@@ -1,35 +1,63 @@
-// Neighbours for arrow keys: up to operands, down to readers, sideways to items beside.
+// Neighbours for arrow keys: up to operands and down to readers, out of an open box and into it, sideways in reading order.
 
-/** @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow */
+/** px between the middles of two items that stand in one row. */
+const ROW = 20;
+
+/** @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow @returns {string | null} */
 export function neighbour(canvas, scene, key, arrow) {
-  const here = canvas.rect(key);
-  if (!here) return null;
-  const sideways = arrow === "ArrowLeft" || arrow === "ArrowRight";
-  const candidates = sideways ? beside(canvas, scene, key, here, arrow === "ArrowLeft") : along(canvas, scene, key, arrow === "ArrowUp");
-  const middle = here[0] + here[2] / 2;
-  const distance = (other) => {
-    const [x, y, w, h] = canvas.rect(other);
-    return Math.abs(x + w / 2 - middle) + (sideways ? 3 * Math.abs(y + h / 2 - here[1] - here[3] / 2) : 0);
-  };
-  return candidates.reduce((best, other) => (best === null || distance(other) < distance(best) ? other : best), null);
+  if (!canvas.rect(key)) return null;
+  if (arrow === "ArrowLeft" || arrow === "ArrowRight") {
+    const order = readingOrder(canvas, scene);
+    return order[order.indexOf(key) + (arrow === "ArrowLeft" ? -1 : 1)] ?? null;
+  }
+  const up = arrow === "ArrowUp";
+  const isOpen = key[0] === "b" && canvas.placement.composed.has(Number(key.slice(1)));
+  if (isOpen && !up) return readingOrder(canvas, scene).find((other) => outside(canvas, other) === key) ?? null;
+  return nearest(canvas, key, along(canvas, scene, key, up)) ?? (up ? outside(canvas, key) : null);
 }
 
-/** Visible items of the canvas that can have the focus. */
+/** What stands on the canvas and can have the focus. @returns {string[]} */
 export function focusable(canvas, scene) {
   const slots = [...canvas.placement.slots.keys()].filter((slot) => scene.slots.has(slot)).map((slot) => `n${slot}`);
-  return [...slots, ...[...canvas.layerOf.keys()].map((box) => `b${box}`)];
+  return [...slots, ...[...canvas.layerOf.keys()].map((box) => `b${box}`).filter((key) => canvas.stands(key))];
 }
 
-function beside(canvas, scene, key, [x, y, , h], left) {
-  return focusable(canvas, scene).filter((other) => {
-    const rect = canvas.rect(other);
-    const overlaps = rect[1] < y + h + 20 && rect[1] + rect[3] > y - 20;
-    return other !== key && overlaps && (left ? rect[0] < x : rect[0] > x);
+let read = { scene: null, order: [] };
+
+/** Everything from row to row, each from left to right; an open box stands where its title does. */
+function readingOrder(canvas, scene) {
+  if (read.scene === scene) return read.order;
+  const places = focusable(canvas, scene).map((key) => {
+    const [x, y, , high] = canvas.rect(key);
+    const isOpen = key[0] === "b" && canvas.placement.composed.has(Number(key.slice(1)));
+    return { key, x, y: isOpen ? y : y + high / 2, row: 0 };
   });
+  places.sort((one, other) => one.y - other.y);
+  places.forEach((place, index) => {
+    const above = places[index - 1];
+    if (above) place.row = above.row + (place.y - above.y > ROW ? 1 : 0);
+  });
+  places.sort((one, other) => one.row - other.row || one.x - other.x);
+  read = { scene, order: places.map(({ key }) => key) };
+  return read.order;
 }
 
-/** Items at the other ends of an item's edges; a closed box has the edges of its contents. */
-function along(canvas, scene, key, up) {
+/** The open box around an item. */
+function outside({ trace, placement }, key) {
+  const index = Number(key.slice(1));
+  const box = key[0] === "n" ? trace.boxOf[index] : trace.layout.boxes[index].parent;
+  return box >= 0 && box !== placement.outermost ? `b${box}` : null;
+}
+
+/** Of some items the one whose middle is nearest from side to side. */
+function nearest(canvas, key, candidates) {
+  const middle = (other) => canvas.rect(other)[0] + canvas.rect(other)[2] / 2;
+  const here = middle(key);
+  return candidates.reduce((best, other) => (best === null || Math.abs(middle(other) - here) < Math.abs(middle(best) - here) ? other : best), null);
+}
+
+/** Items at the other ends of an item's edges; a closed box has the edges of its contents. @param {boolean} up @returns {string[]} */
+export function along(canvas, scene, key, up) {
   const { trace, placement } = canvas;
   const final = trace.resolver(scene.moment.position);
   const found = new Set();

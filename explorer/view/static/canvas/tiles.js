@@ -108,7 +108,7 @@ export class Tiles {
     }
   }
 
-  /** A tile is a nested `<svg>`: of a hidden `<g>` Chromium keeps the layout, and lays all its text out at each change of scale. */
+  /** A tile is an svg element of its own: of a hidden group Chromium keeps the layout, and lays all its text out at each change of scale. */
   #reveal(tile) {
     this.shown.add(tile);
     if (tile.group) return tile.group.classList.remove("ex-none");

@@ -62,6 +62,7 @@ export class Pair {
       onTheme: (wanted) => [this, this.views[1 - side]].forEach(({ theme }) => theme.set(wanted)),
       onShow: () => this.head.later(),
       fit: () => this.#fit(side),
+      side: ["before", "after"][side],
       differs: (scene) => this.differences?.marks(side, scene) ?? new Map(),
       changes: (node) => this.differences?.changes(side, node) ?? [],
       keys: [

@@ -3,7 +3,7 @@
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
 import { Query, fold, nodeEntry, ofKind } from "../data/query.js";
-import { grouped } from "../data/number_format.js";
+import { counted, grouped } from "../data/number_format.js";
 
 const LISTED = 60;
 
@@ -133,5 +133,3 @@ export class Search {
     event.stopPropagation();
   }
 }
-
-const counted = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;

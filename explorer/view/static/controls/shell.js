@@ -1,7 +1,9 @@
 // The parts of the view around the canvas, and what they say.
 
 import { changeIcon, costText, helpBox, iconButton, saying } from "./toolbar.js";
+import { counted, grouped } from "../data/number_format.js";
 import { html, put, say } from "../dom.js";
+import { Roving } from "./roving.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
@@ -31,6 +33,7 @@ export class Shell {
       leafValue: (node) => view.leafValues.state(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
+    new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
       visit: (node) => view.selection.visit(node),
@@ -51,13 +54,18 @@ export class Shell {
     this.cost = html("div", { class: "ex-cost" });
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
-    put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}`);
+    const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
+    put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}${of}`);
+    put(this.stageChips.root, "aria-label", `stages${of}`);
+    put(this.panel.root, "aria-label", `why${of}`);
+    this.heard = html("div", { class: "ex-heard", role: "status", "aria-live": "polite" });
     root.replaceChildren(
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools()),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
       html("div", { class: "ex-main" }, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
       view.sizes.heightBar.root,
+      this.heard,
     );
   }
 
@@ -67,7 +75,7 @@ export class Shell {
       iconButton("open", "open all boxes (e)", () => view.opening.all(true)),
       iconButton("close", "close all boxes (c)", () => view.opening.all(false)),
     ];
-    return html(
+    const tools = html(
       "div",
       { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
       view.heat.select,
@@ -80,6 +88,8 @@ export class Shell {
       iconButton("theme", "dark or light", () => view.turnTheme()),
       iconButton("help", "keys (?)", () => view.help()),
     );
+    new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
+    return tools;
   }
 
   #transport() {
@@ -87,7 +97,7 @@ export class Shell {
     this.playButton = iconButton("play", "play (p)", () => view.play());
     const options = SPEEDS.map((speed) => html("option", { value: speed, selected: speed === view.player.speed }, `${speed}×`));
     const change = (event) => view.player.retime(Number(event.target.value));
-    return html(
+    const steps = html(
       "div",
       { class: "ex-transport", role: "toolbar", "aria-label": "steps" },
       iconButton("first", "a stage back ([)", () => view.stepStage(-1)),
@@ -97,6 +107,8 @@ export class Shell {
       iconButton("last", "a stage forward (])", () => view.stepStage(1)),
       html("select", { class: "ex-speed", title: "speed: 1× is 3 s a decision, 0.8 s a kernel", "aria-label": "speed of play", change }, ...options),
     );
+    new Roving(steps, "button", ["ArrowLeft", "ArrowRight"]);
+    return steps;
   }
 
   /** Say a moment everywhere around the canvas. @param {import("../data/timeline.js").Moment} moment @param {number} selected a node @param {number} box */
@@ -104,11 +116,27 @@ export class Shell {
     const { trace, timeline } = this.view;
     this.stageChips.show(moment.stage);
     this.#sentence(moment);
+    this.#hear(selected, box);
     const held = this.panel.root.contains(document.activeElement);
     this.panel.show(moment, selected, box, this.view.selection.other);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     say(this.cost, costText(trace, timeline, moment));
+  }
+
+  /** Tell a screen reader what was selected: the focus stays where it is, and the panel elsewhere says the rest. */
+  #hear(selected, box) {
+    const { trace } = this.view;
+    const chosen = `${selected}|${box}`;
+    if (this.chosen === chosen) return;
+    const isFirst = this.chosen === undefined;
+    this.chosen = chosen;
+    if (isFirst) return;
+    const decisions = selected >= 0 ? trace.decisionsOf(selected) : [];
+    const declined = decisions.filter((index) => trace.decisions[index].verdict !== "applied").length;
+    const what = selected >= 0 ? trace.label(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
+    const counts = selected >= 0 ? `: ${counted(decisions.length, "decision")}, ${grouped(declined)} declined` : "";
+    say(this.heard, what ? `selected ${what}${counts}` : "nothing is selected");
   }
 
   #sentence(moment) {

@@ -99,7 +99,13 @@ export function helpBox(metrics, onClose, more = []) {
   const all = [...more.map(({ key, what }) => [[key], what]), ...KEYS];
   const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
-  return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
+  // The dialog keeps Tab: its only button is the only stop.
+  const keydown = (event) => {
+    if (event.key !== "Tab") return;
+    event.preventDefault();
+    close.focus();
+  };
+  return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "keys", hidden: true, tabindex: -1, keydown }, close, html("h4", { "aria-level": 2 }, "keys"), html("dl", {}, ...rows), html("h4", { "aria-level": 2 }, "outlines"), legend());
 }
 
 /** The sentence of a moment, in fragments (see recording.js). */

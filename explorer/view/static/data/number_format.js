@@ -60,3 +60,8 @@ export function microsText(micros) {
 export function grouped(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
+
+/** A number of things, in words. @param {number} count @param {string} noun */
+export function counted(count, noun, plural = `${noun}s`) {
+  return `${grouped(count)} ${count === 1 ? noun : plural}`;
+}

@@ -21,7 +21,7 @@ export class BoxPanel {
     const costs = totals.at(moment.position);
     const outer = this.#outermost(index);
     const detail = [box.type || KINDS[box.kind] || box.kind, box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
-    const parts = [html("h4", {}, box.label), html("div", { class: "ex-sub" }, detail)];
+    const parts = [html("h4", { "aria-level": 2 }, box.label), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
     parts.push(...box.batches.flatMap((made) => [decisionCard.card(made), decisionCard.facts(made)]), decisionCard.note(...box.batches));

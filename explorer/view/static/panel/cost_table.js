@@ -29,7 +29,7 @@ export function insideTable(trace, costs, box, totals, select, result) {
   const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
   inner.sort((one, other) => costs[other][measure] - costs[one][measure] || one - other);
-  const head = html("tr", {}, ...["inside", "parameters", totals.heading(metric), ""].map((name) => html("th", { scope: "col" }, name)));
+  const head = html("tr", {}, ...["inside", "parameters", totals.heading(metric), html("span", { class: "ex-heard" }, "share")].map((name) => html("th", { scope: "col" }, name)));
   const most = costs[inner[0]][measure];
   const shown = inner.slice(0, LISTED).sort((one, other) => place.get(one) - place.get(other));
   const rows = shown.map((index) => {

@@ -17,14 +17,14 @@ export class Decisions {
     Object.assign(this, { trace, timeline, go });
     this.verdict = "";
     this.least = THRESHOLDS[1];
-    this.title = html("h5");
+    this.title = html("h5", { "aria-level": 3 });
     const options = THRESHOLDS.map((least) => html("option", { value: least, selected: least === this.least }, least ? `trifles: below ${microsText(least)}` : "no trifles"));
     this.costs = html("select", { "aria-label": "cost of declining below which a decision is a trifle", change: () => this.#weigh() }, ...options);
     this.field = html("input", { type: "search", placeholder: "filter decisions …", "aria-label": "filter decisions", input: () => this.#list() });
     this.buttons = VERDICTS.map(([verdict, text]) => html("button", { type: "button", "data-verdict": verdict, click: () => this.#choose(verdict) }, text));
     this.rows = html("ol", { class: "ex-decisions" });
     this.rest = html("div", { class: "ex-soft", role: "status" });
-    this.root = html("section", { "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.rows, this.rest);
+    this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.rows, this.rest);
     this.#mark();
   }
 

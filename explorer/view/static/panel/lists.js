@@ -32,7 +32,7 @@ export function facts(rows, name = "") {
   return table;
 }
 
-export const heading = (text) => html("h5", {}, text);
+export const heading = (text) => html("h5", { "aria-level": 3 }, text);
 
 /** The last line of a shortened list. @param {number} count */
 export const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

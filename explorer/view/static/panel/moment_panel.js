@@ -16,11 +16,11 @@ export class MomentPanel {
   content() {
     const { trace, timeline, moment, decisionCard } = this.parts;
     const stage = timeline.stages[moment.stage];
-    if (!stage) return [html("h4", {}, "nothing recorded")];
+    if (!stage) return [html("h4", { "aria-level": 2 }, "nothing recorded")];
     if (moment.decision >= 0) {
       const decision = trace.decisions[moment.decision];
       return [
-        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
+        html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
         html("div", { class: "ex-sub" }, stage.purpose || stage.name),
         html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
         decisionCard.explanation(decision),
@@ -35,7 +35,7 @@ export class MomentPanel {
     }
     const recorded = stage.kind === "record";
     const title = (recorded && trace.recording.title) || stage.name;
-    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, stage.purpose), moment.whole && stage.result && html("p", { class: "ex-result" }, stage.result)];
+    const parts = [html("h4", { "aria-level": 2 }, title), html("div", { class: "ex-sub" }, stage.purpose), moment.whole && stage.result && html("p", { class: "ex-result" }, stage.result)];
     if (recorded) parts.push(this.parts.summary.table((node) => this.parts.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);

@@ -116,7 +116,7 @@ export class GradientLinks {
       if (!standing.length) return;
       const rows = standing.slice(0, LISTED).map((each) => html("li", {}, link(each)));
       const rest = standing.length > LISTED && html("li", { class: "ex-soft" }, `and ${grouped(standing.length - LISTED)} more`);
-      parts.push(html("h5", {}, title), html("ul", { class: "ex-nodes ex-twins" }, ...rows, rest));
+      parts.push(html("h5", { "aria-level": 3 }, title), html("ul", { class: "ex-nodes ex-twins" }, ...rows, rest));
     };
     list("its gradient is computed by", backward);
     list("saved for its gradient", saved);

@@ -1,0 +1,39 @@
+// One tab stop for many buttons: arrow keys move among them, as in every toolbar and list of choices.
+
+import { put } from "../dom.js";
+
+/** Keeps the buttons of a part one tab stop, also after they are made anew. */
+export class Roving {
+  /** @param {HTMLElement} root @param {string} selector of its buttons @param {[string, string]} keys back and forward */
+  constructor(root, selector, [back, forward]) {
+    this.root = root;
+    this.selector = selector;
+    root.addEventListener("keydown", (event) => this.#key(event, back, forward));
+    root.addEventListener("focusin", (event) => event.target.matches(selector) && this.#stop(event.target));
+    new MutationObserver(() => this.#stop()).observe(root, { childList: true, subtree: true });
+    this.#stop();
+  }
+
+  get #buttons() {
+    return [...this.root.querySelectorAll(this.selector)].filter((button) => !button.disabled);
+  }
+
+  /** Keep one tab stop: the button that is wanted, else the one there was, else the present one or the first. */
+  #stop(wanted = document.activeElement) {
+    const buttons = this.#buttons;
+    const stops = [wanted, this.last, buttons.find((button) => button.closest("[aria-current], .ex-now")), buttons[0]];
+    const stop = stops.find((button) => buttons.includes(button));
+    for (const button of buttons) put(button, "tabindex", button === stop ? 0 : -1);
+    this.last = stop;
+  }
+
+  #key(event, back, forward) {
+    const buttons = this.#buttons;
+    const at = buttons.indexOf(event.target);
+    const target = at < 0 ? undefined : { [back]: buttons[at - 1], [forward]: buttons[at + 1], Home: buttons[0], End: buttons.at(-1) }[event.key];
+    if (!target) return;
+    target.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

@@ -1,0 +1,243 @@
+"""For everybody: axe finds nothing, the keyboard reaches everything, text is legible in every state."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.view.compare.comparison_html import page_html
+from explorer.view.export.html_page import html
+from tests.browser.player import node, press
+from tests.browser.test_side_by_side import net
+from tests.golden.programs import PROGRAMS, recorded
+from tests.view import sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
+
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+FOUND = """async ([where, rules]) => {
+    const { violations } = await axe.run(where, { resultTypes: ["violations"], runOnly: rules });
+    return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)}`));
+}"""
+STATES = {
+    "at first": (),
+    "a node selected": ("Enter",),
+    "search": ("/", "a"),
+    "help": ("Escape", "?"),
+    "the end, with heat": ("Escape", "End", "h"),
+}
+
+
+def complaints(page, where="html", rules=RULES):
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE)
+    return page.evaluate(FOUND, [where, rules])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [1440, 1000, 600, 320])
+def test_axe_finds_nothing_on_a_page(open_page, tmp_path, wide, theme):
+    (tmp_path / "page.html").write_text(html(sample.mlp(), position=3, theme=theme), encoding="utf-8")
+    page = open_page(viewport={"width": wide, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    found = {}
+    for state, keys in STATES.items():
+        for key in keys:
+            page.keyboard.press(key)
+        found[state] = complaints(page)
+    assert found == {state: [] for state in STATES}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [1440, 1000, 600])
+def test_axe_finds_nothing_on_a_pair(open_page, tmp_path, wide, theme):
+    compared = net(depth=2).compare(net(ex.sin, more=True, depth=2))
+    (tmp_path / "pair.html").write_text(page_html(compared, theme=theme), encoding="utf-8")
+    page = open_page(viewport={"width": wide, "height": 900})
+    page.goto((tmp_path / "pair.html").as_uri())
+    expect(page.locator(".ex-differences span").first).to_be_visible()
+    assert complaints(page) == []
+    page.keyboard.press("d")
+    assert complaints(page) == []
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_axe_finds_nothing_in_a_widget(notebook, theme):
+    book = notebook(
+        "from explorer.view.widget.widget import GraphView\nfrom tests.view import sample\nGraphView(sample.mlp())",
+        theme=f"JupyterLab {theme}",
+    )
+    view = book.view()
+    for wide in (1440, 1000, 600):
+        book.page.set_viewport_size({"width": wide, "height": 900})
+        assert complaints(book.page, ".explorer-view") == []
+    press(view, ".", "Enter")
+    assert complaints(book.page, ".explorer-view") == []
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_the_arrow_keys_reach_every_node_and_box(show, name):
+    """With every box open and with all closed: sideways in reading order reaches everything, each once."""
+    view = show(recorded(name))
+    for key in ("e", "c"):
+        press(view, key)
+        standing = view.locator(".ex-graph [data-key]:not(.ex-none)")
+        wanted = {item.get_attribute("data-key") for item in standing.all()}
+        focused = "document.activeElement.dataset.key"
+        seen = [view.page.evaluate(focused)]
+        for arrow in ("ArrowLeft", "ArrowRight"):
+            for _ in range(len(wanted) + 1):
+                view.page.keyboard.press(arrow)
+                now = view.page.evaluate(focused)
+                if now == seen[-1]:
+                    break
+                seen.append(now)
+        assert set(seen) == wanted
+
+
+def test_down_goes_into_an_open_box_and_up_out_of_it(show):
+    view = show(sample.resnet())
+    press(view, "e")
+    opened = view.locator(".ex-box.ex-open").first
+    opened.focus()
+    view.page.keyboard.press("ArrowDown")
+    inner = view.page.evaluate("document.activeElement.dataset.key")
+    assert inner != opened.get_attribute("data-key")
+    box, at = opened.bounding_box(), view.locator(f"[data-key={inner}]").bounding_box()
+    assert box["x"] <= at["x"]
+    assert box["y"] <= at["y"]
+    assert at["y"] + at["height"] <= box["y"] + box["height"]
+
+
+def test_the_canvas_alone_takes_the_keys_of_a_screen_reader(show):
+    """Elsewhere a reader browses tables, lists and text by the screen reader's own keys."""
+    view = show(sample.mlp())
+    applications = view.page.locator("[role=application]")
+    expect(applications).to_have_count(1)
+    assert "ex-graph" in applications.get_attribute("class")
+    assert view.get_attribute("role") == "group"
+
+
+def test_the_steps_come_before_the_panel_and_each_group_is_one_stop(show):
+    view = show(sample.mlp(), position=3)
+    view.locator("[data-key][tabindex='0']").focus()
+    stops = []
+    for _ in range(8):
+        view.page.keyboard.press("Tab")
+        stops.append(
+            view.page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.className")
+        )
+    wanted = ["a stage back ([)", "steps a second", "moment", "size of the panel"]
+    assert [stop for stop in stops if stop in wanted] == wanted
+    assert stops.index("size of the panel") == 3
+    view.locator(".ex-transport button").first.focus()
+    view.page.keyboard.press("ArrowRight")
+    expect(view.get_by_role("button", name="a step back")).to_be_focused()
+    assert view.locator(".ex-transport button[tabindex='0']").count() == 1
+    assert view.locator(".ex-decisions button[tabindex='0']").count() == 1
+    first = view.locator(".ex-decisions button[tabindex='0']")
+    first.focus()
+    view.page.keyboard.press("Home")
+    view.page.keyboard.press("ArrowDown")
+    expect(view.locator(".ex-decisions button").nth(1)).to_be_focused()
+
+
+def test_a_selection_is_told_and_an_item_says_what_it_reads(show):
+    view = show(sample.mlp(), position=3)
+    heard = view.locator(".ex-heard")
+    expect(heard).to_have_text("")
+    node(view, "log-softmax").focus()
+    description = node(view, "log-softmax").get_attribute("aria-description")
+    assert re.match(r"reads .+; read by .+", description)
+    view.page.keyboard.press("Enter")
+    expect(heard).to_have_text(re.compile(r"selected log-softmax: \d+ decisions?, \d+ declined"))
+    view.page.keyboard.press("Escape")
+    expect(heard).to_have_text("nothing is selected")
+
+
+def test_the_dialog_keeps_tab_and_gives_the_focus_back(show):
+    view = show(sample.mlp())
+    press(view, "?")
+    help_box = view.get_by_role("dialog", name="keys")
+    for key in ("Tab", "Tab", "Shift+Tab"):
+        view.page.keyboard.press(key)
+        assert help_box.evaluate("box => box.contains(document.activeElement)")
+    view.page.keyboard.press("Escape")
+    expect(view.locator("[data-key]:focus")).to_have_count(1)
+
+
+CONTRASTS = """view => {
+    const parse = (css) => {
+        const [r, g, b, a = 1] = css.match(/[\\d.]+/g).map(Number);
+        return css.startsWith("color(") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
+    };
+    const over = ([r, g, b, a], under) => [r, g, b].map((part, at) => part * a + under[at] * (1 - a));
+    const light = (colour) => {
+        const [r, g, b] = colour.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ratio = (one, other) => (Math.max(light(one), light(other)) + 0.05) / (Math.min(light(one), light(other)) + 0.05);
+    const painted = (element, under) => {
+        const style = getComputedStyle(element);
+        if (style.fill === "none") return under;
+        const colour = parse(style.fill);
+        colour[3] *= Number(style.fillOpacity) * Number(style.opacity);
+        return over(colour, under);
+    };
+    const root = getComputedStyle(view);
+    const ground = over(parse(root.backgroundColor), [255, 255, 255]);
+    const paint = (name) => {
+        const probe = document.createElement("i");
+        probe.style.color = `var(${name})`;
+        view.append(probe);
+        const colour = parse(getComputedStyle(probe).color).slice(0, 3);
+        probe.remove();
+        return colour;
+    };
+    const grounds = [ground, paint("--ex-panel")];
+    const kernels = [paint("--ex-fused"), paint("--ex-accent-bg")];
+    const found = [];
+    for (const text of view.querySelectorAll(".ex-graph text")) {
+        if (!text.textContent || !text.checkVisibility()) continue;
+        const own = [...text.parentNode.children].find((part) => part.tagName === "rect" && !part.matches(".ex-under, .ex-heat"));
+        const isInside = own && !text.matches(".ex-number, .ex-title");
+        const under = isInside ? [...grounds, ...kernels].map((each) => painted(own, each)) : text.matches(".ex-frame-title, .ex-port, .ex-number") ? grounds : grounds.map((each) => (own ? painted(own, each) : each));
+        const least = Math.min(...under.map((each) => ratio(painted(text, each), each)));
+        if (least < 4.5) found.push(`${text.textContent} (${text.getAttribute("class")} of ${text.parentNode.getAttribute("class")}): ${least.toFixed(2)}`);
+    }
+    return found;
+}"""  # noqa: E501  (one picture of colours: broken lines would hide it)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.resnet])
+def test_every_text_of_the_canvas_is_legible_at_every_moment(show, theme, make):
+    """At 4.5 : 1 or more, computed from the colours that the browser paints, with and without heat, open and closed."""
+    recording = make()
+    view = show(recording, theme=theme)
+    press(view, "e")
+    moments = 1 + int(view.locator(".ex-strip input").get_attribute("max"))
+    for heat in (False, True):
+        press(view, *["h"] * heat, "Home")
+        for moment in range(0, moments, max(1, moments // 12)):
+            press(view, *["."] * (max(1, moments // 12) if moment else 0))
+            assert view.evaluate(CONTRASTS) == [], moment
+        press(view, "End")
+        assert view.evaluate(CONTRASTS) == []
+
+
+def test_forced_colours_mark_the_stage_and_links(open_page, tmp_path):
+    page = open_page(forced_colors="active")
+    (tmp_path / "page.html").write_text(html(sample.mlp(), position=3), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    grounds = page.evaluate(
+        """() => ["[aria-current]", ".ex-chip:not([aria-current])"].map((chip) =>
+            getComputedStyle(document.querySelector(`.ex-rail ${chip}`)).backgroundColor)"""
+    )
+    assert grounds[0] != grounds[1]
+    assert page.locator(".ex-link").first.evaluate("link => getComputedStyle(link).textDecorationLine") == "underline"
