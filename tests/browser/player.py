@@ -19,7 +19,7 @@ def node(view: Locator, name: str) -> Locator:
 
 def box(view: Locator, name: str) -> Locator:
     """The first box of a name on the canvas, open or closed."""
-    return view.locator(".ex-box").filter(has=view.page.locator(f'text:text-is("{name}")')).first
+    return view.locator(f'.ex-box[aria-label*=" {name},"], .ex-box[aria-label$=" {name}"]').first
 
 
 def heading(view: Locator, text: str) -> Locator:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def titles(view):
-    return view.locator(".ex-box.ex-open .ex-title")
+    return view.locator(".ex-box-label:not(.ex-none) .ex-title")
 
 
 def closed(view, name):
@@ -56,7 +56,7 @@ def test_the_panel_tells_what_a_batch_took(show):
     expect(view.locator(".ex-why")).to_contain_text("the members were not run one by one")
     expect(view.locator(".ex-why .ex-nodes").first).to_contain_text("and 997 more like these")
     press(view, "]")
-    titles(view).first.click(position={"x": 5, "y": 5})
+    titles(view).first.click(position={"x": 5, "y": 5}, force=True)
     expect(view.locator(".ex-why h4")).to_have_text("mlp ×1000")
     expect(view.locator(".ex-why .ex-card")).to_contain_text(recording.reason(batched).replace("`", ""))
 

@@ -60,7 +60,7 @@ def test_a_box_opens_when_its_answer_comes_and_the_reader_is_told_until_then(pag
     recording = sample.dag(6000)
     drawing = draw(recording)
     held = payload(recording, drawing=drawing, boxes=drawing.layouts.at_once())
-    _mount(page, held)
+    mount(page, held)
     wanted = next(box for box in range(len(drawing.layouts)) if box not in drawing.layouts.at_once())
     page.evaluate("box => view.opening.toggle(box, true)", wanted)
     expect(page.locator(".ex-waits")).to_have_text("laying out this box …")
@@ -77,7 +77,7 @@ def test_a_box_opens_when_its_answer_comes_and_the_reader_is_told_until_then(pag
 def test_where_no_kernel_answers_the_reader_is_told_what_to_do(page):
     recording = sample.dag(6000)
     drawing = draw(recording)
-    _mount(page, payload(recording, drawing=drawing, boxes=drawing.layouts.at_once()))
+    mount(page, payload(recording, drawing=drawing, boxes=drawing.layouts.at_once()))
     page.evaluate("view.opening.all(true)")
     expect(page.locator(".ex-waits")).to_contain_text("does not answer. Run the cell again.")
     page.keyboard.press("End")
@@ -88,7 +88,7 @@ def test_where_no_kernel_answers_the_reader_is_told_what_to_do(page):
 @pytest.mark.spec("V-13")
 def test_only_what_is_in_sight_has_elements(page):
     """Neither opening everything nor a change of scale touches more; panning makes what comes into sight."""
-    _mount(page, payload(sample.dag(3000)))
+    mount(page, payload(sample.dag(3000)))
     page.evaluate("view.opening.all(true)")
     assert page.evaluate("view.placement.slots.size") == 3000
     assert page.locator(".ex-node").count() < 200
@@ -105,7 +105,7 @@ def test_only_what_is_in_sight_has_elements(page):
 
 @pytest.mark.spec("V-13", "V-8")
 def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_there(page):
-    _mount(page, payload(sample.dag(3000)))
+    mount(page, payload(sample.dag(3000)))
     picture = page.locator(".ex-overview")
     expect(picture).to_be_hidden()
     page.evaluate("view.opening.all(true)")
@@ -129,7 +129,7 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     expect(picture).to_be_hidden()
 
 
-def _mount(page, held):
+def mount(page, held):
     url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()
     page.goto("about:blank")
     page.add_style_tag(content=stylesheet())

@@ -1,6 +1,7 @@
 // Camera: pan, zoom and fit of the visible part of the graph.
 
 import { calm } from "../dom.js";
+import { motion } from "./reveal.js";
 
 const [SMALLEST, LARGEST] = [0.02, 3];
 /** The scale at which a graph begins that does not fit legibly, and the least at which one does. */
@@ -18,8 +19,7 @@ export class Camera {
     this.x = 0;
     this.y = 0;
     this.smallest = SMALLEST;
-    /** px on the right that something lies over */
-    this.covered = 0;
+    /** what lies over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
   }
 
   #apply(smooth = false) {
@@ -81,11 +81,10 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Move as little as needed to show a world rectangle; one that is too large shows its top left. */
-  reveal([left, top, right, bottom]) {
-    const view = this.viewport();
-    const dx = shift(this.x + left * this.scale, this.x + right * this.scale, view.width - (view.width > 2 * this.covered ? this.covered : 0));
-    const dy = shift(this.y + top * this.scale, this.y + bottom * this.scale, view.height);
+  /** Move as little as needed to show the first of some world rectangles (left, top, right, bottom), and as many more as fit. @param {...number[]} rects */
+  reveal(...rects) {
+    const shown = rects.map(([left, top, right, bottom]) => [this.x + left * this.scale, this.y + top * this.scale, this.x + right * this.scale, this.y + bottom * this.scale]);
+    const [dx, dy] = motion(shown, this.viewport(), this.overlays());
     if (dx || dy) this.pan(dx, dy, true);
   }
 
@@ -111,10 +110,4 @@ export class Camera {
     const view = this.viewport();
     return [-this.x / this.scale, -this.y / this.scale, view.width / this.scale, view.height / this.scale];
   }
-}
-
-function shift(low, high, room) {
-  const edge = Math.min(6, room / 10);
-  if (low >= edge && high <= room - edge) return 0;
-  return low < edge || high - low > room - 2 * edge ? edge - low : room - edge - high;
 }

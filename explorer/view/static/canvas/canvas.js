@@ -25,7 +25,7 @@ export class Canvas {
     this.lines = new Tiles("ex-layer-edges", (key) => this.#edge(key));
     this.changed = new Tiles("ex-layer-changed", (key) => this.#edge(key));
     this.outlines = new Tiles("ex-layer-frames", (key) => this.frame(Number(key)).root);
-    this.titles = new Tiles("ex-layer-titles", (key) => this.frame(Number(key)).label);
+    this.titles = new Tiles("ex-layer-titles", (key) => (key[0] === "b" ? this.#box(Number(key.slice(1)), true) : this.frame(Number(key)).label));
     /** @type {Tiles[]} open boxes by their depth: an inner one is drawn over the one around it */ this.depths = [];
     this.open = svg("g", { class: "ex-layer-open" });
     this.ports = new PortNames();
@@ -57,11 +57,14 @@ export class Canvas {
       if (this.layerOf.get(box) !== layer) this.layerOf.get(box)?.drop(`b${box}`);
       this.layerOf.set(box, layer);
       layer.put(`b${box}`, rect);
+      if (layer === this.items) this.titles.drop(`b${box}`);
+      else this.titles.put(`b${box}`, rect);
     }
     for (const [slot, rect] of placement.slots) this.items.put(`n${slot}`, rect);
     for (const [box, layer] of this.layerOf) {
       if (placement.boxes.has(box) && box !== placement.outermost) continue;
       layer.drop(`b${box}`);
+      this.titles.drop(`b${box}`);
       this.layerOf.delete(box);
       this.boxes.delete(box);
     }
@@ -172,14 +175,15 @@ export class Canvas {
     return view.root;
   }
 
-  #box(box) {
+  /** A box, or the title of an open one, which is drawn over edges. @param {number} box */
+  #box(box, title = false) {
     const open = this.placement.composed.has(box);
     let view = this.boxes.get(box);
     if (view?.open !== open) this.boxes.set(box, (view = new BoxView(this.trace, box, open)));
     view.place(this.placement.boxes.get(box));
     const { found, lit, differ } = this.inside;
     view.show(this.scene.boxes.get(box), this.marks.box === box, found.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
-    return view.root;
+    return title ? view.label : view.root;
   }
 
   /** File the edges of a scene; what changes is drawn over what stays. */

@@ -183,7 +183,9 @@ export class BoxView {
     this.differs = pill("ex-differs", 14);
     // One operator of a file is no stack: it has no second sheet.
     const under = trace.isOperator(index) ? [] : [this.under];
-    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
+    // Edges run into an open box over its head: its title lies over them.
+    this.label = svg("g", { class: "ex-box-label", "aria-hidden": "true" }, ...(open ? [this.name] : []));
+    const parts = open ? [this.shape, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -218,6 +220,7 @@ export class BoxView {
     if (key === this.key) return;
     this.key = key;
     const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
+    this.label.classList.toggle("ex-none", Boolean(mark?.empty));
     put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
     put(this.root, "style", heatStyle(share));
     const last = this.details.at(-1);

@@ -7,7 +7,7 @@ import { counted, grouped } from "../data/number_format.js";
 
 const LISTED = 60;
 
-/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onOpen: (wide: number) => void, onClose: () => void}} Actions */
+/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
 
 /** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
@@ -45,7 +45,6 @@ export class Search {
 
   #unhide() {
     this.root.hidden = false;
-    this.actions.onOpen(this.root.offsetWidth + 24);
   }
 
   /** Close, and forget the matches. */

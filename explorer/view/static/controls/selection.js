@@ -83,7 +83,8 @@ export class Selection {
   follow(enters) {
     const { scene, placement, camera } = this.view;
     const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
-    if (rects.length) camera.reveal(around(rects, MARGIN));
+    rects.sort((one, other) => one[1] - other[1] || one[0] - other[0]);
+    if (rects.length) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 

@@ -39,11 +39,7 @@ export class Shell {
       visit: (node) => view.selection.visit(node),
       goDecision: (index) => go(timeline.afterDecision(index)),
       onFound: (nodes) => view.selection.mark(nodes),
-      onOpen: (wide) => (view.camera.covered = wide),
-      onClose: () => {
-        view.camera.covered = 0;
-        view.focus.take();
-      },
+      onClose: () => view.focus.take(),
     });
     this.help = helpBox(view.heat.known, () => view.help(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
@@ -53,6 +49,7 @@ export class Shell {
     for (const part of [this.say, this.say.firstElementChild]) overflow.observe(part);
     this.cost = html("div", { class: "ex-cost" });
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    view.camera.overlays = () => this.#overlays();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
     put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}${of}`);
@@ -67,6 +64,13 @@ export class Shell {
       view.sizes.heightBar.root,
       this.heard,
     );
+  }
+
+  /** What lies over the canvas now: nothing that changes is revealed under it. */
+  #overlays() {
+    const { heat } = this.view;
+    const over = [this.search.root, heat.legend, this.minimap.root].filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));
+    return over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
   }
 
   #tools() {

@@ -1,0 +1,51 @@
+// The least motion of a camera that brings rectangles into sight, clear of what lies over the canvas.
+
+/** @typedef {[number, number, number, number]} Edges left, top, right, bottom, in px of the viewport */
+
+/** px that stay free between what is revealed and the border, or what lies over the canvas. */
+const FREE = 6;
+
+/**
+ * The motion that shows the first of some rectangles that is not in sight yet, and as many more as fit beside it; one in
+ * sight already counts as the first. @param {Edges[]} rects @param {{width: number, height: number}} room @param {Edges[]} overlays
+ * @returns {[number, number]} dx, dy
+ */
+export function motion(rects, room, overlays) {
+  const whole = [0, 0, room.width, room.height];
+  const first = rects.find((rect) => holds(whole, rect) && !overlays.some((overlay) => touches(overlay, rect))) ?? rects[0];
+  let all = first;
+  for (const rect of rects) {
+    const more = union(all, rect);
+    if (more[2] - more[0] <= room.width - 2 * FREE && more[3] - more[1] <= room.height - 2 * FREE) all = more;
+  }
+  for (const goal of [all, first]) {
+    const [dx, dy] = [shift(goal[0], goal[2], room.width), shift(goal[1], goal[3], room.height)];
+    const clear = clearing(moved(goal, dx, dy), whole, overlays);
+    if (clear) return [dx + clear[0], dy + clear[1]];
+  }
+  return [shift(first[0], first[2], room.width), shift(first[1], first[3], room.height)];
+}
+
+/** The least motion away from what lies over the canvas that stays in the viewport; undefined where there is none. */
+function clearing(rect, whole, overlays) {
+  const motions = [[0, 0]];
+  for (const [left, top, right, bottom] of overlays) {
+    motions.push([0, top - rect[3] - FREE], [0, bottom - rect[1] + FREE], [left - rect[2] - FREE, 0], [right - rect[0] + FREE, 0]);
+  }
+  motions.sort((one, other) => Math.abs(one[0] + one[1]) - Math.abs(other[0] + other[1]));
+  return motions.find(([dx, dy]) => {
+    const there = moved(rect, dx, dy);
+    return (dx === 0 && dy === 0 ? true : holds(whole, there)) && !overlays.some((overlay) => touches(overlay, there));
+  });
+}
+
+function shift(low, high, room) {
+  const edge = Math.min(FREE, room / 10);
+  if (low >= edge && high <= room - edge) return 0;
+  return low < edge || high - low > room - 2 * edge ? edge - low : room - edge - high;
+}
+
+const moved = ([left, top, right, bottom], dx, dy) => [left + dx, top + dy, right + dx, bottom + dy];
+const union = (one, other) => [Math.min(one[0], other[0]), Math.min(one[1], other[1]), Math.max(one[2], other[2]), Math.max(one[3], other[3])];
+const holds = (outer, inner) => outer[0] <= inner[0] && outer[1] <= inner[1] && inner[2] <= outer[2] && inner[3] <= outer[3];
+const touches = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];

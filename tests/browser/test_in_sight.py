@@ -1,0 +1,55 @@
+"""After a step something that changed is in sight, and nothing lies over it; titles lie over edges."""
+
+import pytest
+
+import explorer as ex
+from explorer.view.payload.payload import payload
+from tests.browser.test_large import mount
+from tests.support.cells import MODELS
+from tests.view import sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-1", "V-13")]
+
+HIDDEN = """() => {
+    const { view } = window;
+    const missed = [];
+    view.heat.choose(view.heat.known[0]);
+    while (view.now.step < view.timeline.end) {
+        view.step(1);
+        const { camera, room, scene, placement } = view;
+        const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
+        if (!rects.length) continue;
+        const over = [view.heat.legend, view.shell.minimap.root].filter((part) => !part.classList.contains("ex-unseen"));
+        const covers = over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
+        const isClear = ([x, y, wide, high]) => {
+            const [left, top] = [camera.x + x * camera.scale, camera.y + y * camera.scale];
+            const [right, bottom] = [left + wide * camera.scale, top + high * camera.scale];
+            const isInside = left >= 0 && top >= 0 && right <= room.width && bottom <= room.height;
+            return isInside && !covers.some((cover) => left < cover[2] && right > cover[0] && top < cover[3] && bottom > cover[1]);
+        };
+        if (!rects.some(isClear)) missed.push(view.now.step);
+    }
+    return missed;
+}"""  # noqa: E501
+
+
+@pytest.mark.parametrize("wide", [1280, 1000, 600])
+@pytest.mark.parametrize("name", ["encoder", "resnet18"])
+def test_something_that_changed_is_in_sight_after_every_step(page, name, wide):
+    """Neither the border of the canvas nor the minimap or the legend hides all of what changed."""
+    page.set_viewport_size({"width": wide, "height": 900})
+    mount(page, payload(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording))
+    page.evaluate("view.go(0)")
+    assert page.evaluate(HIDDEN) == []
+
+
+def test_titles_of_open_boxes_lie_over_edges(page):
+    mount(page, payload(sample.resnet()))
+    page.evaluate("view.opening.all(true)")
+    titles = page.locator(".ex-box-label .ex-title")
+    assert titles.count() > 2
+    order = page.evaluate("[...document.querySelectorAll('.ex-graph > g')].map((layer) => layer.getAttribute('class'))")
+    assert order.index("ex-layer-titles") > max(order.index("ex-layer-edges"), order.index("ex-layer-changed"))
+    assert titles.first.evaluate("title => getComputedStyle(title).paintOrder").startswith("stroke")
+    page.evaluate("view.opening.all(false)")
+    assert titles.count() == 0
