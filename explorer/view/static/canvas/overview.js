@@ -123,7 +123,7 @@ export class Overview {
   }
 
   #edges() {
-    const colours = { plain: this.pixels.mix(this.word("--ex-panel"), this.word("--ex-edge"), 0.7), new: this.word("--ex-new"), moved: this.word("--ex-accent"), gone: this.word("--ex-line"), was: this.word("--ex-line") };
+    const colours = { plain: this.pixels.mix(this.word("--ex-panel"), this.word("--ex-edge"), 0.7), new: this.word("--ex-new"), moved: this.word("--ex-accent"), declined: this.word("--ex-warn"), gone: this.word("--ex-line"), was: this.word("--ex-line") };
     const shapes = new Shapes();
     for (const { segment, edge } of this.canvas.edges.values()) {
       const { points } = segment;
