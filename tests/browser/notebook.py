@@ -35,7 +35,7 @@ class Notebook:
         (lab.root / name).write_text(json.dumps(_document(cells)))
         page.goto(f"{lab.url}/lab?reset")
         page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
-        page.evaluate("() => window.jupyterapp.restored")
+        page.evaluate("() => window.jupyterapp.restored.then(() => true)")
         notebook = cls(page, cells)
         notebook.theme(theme)
         notebook.command("application:set-mode", {"mode": "single-document"})

@@ -132,7 +132,7 @@ def test_the_steps_come_before_the_panel_and_each_group_is_one_stop(show):
         stops.append(
             view.page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.className")
         )
-    wanted = ["a stage back ([)", "steps a second", "moment", "size of the panel"]
+    wanted = ["a stage back ([)", "speed of play", "moment", "size of the panel"]
     assert [stop for stop in stops if stop in wanted] == wanted
     assert stops.index("size of the panel") == 3
     view.locator(".ex-transport button").first.focus()
