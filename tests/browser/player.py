@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator
+import base64
+import json
+from typing import Any
+
+from playwright.sync_api import Locator, Page
+
+from explorer.view.payload.bundle import script, stylesheet
+
+MOUNT = """async ([url, payload]) => {
+    const { mount } = await import(url);
+    window.asked = [];
+    document.body.replaceChildren();
+    window.view = mount(document.body, payload, { onPlace: (boxes) => window.asked.push(boxes) });
+}"""
 
 
 def press(view: Locator, *keys: str) -> None:
@@ -40,3 +53,11 @@ def decided(view: Locator, code: str) -> Locator:
 def refusal(view: Locator, code: str) -> Locator:
     """The cards of refusals with a code, for the selected node."""
     return view.locator(f".ex-why .ex-card-declined[data-code='{code}']")
+
+
+def mount(page: Page, held: dict[str, Any]) -> None:
+    """Show a payload on an empty page, as ``window.view``; ``window.asked`` has what it asked a kernel for."""
+    url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()
+    page.goto("about:blank")
+    page.add_style_tag(content=stylesheet())
+    page.evaluate(MOUNT, [url, json.loads(json.dumps(held))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -12,7 +13,6 @@ import explorer as ex
 from explorer.view.compare.comparison_html import page_html
 from explorer.view.export.html_page import html
 from tests.browser.player import node, press
-from tests.browser.test_side_by_side import net
 from tests.golden.programs import PROGRAMS, recorded
 from tests.view import sample
 
@@ -53,10 +53,21 @@ def test_axe_finds_nothing_on_a_page(open_page, tmp_path, wide, theme):
     assert found == {state: [] for state in STATES}
 
 
+def planned(activation):
+    """A plan of two layers, each in a scope."""
+    value = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    for level in range(2):
+        with ex.scope(f"block{level}"):
+            value = activation(value @ ex.tensor(np.ones((4, 4), np.float32), name=f"w{level}"))
+    plan = ex.EvalPlan()
+    plan.register(ex.softmax(value))
+    return plan.prepare()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("wide", [1440, 1000, 600])
 def test_axe_finds_nothing_on_a_pair(open_page, tmp_path, wide, theme):
-    compared = net(depth=2).compare(net(ex.sin, more=True, depth=2))
+    compared = planned(ex.tanh).compare(planned(ex.sin))
     (tmp_path / "pair.html").write_text(page_html(compared, theme=theme), encoding="utf-8")
     page = open_page(viewport={"width": wide, "height": 900})
     page.goto((tmp_path / "pair.html").as_uri())

@@ -4,7 +4,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.payload.payload import payload
-from tests.browser.test_large import mount
+from tests.browser.player import mount
 from tests.support.cells import MODELS
 from tests.view import sample
 

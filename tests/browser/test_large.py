@@ -1,15 +1,11 @@
 """Large graphs: what a first view does not show is laid out by the kernel when somebody opens it."""
 
-import base64
-import json
-
 import pytest
 from playwright.sync_api import expect
 
 from explorer.view.layout.box_layout import draw
-from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import answer, payload
-from tests.browser.player import press
+from tests.browser.player import mount, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -20,12 +16,6 @@ from tests.view import sample
 view = GraphView(sample.dag(6000))
 view
 """
-MOUNT = """async ([url, payload]) => {
-    const { mount } = await import(url);
-    window.asked = [];
-    document.body.replaceChildren();
-    window.view = mount(document.body, payload, { onPlace: (boxes) => window.asked.push(boxes) });
-}"""
 
 
 @pytest.mark.spec("V-1", "V-7")
@@ -127,10 +117,3 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     assert page.evaluate("document.activeElement.dataset.key") != f"n{slot}"
     page.evaluate("view.camera.stand(1, 0, 0)")
     expect(picture).to_be_hidden()
-
-
-def mount(page, held):
-    url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()
-    page.goto("about:blank")
-    page.add_style_tag(content=stylesheet())
-    page.evaluate(MOUNT, [url, json.loads(json.dumps(held))])
