@@ -41,6 +41,7 @@ def until(recording: Recording, stage: int) -> Recording:
     nodes.attributes = {row: values for row, values in nodes.attributes.items() if row < count}
     short.stages, short.decisions = short.stages[: stage + 1], short.decisions[:position]
     short.substitutions = [row for row in short.substitutions if row[0] < position]
+    short.declined_edges = [row for row in short.declined_edges if row[0] < position]
     short.groups = [group for group in short.groups if group.decision < position]
     short.gradients = [
         Gradient(row.node, tuple(number for number in row.backward if number < count), ())

@@ -8,6 +8,8 @@ from playwright.sync_api import Locator, expect
 
 import explorer as ex
 from explorer.record import Recording
+from explorer.record.reasons import micros_text
+from explorer.view.export.html_page import html
 from explorer.view.model.stage_result import stage_result
 from tests.browser.player import press, stage
 from tests.view import sample
@@ -119,3 +121,35 @@ def test_play_leaves_time_to_read(show, page):
     expect(say).to_contain_text("pick 1 of 4")
     page.clock.run_for(800)
     expect(say).to_contain_text("pick 2 of 4")
+
+
+@pytest.mark.spec("V-5")
+def test_a_kernels_time_stands_on_its_outline(show):
+    """Of operations that run as one kernel none has the kernel's time: it stands on the outline around them."""
+    recording = sample.mlp()
+    assert recording.run is not None
+    assert recording.schedule is not None
+    fused = [step for step in recording.run.steps if len(recording.schedule.kernels[step.kernel].nodes) > 1]
+    assert fused
+    view = show(recording, position=0)
+    chip(view, "run").click()
+    times = view.locator(".ex-graph .ex-frame-time")
+    expect(times).to_have_text([micros_text(step.micros) for step in fused])
+    for member in view.locator(".ex-graph .ex-node.ex-member .ex-second").all_text_contents():
+        assert not member.endswith((" µs", " ms"))
+
+
+@pytest.mark.spec("V-5")
+@pytest.mark.parametrize("width", [600, 1400])
+def test_planned_and_measured_peaks_are_named_and_do_not_collide(open_page, tmp_path, width):
+    """The strip says which peak is which; where there is no room for both, the measured one stays."""
+    page = open_page(viewport={"width": width, "height": 800})
+    (tmp_path / "page.html").write_text(html(sample.mlp()), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    labels = page.locator(".ex-strip-peak")
+    expect(labels.last).to_contain_text("measured peak")
+    places = [label.bounding_box() for label in labels.all()]
+    if len(places) == 2:
+        expect(labels.first).to_contain_text("planned peak")
+        assert places[0]["x"] + places[0]["width"] <= places[1]["x"]
+    assert (len(places) == 2) == (width == 1400)

@@ -81,7 +81,7 @@ def _placed(recording: Recording, number: int) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return _changed(recording, number)
-    peak = f"planned peak {bytes_text(schedule.peak)}"
+    peak = f"{bytes_text(schedule.peak)} reserved"
     kept = f", {bytes_text(schedule.peak_without_reuse)} without reuse"
     return [
         _counted(len(schedule.buffers), "buffer"),
@@ -94,4 +94,10 @@ def _ran(recording: Recording, number: int) -> list[str]:
     if run is None or schedule is None or not run.steps:
         return ["nothing ran"]
     peak = max(step.live for step in run.steps)
-    return [f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)}", f"measured peak {bytes_text(peak)}"]
+    estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
+    took = f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)}"
+    if estimate > 0:
+        ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for the reference machine"
+        took = f"{took}, {ratio}"
+    values = ["statistics of values were recorded"] * bool(run.values)
+    return [took, f"measured peak {bytes_text(peak)} live", *values]

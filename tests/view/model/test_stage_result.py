@@ -31,8 +31,11 @@ def test_every_stage_but_the_recorded_one_has_a_result():
     assert all(re.fullmatch(r"\S.*\.", text) for text in told.values())
     assert recording.schedule is not None
     assert told["order"].startswith(f"{len(recording.schedule.kernels)} kernels")
-    assert "planned peak" in told["buffers"]
-    assert "measured peak" in told["run"]
+    assert bytes_text(recording.schedule.peak) in told["buffers"]
+    assert recording.run is not None
+    estimate = sum(kernel.estimate for kernel in recording.schedule.kernels)
+    assert f"{recording.run.micros / estimate:.3g} times" in told["run"]
+    assert f"measured peak {bytes_text(max(step.live for step in recording.run.steps))} live" in told["run"]
     make = sample.Builder()
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)

@@ -1,7 +1,7 @@
 // Fused kernels and batches: a frame around their members' places.
 
 import { put, say, svg } from "../dom.js";
-import { grouped } from "../data/number_format.js";
+import { grouped, microsText } from "../data/number_format.js";
 import { Outline } from "../scene/outlines.js";
 
 /** Draws the outline of one group, with its title and its number. */
@@ -10,8 +10,9 @@ export class FrameView {
     this.shape = svg("path", { class: "ex-frame" });
     this.title = svg("text", { class: "ex-frame-title" });
     this.number = svg("text", { class: "ex-number" });
+    this.time = svg("text", { class: "ex-frame-time" });
     this.root = svg("g", {}, this.shape);
-    this.label = svg("g", {}, this.title, this.number);
+    this.label = svg("g", {}, this.title, this.number, this.time);
   }
 
   /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
@@ -33,6 +34,10 @@ export class FrameView {
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - 8);
     put(this.number, "y", (y + bottom) / 2 + 4);
+    const [, , right, low] = this.shapes.at(-1);
+    say(this.time, frame.micros ? microsText(frame.micros) : "");
+    put(this.time, "x", right - 10);
+    put(this.time, "y", low + 13);
   }
 }
 

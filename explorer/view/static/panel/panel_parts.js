@@ -88,7 +88,7 @@ export class PanelParts {
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel, trace.recording.schedule)],
       ["work", `${countText(kernel.flops)} flops`],
-      ["estimated", microsText(kernel.estimate)],
+      ["estimated", `${microsText(kernel.estimate)} on the reference machine`],
       ["measured", step ? microsText(step.micros) + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });

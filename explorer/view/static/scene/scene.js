@@ -8,7 +8,7 @@ import { SlotStates } from "./slot_states.js";
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
  *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
  *   left: what it says where only rows of batches are left in it
- * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number, micros: number}} Frame
  *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, import("./slot_states.js").SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
  *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
@@ -77,7 +77,7 @@ export class SceneBuilder {
     for (const [box, mark] of scene.boxes) {
       mark.left = mark.empty ? "" : this.trace.rowText(box, scene.moment.position);
       mark.waiting = mark.waits > 0 && mark.done === 0;
-      mark.second = mark.micros ? microsText(mark.micros) : "";
+      mark.second = mark.micros && !mark.member ? microsText(mark.micros) : "";
       mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}|${mark.left}`;
     }
   }
@@ -196,7 +196,7 @@ export class SceneBuilder {
       const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
       // A kernel that is inside one closed operator is not outlined: the box is its outline.
       if (!shown.length && (!boxes.length || hiding.size < 2)) return;
-      frames.push({ group, index, slots: shown, boxes, state: "", number: 0 });
+      frames.push({ group, index, slots: shown, boxes, state: "", number: 0, micros: 0 });
     });
     return frames;
   }
@@ -209,6 +209,8 @@ export class SceneBuilder {
     const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
     frame.state = frame.group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
     frame.number = numbered ? kernel + 1 : 0;
+    const step = isKernel && moment.phase === "run" && (moment.whole || moment.kernel >= 0) && !waits ? trace.stepOf.get(kernel) : undefined;
+    frame.micros = step === undefined ? 0 : trace.steps[step].micros;
     return frame;
   }
 

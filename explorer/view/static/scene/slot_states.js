@@ -73,8 +73,9 @@ export class SlotStates {
     if (step > now) return void mark.flags.push("waiting");
     if (isResult) {
       mark.micros = trace.steps[step].micros;
-      mark.second = microsText(mark.micros);
-      mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
+      // The time of a kernel with an outline stands there: it is not that of its last operation.
+      if (!mark.member) mark.second = microsText(mark.micros);
+      if (!mark.member) mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
       mark.bad = badText(trace.values[mark.node]);
       const freed = trace.freedBy[mark.node];
       if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
