@@ -17,10 +17,11 @@ from explorer.record import Decision, Recording
 from explorer.view.model.places import decision_place
 
 MARKS = {"applied": "✓", "declined": "✗"}
-_LINE = re.compile(
-    r"(?P<stage>[^·✓✗\n]+?) (?P<mark>[✓✗]) (?:(?P<place>.+?) · )?(?P<rule>\w+): (?P<sentence>.*) "
-    r"\[(?P<code>[^\]]*)\](?: ×(?P<count>[\d,]+))?"
-)
+_HEAD = re.compile(r"(?P<stage>[^·✓✗]+) (?P<mark>[✓✗]) ")
+_RULE = re.compile(r" · (?P<rule>\w+): ")
+_RULE_ALONE = re.compile(r"(?P<rule>\w+): ")
+_TAIL = re.compile(r" \[(?P<code>[^\[\]]*)\](?: ×(?P<times>\d{1,3}(?:,\d{3}){0,2}))?$")
+"""parts of a line; one pattern for all of it would take a time that grows with the cube of a hostile name"""
 
 
 class DecisionLine(NamedTuple):
@@ -62,10 +63,13 @@ def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[
 
 def read_line(line: str) -> DecisionLine | None:
     """Return what a line says about a decision; None for a line about something else."""
-    match = _LINE.fullmatch(line)
-    if match is None:
+    head, tail = _HEAD.match(line), _TAIL.search(line)
+    if head is None or tail is None:
         return None
-    times = int((match["count"] or "1").replace(",", ""))
-    return DecisionLine(
-        match["stage"], match["mark"], match["place"] or "", match["rule"], match["sentence"], match["code"], times
-    )
+    middle = line[head.end() : tail.start()]
+    rule = _RULE.search(middle) or _RULE_ALONE.match(middle)
+    if rule is None:
+        return None
+    place, sentence = middle[: rule.start()], middle[rule.end() :]
+    times = int((tail["times"] or "1").replace(",", ""))
+    return DecisionLine(head["stage"], head["mark"], place, rule["rule"], sentence, tail["code"], times)

@@ -56,3 +56,10 @@ def test_equal_reasons_in_a_row_share_a_line_from_two_on_and_only_there() -> Non
     assert lines[0] == lines[2]._replace(times=2)
     assert str(lines[0]).endswith("[identity] ×2")
     assert decision_lines(recording, []) == []
+
+
+@pytest.mark.parametrize("part", [" · a: [x", " · a: [x]", " · ", " [a] ×1", "[a] ×11,", "a ", " ✓ "])
+def test_a_hostile_line_is_read_in_time(part: str) -> None:
+    """Each would take hours if the time to read a line grew with a power of its length."""
+    for head in ("", "fuse ✓ "):
+        read_line(head + part * 20_000 + "!")
