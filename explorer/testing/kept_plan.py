@@ -25,6 +25,8 @@ from explorer.view.export.decision_lines import MARKS, DecisionLine
 from explorer.view.model.places import decision_place
 
 _FORMAT = 1
+_MOST = 1_000_000
+"""maximum number of decisions of a file, which comes from elsewhere and may claim any number"""
 _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
 
 
@@ -138,28 +140,30 @@ def _stated(row: dict[str, Any]) -> Stated:
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a plan's file, its columns checked; raises FileError for anything else."""
-    name = os.fspath(path)
+    name = str(os.fspath(path))
     fix = "write it: pytest --explorer-update, or explorer check MODEL --plan FILE --update"
+    data = content(path, fix, what="the kept plan")
     try:
-        kept = json.loads(content(path, fix, what="the kept plan"))
-    except ValueError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"this is no JSON: {error}", path=str(name), rule="it must be a kept plan", fix=fix) from error
+        kept = json.loads(data)
+        json.dumps(kept)  # facts are written again, to be compared
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise FileError(f"this is no JSON: {reason}", path=name, rule="it must be a kept plan", fix=fix) from error
     tables = kept if isinstance(kept, dict) else {}
     if tables.get("explorer_plan") != _FORMAT:
         raise FileError(
             "this is no kept plan" if "explorer_plan" not in tables else "this is a kept plan of another format",
-            path=str(name), rule=f'it must have "explorer_plan": {_FORMAT}', fix=fix,
+            path=name, rule=f'it must have "explorer_plan": {_FORMAT}', fix=fix,
         )  # fmt: skip
     sound = (
         isinstance(tables.get("peak_bytes"), int)
         and _is_list(tables.get("kernels"), str)
         and _is_list(tables.get("decisions"), dict)
         and all(_is_row(row) for row in tables["decisions"])
+        and sum(row.get("times", 1) for row in tables["decisions"]) <= _MOST
     )
     if not sound:
-        raise FileError("a part of this kept plan is missing, or has another type", path=str(name),
+        raise FileError("a part of this kept plan is missing, or has another type", path=name,
             rule=f"decisions must have {', '.join(_COLUMNS)}", fix=fix)  # fmt: skip
     return tables
 
@@ -174,5 +178,5 @@ def _is_row(row: dict[str, Any]) -> bool:
         complete.keys() == _COLUMNS.keys()
         and all(isinstance(complete[name], kind) for name, kind in _COLUMNS.items())
         and complete["verdict"] in MARKS
-        and 0 < complete["times"] <= 10**6
+        and complete["times"] > 0
     )

@@ -19,6 +19,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "layers": ("tests/layers", "tests/conformance"),
     "record": ("tests/record", "tests/golden", "tests/view", "tests/cli/test_main.py"),
     "cli": ("tests/cli", "tests/cli/test_main.py"),
+    "testing": ("tests/testing",),
     "view": ("tests/view",),
 }
 """package → the tests that stand nearest to it"""

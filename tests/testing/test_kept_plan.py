@@ -89,6 +89,7 @@ def test_equal_decisions_in_a_row_take_one_line(tmp_path: Path) -> None:
         lambda rows: rows | {"decisions": [{"stage": "fuse"}]},
         lambda rows: rows | {"decisions": [{**rows["decisions"][0], "verdict": "maybe"}]},
         lambda rows: rows | {"decisions": [{**rows["decisions"][0], "times": 10**9}]},
+        lambda rows: rows | {"decisions": [{**rows["decisions"][0], "times": 600_000}] * 2},
         lambda rows: [],
     ],
 )
@@ -103,9 +104,10 @@ def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.json"
     with pytest.raises(FileError, match=r"(?s)cannot be read.*--explorer-update"):
         ex.testing.assert_same_plan(planned(), path)
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(FileError, match="no JSON"):
-        ex.testing.assert_same_plan(planned(), path)
+    for text in ("[" * 100_000, "\udc80", "{"):
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(FileError, match="no JSON"):
+            ex.testing.assert_same_plan(planned(), path)
     with pytest.raises(ex.OperandError, match="without a schedule"):
         ex.testing.assert_same_plan(Recording(), path, update=True)
     assert path.read_text(encoding="utf-8") == "{"
