@@ -1,4 +1,4 @@
-"""Report of a notebook's cell whose outputs are others than the stored ones: the decisions that differ, no picture."""
+"""Report on a notebook's cell whose outputs are others than the stored ones: the decisions that differ, no picture."""
 
 from __future__ import annotations
 

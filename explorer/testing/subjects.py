@@ -1,4 +1,4 @@
-"""What an assertion is about: expressions, operations and scopes as nodes of a recording, and the decisions on them."""
+"""Subjects of assertions: expressions, operations and scopes as nodes of a recording, and the decisions on them."""
 
 from __future__ import annotations
 
