@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,9 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+import explorer as ex
+from explorer.view.payload.bundle import script, stylesheet
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "assets" / "digits.pnnx.param"
@@ -172,3 +176,20 @@ def test_the_source_archive_holds_the_notices(tmp_path: Path) -> None:
     with tarfile.open(archive) as held:
         names = {name.partition("/")[2] for name in held.getnames()}
     assert {"LICENSE", "THIRD_PARTY.md", "SECURITY.md", "constraints.txt", "pyproject.toml"} <= names
+
+
+@pytest.mark.spec("V-21")
+def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -> None:
+    """The wheel installs a JupyterLab extension, whose front end is that of the widget; its path has a digest."""
+    share = "data/share/jupyter/labextensions/explorer-graphs/"
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name.partition(share)[2]: archive.read(name).decode() for name in archive.namelist() if share in name}
+    described = json.loads(files.pop("package.json"))
+    assert described["version"] == ex.__version__
+    entry = Path(described["jupyterlab"]["_build"]["load"])
+    assert {name for name in files if name.startswith("static/")} == {
+        str(entry), str(entry.with_name("explorer.js")), str(entry.with_name("explorer.css")),
+    }  # fmt: skip
+    assert files[str(entry.with_name("explorer.js"))] == script()
+    assert files[str(entry.with_name("explorer.css"))] == stylesheet()
+    assert entry.parent.name in entry.name

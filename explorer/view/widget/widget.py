@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,8 @@ import traitlets
 from explorer.record import Recording, Stage
 from explorer.view.export.history_text import why
 from explorer.view.export.pair_text import why_pair
+from explorer.record.unmeasured import unmeasured
+from explorer.view.export.html_page import image
 from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
@@ -25,6 +28,7 @@ from explorer.view.model.heat import HeatMetric
 from explorer.view.model.overlay import overlay
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
+from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import stage_ends
 from explorer.view.tree.scopes import nodes_named, scope_path
@@ -241,16 +245,34 @@ class GraphView(anywidget.AnyWidget):
         return node
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live widget; for readers without widgets, a picture and the canonical text."""
+        """Return the live widget; for readers without a kernel the view itself, a picture, and the canonical text.
+
+        The JupyterLab extension renders the stored view; the picture stands in the HTML too, as an image, since
+        JupyterLab shows no SVG of a notebook that it does not trust.
+        """
         bundle = super()._repr_mimebundle_(**options)
         if bundle is None:
             return None
         data, metadata = bundle
-        static = {
-            "image/svg+xml": svg(self.recording, theme=self.theme, drawing=self._drawing),
+        picture = svg(self.recording, theme=self.theme, drawing=self._drawing)
+        kept = stored(self._stored_payload())
+        return {
+            **data,
+            **({MIME: kept} if kept else {}),
+            "text/html": image(picture, self.recording.title or "recording"),
+            "image/svg+xml": picture,
             "text/plain": text(self.recording, short=True),
-        }
-        return {**data, **static}, metadata
+        }, metadata
+
+    def _stored_payload(self) -> dict[str, Any]:
+        """Return the payload without measured times, and with the layouts of the boxes that are open at first."""
+        recording = unmeasured(self.recording)
+        drawing = replace(self._drawing, model=replace(self._drawing.model, recording=recording))
+        position = min(self.payload["options"]["position"], recording.end)
+        boxes = drawing.layouts.at_once()
+        return payload(
+            recording, theme=self.theme, position=position, height=self._height, drawing=drawing, boxes=boxes
+        )
 
     @traitlets.validate("step")
     def _check_step(self, proposal: dict[str, Any]) -> int:

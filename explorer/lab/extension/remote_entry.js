@@ -1,0 +1,134 @@
+// The JupyterLab extension, a module-federation container written by hand: JupyterLab loads this classic script, calls
+// init() with the modules that the application shares, then get("./mime") and get("./extension") for its plugins.
+(() => {
+  const NAME = "explorer-graphs";
+  const MIME = "application/vnd.explorer+json";
+  const WIDGET = "application/vnd.jupyter.widget-view+json";
+  /** ms within which a living widget has answered; what is stored is drawn after that, and replaced if it comes later. */
+  const PATIENCE = 400;
+  const here = new URL(".", document.currentScript.src);
+  let scope;
+
+  /** The newest version of a module that the application shares. */
+  async function shared(name) {
+    const versions = scope[name];
+    if (!versions) throw new Error(`${NAME}: JupyterLab shares no ${name}`);
+    const newest = Object.keys(versions).sort((one, other) => one.localeCompare(other, undefined, { numeric: true })).at(-1);
+    return (await versions[newest].get())();
+  }
+
+  let loaded;
+  /** The front end, loaded once for all outputs of the page. */
+  function frontEnd() {
+    loaded ??= import(new URL("explorer.js", here).href).then((module) => {
+      const link = document.createElement("link");
+      Object.assign(link, { rel: "stylesheet", href: new URL("explorer.css", here).href });
+      document.head.append(link);
+      return new Promise((done) => (link.onload = link.onerror = () => done(module)));
+    });
+    return loaded;
+  }
+
+  /** The payload of a stored view (explorer/view/payload/stored.py). */
+  async function payloadOf({ gzip }) {
+    const bytes = Uint8Array.from(atob(gzip), (character) => character.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  }
+
+  /** A renderer of stored views, on top of Lumino's Widget. */
+  function storedRenderer(Widget) {
+    return class extends Widget {
+      constructor() {
+        super();
+        this.addClass("jp-RenderedExplorer");
+      }
+      async renderModel(model) {
+        const [payload, { mount }] = await Promise.all([payloadOf(model.data[MIME]), frontEnd()]);
+        if (this.isDisposed) return;
+        if (this.view) this.view.update(payload);
+        else this.view = mount(this.node, payload);
+      }
+      dispose() {
+        this.view?.destroy();
+        this.view = null;
+        super.dispose();
+      }
+    };
+  }
+
+  const modules = {
+    "./mime": async () => {
+      const { Widget } = await shared("@lumino/widgets");
+      const Stored = storedRenderer(Widget);
+      return {
+        id: `${NAME}:mime`,
+        description: "Renders views of Explorer without a kernel",
+        rendererFactory: { safe: true, mimeTypes: [MIME], createRenderer: () => new Stored() },
+        rank: 0,
+        dataType: "json",
+      };
+    },
+    /** In a notebook an output holds a widget too: it is shown while its model lives, else what is stored. */
+    "./extension": async () => {
+      const [{ Widget, PanelLayout }, { INotebookTracker }] = await Promise.all([shared("@lumino/widgets"), shared("@jupyterlab/notebook")]);
+      const Stored = storedRenderer(Widget);
+      const attend = (registry) => {
+        class LiveOrStored extends Widget {
+          constructor(options) {
+            super();
+            this.options = options;
+            this.layout = new PanelLayout();
+          }
+          async renderModel(model) {
+            const factory = model.trusted && model.data[WIDGET] && registry.getFactory(WIDGET);
+            const came = factory ? this.#live(factory, model) : new Promise(() => {});
+            const waited = new Promise((done) => setTimeout(done, factory ? PATIENCE : 0, "waited"));
+            if ((await Promise.race([came, waited])) !== "waited" || this.isDisposed) return;
+            const stored = new Stored();
+            this.layout.addWidget(stored);
+            came.then(() => stored.dispose());
+            await stored.renderModel(model);
+          }
+          /** Resolves when the widget of an output has been drawn; where its model is gone, never. */
+          async #live(factory, model) {
+            const live = factory.createRenderer({ ...this.options, mimeType: WIDGET });
+            live.hide();
+            this.layout.addWidget(live);
+            const drawn = new Promise((done) => {
+              const observer = new MutationObserver(() => {
+                if (!live.node.firstElementChild) return;
+                observer.disconnect();
+                done();
+              });
+              observer.observe(live.node, { childList: true });
+            });
+            live.renderModel(model);
+            await drawn;
+            live.show();
+          }
+        }
+        // Before widgets, whose rank is -10: this renderer shows them itself.
+        registry.addFactory({ safe: true, mimeTypes: [MIME], createRenderer: (options) => new LiveOrStored(options) }, -20);
+      };
+      return {
+        id: `${NAME}:plugin`,
+        description: "Shows a view of Explorer where its widget is gone",
+        autoStart: true,
+        requires: [INotebookTracker],
+        activate: (app, tracker) => {
+          tracker.forEach((panel) => attend(panel.content.rendermime));
+          tracker.widgetAdded.connect((_, panel) => attend(panel.content.rendermime));
+        },
+      };
+    },
+  };
+
+  (window._JUPYTERLAB ??= {})[NAME] = {
+    init: (given) => void (scope = given),
+    get: async (name) => {
+      if (!modules[name]) throw new Error(`${NAME} has no module ${name}`);
+      const plugin = await modules[name]();
+      return () => ({ __esModule: true, default: plugin });
+    },
+  };
+})();

@@ -1,0 +1,94 @@
+"""Saved notebooks: reopened without a kernel, or cloned and never trusted, they show the view, and it steps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.notebook import Lab, Notebook
+from tests.browser.player import node, press
+
+pytestmark = pytest.mark.browser
+
+CODE = """
+import numpy as np
+import explorer as ex
+x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+view = ex.explore(ex.sum(ex.exp(ex.tanh(x) * 2)))
+view
+"""
+
+
+def saved(lab: Lab, book: Notebook) -> dict:
+    """Save a notebook that is open, and return it as it is on the disk; its kernel is gone then."""
+    path = book.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
+    book.command("docmanager:save")
+    book.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    book.page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown(); }")
+    return json.loads((lab.root / path).read_text(encoding="utf-8"))
+
+
+def reopened(lab: Lab, page: Page, name: str, document: dict, *, kernel: bool = False) -> Page:
+    """Open a notebook without a kernel, or with a new one that has run nothing."""
+    (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
+    page.evaluate("() => window.jupyterapp.restored")
+    page.evaluate(
+        "([name, start]) => window.jupyterapp.commands.execute('docmanager:open',"
+        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) })",
+        [name, kernel],
+    )
+    return page
+
+
+@pytest.mark.spec("V-15", "V-16", "V-21")
+@pytest.mark.parametrize("kernel", [False, True])
+def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_page, kernel):
+    """A notebook that was run, saved and opened again without a kernel shows its views, which step."""
+    book = notebook(CODE)
+    expect(book.view().locator(".ex-rail")).to_contain_text("run")
+    document = saved(lab, book)
+    view = reopened(lab, open_page(), "again.ipynb", document, kernel=kernel).locator(".jp-Notebook .explorer-view")
+    expect(view).to_have_count(1)
+    press(view, ".")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+    node(view, "exp").click()
+    expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
+
+
+@pytest.mark.spec("V-16", "V-21")
+def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook, open_page):
+    """A notebook from somebody else, which JupyterLab does not trust, shows its views and steps."""
+    document = saved(lab, notebook(CODE))
+    document["cells"].append({"cell_type": "markdown", "id": "else", "metadata": {}, "source": "of somebody else"})
+    view = reopened(lab, open_page(), "cloned.ipynb", document).locator(".jp-Notebook .explorer-view")
+    expect(view).to_have_count(1)
+    press(view, "End")
+    expect(view.locator(".ex-say")).not_to_be_empty()
+
+
+@pytest.mark.spec("V-15")
+def test_the_picture_stands_where_the_extension_does_not(lab, notebook, open_page):
+    """Without the extension, an output shows its picture in a notebook that is not trusted, too."""
+    document = saved(lab, notebook(CODE))
+    for output in document["cells"][0]["outputs"]:
+        for mime in ("application/vnd.explorer+json", "application/vnd.jupyter.widget-view+json"):
+            output["data"].pop(mime, None)
+    document["cells"].append({"cell_type": "markdown", "id": "else", "metadata": {}, "source": "of somebody else"})
+    page = reopened(lab, open_page(), "plain.ipynb", document)
+    picture = page.locator(".jp-Notebook .jp-OutputArea-output img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("picture => picture.complete && picture.naturalWidth") > 100
+
+
+@pytest.mark.spec("V-16")
+def test_a_living_widget_comes_before_what_is_stored(notebook):
+    """While its kernel runs an output shows the widget itself, which follows its traits, once and not twice."""
+    book = notebook(CODE)
+    view = book.view()
+    book.execute("view.step = 1")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+    expect(book.page.locator(".jp-Notebook .explorer-view")).to_have_count(1)

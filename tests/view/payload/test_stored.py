@@ -1,0 +1,70 @@
+"""What a notebook keeps of a view: the same on every run, small, and whole."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.record.unmeasured import unmeasured
+from explorer.view.payload import stored as stored_views
+from explorer.view.payload.payload import payload
+from explorer.view.payload.stored import MIME, restored, stored
+
+
+@pytest.fixture
+def program():
+    x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+    return ex.sum(ex.tanh(x * 2) + 1)
+
+
+@pytest.mark.spec("V-21")
+def test_a_stored_view_is_the_payload_without_what_a_run_measured(program) -> None:
+    """A notebook's output keeps the view itself, compressed, with values and without times."""
+    view = ex.explore(program)
+    data, _ = view._repr_mimebundle_()
+    kept = restored(data[MIME])
+    plain = unmeasured(view.recording)
+    assert kept == payload(plain, position=0)
+    assert kept["recording"]["run"] is None
+    assert kept["recording"]["leaf_values"]
+    assert "run" not in [stage["name"] for stage in kept["recording"]["stages"]]
+
+
+@pytest.mark.spec("V-21", "V-22")
+def test_a_stored_view_is_the_same_after_every_run(program) -> None:
+    """Two runs of a program keep the same bytes: no time, no address."""
+    first, second = (ex.explore(program)._repr_mimebundle_()[0] for _ in range(2))
+    assert first[MIME] == second[MIME]
+    assert first["text/html"] == second["text/html"]
+
+
+def test_a_batch_that_was_measured_is_told_as_one_that_was_not() -> None:
+    x = ex.tensor(np.ones((8, 8), np.float32))
+    plan = ex.EvalPlan()
+    for number in range(6):
+        plan.register(ex.sum(ex.tanh(x * float(number))))
+    recording = plan.eval().recording
+    measured = [decision for decision in recording.decisions if "measured_us" in decision.facts]
+    assert measured
+    assert not [decision for decision in unmeasured(recording).decisions if "measured_us" in decision.facts]
+
+
+def test_a_view_that_is_too_large_is_not_kept(program, monkeypatch) -> None:
+    monkeypatch.setattr(stored_views, "MOST", 100)
+    view = ex.explore(program)
+    data, _ = view._repr_mimebundle_()
+    assert MIME not in data
+    assert data["image/svg+xml"].startswith("<svg")
+    assert stored(view.payload) is None
+
+
+@pytest.mark.spec("V-15")
+def test_the_image_of_an_output_is_its_picture(program) -> None:
+    """An output's HTML is its picture as an image, which sanitizers keep and which loads nothing."""
+    data, _ = ex.explore(program)._repr_mimebundle_()
+    assert re.fullmatch(
+        r'<img src="data:image/svg\+xml;base64,[\w+/=]+" alt="[^"]*" style="[^"]*"/>', data["text/html"]
+    )
