@@ -16,10 +16,10 @@ import anywidget
 import traitlets
 
 from explorer.record import Recording, Stage
-from explorer.view.export.history_text import why
-from explorer.view.export.pair_text import why_pair
 from explorer.record.unmeasured import unmeasured
+from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
+from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
