@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, diff, lab, run, show, why
+from explorer.cli.commands import check, diff, lab, run, show, strip, why
 from explorer.cli.support.progress_line import followed
 from explorer.cli.support.terminal import Outlet, complain, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
@@ -18,7 +18,7 @@ _STATUS = """
 exit status:
   0  the command did what it was asked
   1  check found an operator that cannot run, a weight that is missing, a shape that disagrees, or a plan that
-     differs from the kept one; diff a difference
+     differs from the kept one; diff a difference; strip --check widget state
   2  something was wrong with what was given; one message on standard error says what
   130  Ctrl-C; nothing is half written
 
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, run, check, why, diff, lab):
+    for command in (show, run, check, why, diff, lab, strip):
         name = command.__name__.rpartition(".")[2]
         subparser = commands.add_parser(
             name,

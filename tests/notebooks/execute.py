@@ -8,8 +8,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from explorer.cli.support.notebook_strip import WIDGET
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def strip(notebook: nbformat.NotebookNode) -> None:
@@ -18,7 +19,7 @@ def strip(notebook: nbformat.NotebookNode) -> None:
     for cell in notebook.cells:
         cell.metadata = {"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {}
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET, None)
+            output.get("data", {}).pop(WIDGET, None)  # of progress bars, too, which have no picture
         if "outputs" in cell:
             # A progress bar that has gone leaves an empty output, on machines that were slow enough to show it.
             cell.outputs = [output for output in cell.outputs if output.output_type != "display_data" or output.data]

@@ -1,0 +1,33 @@
+"""``explorer strip``: notebooks whose pictures stand wherever they are opened."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli.support.terminal import say
+
+HELP = "remove the widget state of notebooks, so that their pictures are shown"
+DESCRIPTION = """\
+Remove the widget state of notebooks where a picture stands beside it.
+
+A saved notebook keeps a reference to its widgets, which are gone with the kernel: nbconvert then shows nothing, and
+JupyterLab without this package's extension an error. Without the reference they show the picture. Notebooks are
+changed in place; what is no widget stays as it is. With --check nothing is changed, for CI and pre-commit.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", metavar="NOTEBOOK", type=Path, nargs="+", help="a notebook: x.ipynb")
+    parser.add_argument("--check", action="store_true", help="change nothing; status 1 if a notebook has widget state")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Strip the notebooks, or name those that have something to strip."""
+    from explorer.cli.support.notebook_strip import strip_file
+
+    changes = {path: strip_file(path, write=not options.check) for path in options.files}
+    for path in [path for path, count in changes.items() if count]:
+        say(f"{path}: {'has widget state' if options.check else 'stripped'}")
+    return int(options.check and any(changes.values()))

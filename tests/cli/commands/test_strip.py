@@ -1,0 +1,98 @@
+"""Stripping of notebooks: the picture stays, the reference to a widget that is gone does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
+
+
+def notebook(*outputs: dict[str, object]) -> nbformat.NotebookNode:
+    """A notebook as nbconvert --execute writes it: outputs with widgets, and the widgets' state."""
+    cell = nbformat.v4.new_code_cell("view")
+    cell.outputs = [nbformat.v4.new_output("display_data", data=data) for data in outputs]
+    document = nbformat.v4.new_notebook(cells=[cell])
+    document.metadata["widgets"] = {STATE: {"version_major": 2, "version_minor": 0, "state": {"a": {}}}}
+    return document
+
+
+def written(folder: Path, document: nbformat.NotebookNode) -> Path:
+    path = folder / "x.ipynb"
+    nbformat.write(document, path)
+    return path
+
+
+@pytest.fixture
+def view() -> dict[str, object]:
+    data, _ = ex.explore(ex.tanh(ex.tensor(np.ones(3), name="ä")), run=False)._repr_mimebundle_()
+    return data
+
+
+@pytest.mark.spec("V-15", "V-22")
+def test_a_notebook_keeps_its_pictures_and_loses_its_widgets(tmp_path: Path, view, capsys) -> None:
+    """`explorer strip` removes widgets and their state where a picture stands, in place; the rest stays as it is."""
+    path = written(tmp_path, notebook(view, {"text/plain": "3"}))
+    assert main(["strip", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: stripped\n"
+    after = nbformat.read(path, as_version=4)
+    nbformat.validate(after)
+    expected = notebook({mime: value for mime, value in view.items() if mime != WIDGET}, {"text/plain": "3"})
+    assert after.cells[0].outputs == expected.cells[0].outputs
+    assert "widgets" not in after.metadata
+    before = path.read_bytes()
+    assert main(["strip", str(path)]) == 0
+    assert path.read_bytes() == before
+    nbformat.write(after, path)
+    assert path.read_bytes() == before, "it is written as nbformat writes it"
+
+
+def test_a_widget_without_a_picture_keeps_its_state(tmp_path: Path, view) -> None:
+    path = written(tmp_path, notebook(view, {WIDGET: {"model_id": "a"}, "text/plain": "IntSlider()"}))
+    assert main(["strip", str(path)]) == 0
+    after = nbformat.read(path, as_version=4)
+    assert [WIDGET in output.data for output in after.cells[0].outputs] == [False, True]
+    assert STATE in after.metadata.widgets
+
+
+def test_a_check_changes_nothing_and_says_what_it_found(tmp_path: Path, view, capsys) -> None:
+    path = written(tmp_path, notebook(view))
+    before = path.read_bytes()
+    assert main(["strip", "--check", str(path)]) == 1
+    assert path.read_bytes() == before
+    assert capsys.readouterr().out == f"{path}: has widget state\n"
+    assert main(["strip", str(path)]) == 0
+    assert main(["strip", "--check", str(path)]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        json.dumps({"nbformat": 3, "cells": [], "metadata": {}}),
+        "[" * 9999,
+        '{"nbformat": 4, "cells": [1], "metadata": {}}',
+        '{"nbformat": 4, "cells": 1, "metadata": {}}',
+    ],
+)
+def test_what_is_no_notebook_is_refused_and_kept(tmp_path: Path, text: str, capsys) -> None:
+    path = tmp_path / "x.ipynb"
+    path.write_text(text)
+    assert main(["strip", str(path)]) == 2
+    assert "it is no notebook" in capsys.readouterr().err
+    assert path.read_text() == text
+
+
+def test_our_own_notebooks_have_nothing_to_strip(capsys) -> None:
+    paths = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
+    assert main(["strip", "--check", *map(str, paths)]) == 0
