@@ -45,6 +45,9 @@ check: $(VENV)/.ready ## format, lint and types, changing nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@if command -v tsc >/dev/null; then echo "tsc: $$(tsc --version)"; tsc --project tsconfig.json; else \
+		echo "NOT CHECKED: types of the front end: tsc is not in PATH (Debian: apt-get install node-typescript; npm install -g typescript)" >&2; \
+	fi
 
 format: $(VENV)/.ready ## format, and mend what the linter can mend
 	$(BIN)/ruff format .

@@ -63,7 +63,8 @@ class Notebook:
     def command(self, name: str, arguments: object = None) -> None:
         """Execute one of JupyterLab's commands."""
         self.page.evaluate(
-            "([name, given]) => window.jupyterapp.commands.execute(name, given ?? {})", [name, arguments]
+            "async ([name, given]) => void (await window.jupyterapp.commands.execute(name, given ?? {}))",
+            [name, arguments],
         )
 
     def view(self, index: int = 0) -> Locator:

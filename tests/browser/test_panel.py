@@ -238,7 +238,7 @@ def test_a_box_is_there_only_while_it_holds_something(show):
     made = (first, second, joined)
     make.decide("Split", "three", "{node} becomes three", (old,), made, replace=[(old, joined)], node={"node": old})
     view = show(make.roots(old))
-    drawn = view.locator(".ex-box[data-key]", has_text="late")
+    drawn = box(view, "late")
     expect(drawn).to_have_count(1)
     expect(drawn).to_be_hidden()
     press(view, ".")

@@ -33,7 +33,7 @@ import { Trace } from "./data/recording.js";
 
 /** One explorer on the page. */
 export class View {
-  /** @param {HTMLElement} element @param {any} payload @param {Callbacks | PairCallbacks} callbacks */
+  /** @param {HTMLElement} element @param {any} payload @param {PairCallbacks} callbacks */
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
     this.root = html("div", { class: "explorer-view", role: "group", "aria-roledescription": "graph explorer" });

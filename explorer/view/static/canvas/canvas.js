@@ -34,7 +34,7 @@ export class Canvas {
     /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
-    /** @type {Map<string, {path: SVGPathElement | null, edge: any, segment: any, drawn: any, tiles: Tiles}>} */ this.edges = new Map();
+    /** @type {Map<string, {path: SVGPathElement | null, edge: any, segment: any, placement: any, tiles: Tiles}>} */ this.edges = new Map();
     /** @type {Map<number, FrameView>} */ this.frames = new Map();
     /** @type {Map<number, import("../scene/scene.js").Frame>} */ this.framed = new Map();
   }

@@ -16,7 +16,7 @@ export function crossText({ points, arrow }) {
   return `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0-10l-10 10`;
 }
 
-/** The rectangle around the control points of a segment, found once. @param {import("../scene/compose.js").Segment & {extent?: [number, number, number, number]}} segment */
+/** The rectangle around the control points of a segment, found once. @param {import("../scene/compose.js").Segment & {extent?: number[]}} segment */
 export function extentOf(segment) {
   return (segment.extent ??= extent(segment.points));
 }

@@ -41,6 +41,6 @@ export class FrameView {
   }
 }
 
-function roundedRect([left, top, right, bottom], r = 14) {
+function roundedRect(/** @type {number[]} */ [left, top, right, bottom], r = 14) {
   return `M${left + r} ${top}H${right - r}a${r} ${r} 0 0 1 ${r} ${r}V${bottom - r}a${r} ${r} 0 0 1 ${-r} ${r}H${left + r}a${r} ${r} 0 0 1 ${-r} ${-r}V${top + r}a${r} ${r} 0 0 1 ${r} ${-r}z`;
 }

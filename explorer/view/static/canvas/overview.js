@@ -41,6 +41,11 @@ export class Overview {
     this.root = html("canvas", { class: "ex-overview", "aria-hidden": "true", hidden: true });
     this.pixels = new Pixels(this.root);
     this.frame = 0;
+    /** @type {Map<string, number>} */ this.words = new Map();
+    /** @type {((name: string) => number) | null} the colour of a CSS variable, once the theme is known */ this.word = null;
+    /** @type {import("./canvas.js").Marks | null} those that the shapes were made for */ this.marks = null;
+    /** @type {Shapes | null} */ this.edges = null;
+    this.ground = this.items = this.strong = new Shapes();
   }
 
   /** Whether the graph is large, and far. */
@@ -133,18 +138,19 @@ export class Overview {
     return shapes;
   }
 
-  /** Whether it asks for attention; its border and its ground. @returns {[boolean, number, number]} */
+  /** Whether it asks for attention; its border and its ground. @returns {any[]} */
   #look(key) {
     const { scene, marks, inside } = this.canvas;
     const index = Number(key.slice(1));
     const isSlot = key[0] === "n";
-    const mark = isSlot ? scene.slots.get(index) : scene.boxes.get(index);
+    /** @type {any} */ const mark = isSlot ? scene.slots.get(index) : scene.boxes.get(index);
     const isChosen = isSlot ? mark.node === marks.selected || marks.matches.has(mark.node) || marks.lit.has(index) : index === marks.box || inside.found.has(index) || inside.lit.has(index) || mark?.changed > 0;
-    if (isChosen) return [true, ...CHOSEN.map(this.word)];
+    const colours = (/** @type {string[]} */ [border, ground]) => [this.word(border), this.word(ground)];
+    if (isChosen) return [true, ...colours(CHOSEN)];
     const differs = isSlot ? marks.differs.get(index) : inside.differ.get(index)?.[0];
-    if (differs) return [true, ...DIFFERENCES[differs.kind].map(this.word)];
+    if (differs) return [true, ...colours(DIFFERENCES[differs.kind])];
     const name = isSlot ? Object.keys(LOOKS).find((each) => mark.state === each || mark.flags.includes(each) || (each === "member" && mark.member)) : mark?.waiting ? "waiting" : mark?.member ? "member" : "plain";
-    const [border, ground] = LOOKS[name].map(this.word);
+    const [border, ground] = colours(LOOKS[name]);
     const share = isSlot ? marks.heat.slots.get(index) : marks.heat.boxes.get(index);
     return [ATTENTION.has(name), border, share === undefined ? ground : this.pixels.mix(this.word("--ex-node"), this.word(share < 0 ? "--ex-cold" : "--ex-hot"), Math.abs(share))];
   }
@@ -178,13 +184,13 @@ class Shapes {
     /** @type {number[]} from x, y to x, y, of edges */ this.ends = [];
   }
 
-  add([x, y, wide, high], border, ground) {
+  add(/** @type {number[]} */ [x, y, wide, high], border, ground) {
     this.at.push(x, y, wide, high);
     this.words.push(border, ground);
   }
 
-  /** The indices of those in a rectangle of the world. @param {number[]} sight */
-  among([x, y, wide, high]) {
+  /** The indices of those in a rectangle of the world. @param {number[]} sight @returns {number[]} */
+  among(/** @type {number[]} */ [x, y, wide, high]) {
     const { at } = this;
     const found = [];
     for (let place = 0; place < at.length; place += 4) {
@@ -195,6 +201,6 @@ class Shapes {
 }
 
 /** Whether a rectangle holds a point. */
-function holds([left, top, wide, high], x, y) {
+function holds(/** @type {number[]} */ [left, top, wide, high], x, y) {
   return left <= x && x <= left + wide && top <= y && y <= top + high;
 }

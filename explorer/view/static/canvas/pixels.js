@@ -1,12 +1,17 @@
 // A bitmap of rectangles and lines: a hundred thousand take no longer than the pixels they cover, which a canvas' own calls do.
 
+import { html } from "../dom.js";
+
 /** Draws into the pixels of a `<canvas>`. */
 export class Pixels {
   /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
     this.pen = canvas.getContext("2d");
-    this.image = null;
-    this.known = new Map();
+    /** @type {ImageData | null} */ this.image = null;
+    this.words = new Uint32Array(0);
+    this.wide = this.high = 0;
+    this.density = 1;
+    /** @type {Map<string, number>} */ this.known = new Map();
   }
 
   /** Begin an empty picture. @param {number} wide px of the page @param {number} high */
@@ -23,7 +28,7 @@ export class Pixels {
   colour(css) {
     let word = this.known.get(css);
     if (word === undefined) {
-      const pen = new OffscreenCanvas(1, 1).getContext("2d");
+      const pen = html("canvas", { width: 1, height: 1 }).getContext("2d");
       pen.fillStyle = css;
       pen.fillRect(0, 0, 1, 1);
       this.known.set(css, (word = new Uint32Array(pen.getImageData(0, 0, 1, 1).data.buffer)[0]));

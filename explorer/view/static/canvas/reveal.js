@@ -1,6 +1,6 @@
 // The least motion of a camera that brings rectangles into sight, clear of what lies over the canvas.
 
-/** @typedef {[number, number, number, number]} Edges left, top, right, bottom, in px of the viewport */
+/** @typedef {number[]} Edges left, top, right, bottom, in px of the viewport */
 
 /** px that stay free between what is revealed and the border, or what lies over the canvas. */
 const FREE = 6;
@@ -45,6 +45,7 @@ function shift(low, high, room) {
   return low < edge || high - low > room - 2 * edge ? edge - low : room - edge - high;
 }
 
+/** @type {(edges: Edges, dx: number, dy: number) => Edges} */
 const moved = ([left, top, right, bottom], dx, dy) => [left + dx, top + dy, right + dx, bottom + dy];
 const union = (one, other) => [Math.min(one[0], other[0]), Math.min(one[1], other[1]), Math.max(one[2], other[2]), Math.max(one[3], other[3])];
 const holds = (outer, inner) => outer[0] <= inner[0] && outer[1] <= inner[1] && inner[2] <= outer[2] && inner[3] <= outer[3];

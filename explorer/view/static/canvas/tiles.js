@@ -8,7 +8,6 @@ const [SIDE, AROUND] = [900, 700];
 const FEW = 400;
 
 /**
- * @typedef {[number, number, number, number]} Rect x, y, width, height
  * @typedef {{keys: Set<string>, group: SVGSVGElement | null, version: number}} Tile group: made when first in sight
  */
 
@@ -133,10 +132,10 @@ export class Tiles {
     return wanted;
   }
 
-  /** The tiles in or near a rectangle; what is larger than a tile always is. */
-  *#near([x, y, wide, high]) {
+  /** The tiles in or near a rectangle; what is larger than a tile always is. @param {number[]} rect @returns {Iterable<Tile>} */
+  *#near(/** @type {number[]} */ [x, y, wide, high]) {
     yield this.whole;
-    const [left, top, right, bottom] = [x - AROUND, y - AROUND, x + wide + AROUND, y + high + AROUND].map((edge) => Math.floor(edge / SIDE));
+    /** @type {number[]} */ const [left, top, right, bottom] = [x - AROUND, y - AROUND, x + wide + AROUND, y + high + AROUND].map((edge) => Math.floor(edge / SIDE));
     const isFew = (right - left + 1) * (bottom - top + 1) < this.tiles.size;
     for (let column = left; isFew && column <= right; column++) {
       for (let row = top; row <= bottom; row++) if (this.tiles.has(`${column}:${row}`)) yield this.tiles.get(`${column}:${row}`);

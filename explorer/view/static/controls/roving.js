@@ -9,17 +9,19 @@ export class Roving {
     this.root = root;
     this.selector = selector;
     root.addEventListener("keydown", (event) => this.#key(event, back, forward));
-    root.addEventListener("focusin", (event) => event.target.matches(selector) && this.#stop(event.target));
+    root.addEventListener("focusin", ({ target }) => target instanceof HTMLElement && target.matches(selector) && this.#stop(target));
     new MutationObserver(() => this.#stop()).observe(root, { childList: true, subtree: true });
     this.#stop();
   }
 
+  /** @returns {HTMLButtonElement[]} */
   get #buttons() {
-    return [...this.root.querySelectorAll(this.selector)].filter((button) => !button.disabled);
+    /** @type {NodeListOf<HTMLButtonElement>} */ const found = this.root.querySelectorAll(this.selector);
+    return [...found].filter((button) => !button.disabled);
   }
 
   /** Keep one tab stop: the button that is wanted, else the one there was, else the present one or the first. */
-  #stop(wanted = document.activeElement) {
+  #stop(/** @type {Element | null} */ wanted = document.activeElement) {
     const buttons = this.#buttons;
     const stops = [wanted, this.last, buttons.find((button) => button.closest("[aria-current], .ex-now")), buttons[0]];
     const stop = stops.find((button) => buttons.includes(button));

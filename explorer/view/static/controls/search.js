@@ -17,6 +17,8 @@ export class Search {
     this.actions = actions;
     /** @type {{node: number, decision: number}[]} */ this.found = [];
     this.at = -1;
+    /** @type {any[] | undefined} what of each node is searched */ this.entries = undefined;
+    /** @type {string[] | undefined} */ this.sentences = undefined;
     this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });
     this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
@@ -83,7 +85,7 @@ export class Search {
     if (top < this.results.scrollTop || top + row.offsetHeight > this.results.scrollTop + this.results.clientHeight) this.results.scrollTop = top - 30;
   }
 
-  #entries() {
+  #prepare() {
     this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
     this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.trace.plainSentence(index)}`));
   }
@@ -92,7 +94,7 @@ export class Search {
     const query = new Query(this.field.value);
     const [nodes, decisions] = [[], []];
     if (!query.isEmpty) {
-      this.#entries();
+      this.#prepare();
       this.entries.forEach((entry, node) => entry && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }

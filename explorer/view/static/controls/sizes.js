@@ -17,7 +17,7 @@ export class Sizes {
     this.chosen = recall();
     this.asked = height;
     const main = () => root.querySelector(".ex-main");
-    const panel = () => root.querySelector(".ex-why");
+    /** @returns {HTMLElement} */ const panel = () => root.querySelector(".ex-why");
     const side = () => (this.isNarrow ? "below" : "panel");
     this.panelBar = new Splitter("ex-panel-bar", {
       name: "size of the panel", grows: -1,

@@ -25,6 +25,7 @@ const ICONS = {
 };
 
 /** Keys, with their descriptions for the help. */
+/** @type {[string[], string][]} */
 export const KEYS = [
   [[",", "."], "a step back, forward"],
   [["[", "]"], "a stage back, forward"],
@@ -96,7 +97,9 @@ export function changeIcon(button, icon, label) {
 
 /** The list of keys, hidden at first. @param {string[]} metrics what "h" colours by @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
 export function helpBox(metrics, onClose, more = []) {
-  const all = [...more.map(({ key, what }) => [[key], what]), ...KEYS];
+  /** @type {[string[], string][]} */
+  const own = more.map(({ key, what }) => [[key], what]);
+  const all = [...own, ...KEYS];
   const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
   // The dialog keeps Tab: its only button is the only stop.

@@ -208,7 +208,7 @@ export class Trace {
 
   /** What a closed box says at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
   rowText(box, position) {
-    return this.#rows.get(box)?.findLast(([first]) => first <= position)?.[1] ?? "";
+    return this.#rows.get(box)?.filter(([first]) => first <= position).at(-1)?.[1] ?? "";
   }
 
   /** Bytes live while a kernel runs: measured if there is a run, else planned. */

@@ -17,7 +17,7 @@ import { bytesText, countText, microsText } from "./number_format.js";
 
 const UNITS = { "µs": microsText, B: bytesText };
 
-/** A metric's number with its unit. @param {Metric} metric @param {number} value */
+/** A metric's number with its unit. @param {{unit: string}} metric @param {number} value */
 export function metricText({ unit }, value) {
   if (value < 0) return `−${metricText({ unit }, -value)}`;
   const text = UNITS[unit]?.(value) ?? (Number.isInteger(value) || value >= 100 ? countText(value) : value.toPrecision(2));

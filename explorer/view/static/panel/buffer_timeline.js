@@ -59,7 +59,7 @@ export class BufferTimeline {
 
   /** Lane → row: buffers first; if there are too many, only those in use now. */
   #rows(seen, kernel) {
-    const order = (one, other) => (one.buffer < 0) - (other.buffer < 0) || one.buffer - other.buffer || one.from - other.from;
+    const order = (one, other) => Number(one.buffer < 0) - Number(other.buffer < 0) || one.buffer - other.buffer || one.from - other.from;
     let wanted = [...seen].sort(order).map((life) => this.#lane(life));
     if (new Set(wanted).size > LANES) {
       const now = new Set(this.alive(kernel).map((life) => this.#lane(life)));

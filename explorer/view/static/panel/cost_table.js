@@ -25,7 +25,7 @@ export function costTable(totals, cost, whole, known = []) {
 export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;
-  const metric = totals.metrics.find((each) => !each.values && costs[box][sumName(each)]) ?? totals.metrics.findLast(({ values }) => !values);
+  const metric = totals.metrics.find((each) => !each.values && costs[box][sumName(each)]) ?? totals.metrics.filter(({ values }) => !values).at(-1);
   const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
   inner.sort((one, other) => costs[other][measure] - costs[one][measure] || one - other);

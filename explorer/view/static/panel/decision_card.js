@@ -8,7 +8,9 @@ import { heading, LISTED, rest } from "./lists.js";
 export class DecisionCard {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions */
   constructor(trace, timeline, actions) {
-    Object.assign(this, { trace, timeline, actions });
+    this.trace = trace;
+    this.timeline = timeline;
+    this.actions = actions;
   }
 
   /** A link with a node's name that selects the node. */

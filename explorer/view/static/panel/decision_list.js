@@ -14,7 +14,10 @@ const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ dec
 export class Decisions {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} go */
   constructor(trace, timeline, go) {
-    Object.assign(this, { trace, timeline, go });
+    this.trace = trace;
+    this.timeline = timeline;
+    this.go = go;
+    this.first = this.last = 0;
     this.verdict = "";
     this.least = THRESHOLDS[1];
     this.title = html("h5", { "aria-level": 3 });
@@ -92,7 +95,7 @@ export class Decisions {
   }
 
   /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [told] with its sentence */
-  row(index, moment, [count = false, cost = false] = [], told = true) {
+  row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], told = true) {
     const { verdict } = this.trace.decisions[index];
     const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");

@@ -21,7 +21,11 @@ import { badText, bufferText } from "../scene/slot_states.js";
 export class PanelParts {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
-    Object.assign(this, { trace, timeline, sceneBuilder, totals, actions });
+    this.trace = trace;
+    this.timeline = timeline;
+    this.sceneBuilder = sceneBuilder;
+    this.totals = totals;
+    this.actions = actions;
     this.bufferTimeline = new BufferTimeline(trace);
     this.gradientLinks = new GradientLinks(trace);
     this.summary = new Summary(trace, totals);

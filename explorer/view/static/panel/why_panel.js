@@ -27,7 +27,7 @@ export class Panel {
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...content.filter(Boolean));
     // Replacing the children takes the focus from the field in which a reader types.
-    if (typing && typing.isConnected) typing.focus({ preventScroll: true });
+    if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
     if (this.scrolled) this.root.scrollTop = 0;
     this.scrolled = false;
   }

@@ -1,6 +1,6 @@
 // Composition of the positions when some boxes are open: payload.py states the rule; layout/compose.py is the counterpart.
 
-/** @typedef {[number, number, number, number]} Rect x, y, width, height in px */
+/** @typedef {number[]} Rect x, y, width, height in px */
 /** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
 
 /** A monotone piecewise linear map of one axis, steeper where opened items need room. */

@@ -12,7 +12,9 @@ export function around(rects, pad = PAD) {
   return [left - pad, top - pad, right + pad, bottom + pad];
 }
 
+/** @type {(edges: number[], rect: number[]) => boolean} */
 const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w > left && y < bottom && y + h > top;
+/** @type {(rect: number[], edges: number[]) => boolean} */
 const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= top && right <= x + w && bottom <= y + h;
 
 /** The outline of one group on one placement; what is near is found once, and asked at every moment. */
