@@ -17,6 +17,7 @@ from explorer.plan.passes import Simplify  # noqa: E402
 from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
 from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
 from explorer.plan.rewrite.rule import Rule  # noqa: E402
+from explorer.record.glossary import GLOSSARY  # noqa: E402
 from explorer.run.recording.recorder import build  # noqa: E402
 from tests.laws.occasions import LIMITS, OCCASIONS, occasion  # noqa: E402
 
@@ -41,6 +42,7 @@ def page() -> str:
         if found:
             lines += [title, "", purpose, ""]
             lines += [line for _, reason in found for line in _entry(reason)]
+    lines += ["## Terms", "", *[f"- **{term}**: {text}." for term, text in GLOSSARY.items()], ""]
     return "\n".join(lines)
 
 

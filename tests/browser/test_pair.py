@@ -57,7 +57,7 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
 
 @pytest.mark.spec("V-2", "V-13")
 def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
-    """Shift and a click, or w on the focused node, ask about it and the selected one; again, and the question ends."""
+    """Shift and a click, or y on the focused node, ask about it and the selected one; again, and the question ends."""
     view = show(program, position=0)
     node(view, "softmax").click()
     node(view, "multiply").click(modifiers=["Shift"])
@@ -66,7 +66,7 @@ def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
     node(view, "multiply").click(modifiers=["Shift"])
     expect(view.locator(".ex-why h4")).to_have_text("softmax")
     node(view, "x").focus()
-    view.page.keyboard.press("w")
+    view.page.keyboard.press("y")
     expect(view.locator(".ex-accounts li")).to_have_count(2)
     press(view, "Escape")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(0)

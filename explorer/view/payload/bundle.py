@@ -7,11 +7,13 @@ contains the sources, and anywidget loads one file.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from functools import cache
 from pathlib import Path
 
+from explorer.record.glossary import GLOSSARY, inflections
 from explorer.view.base.palette import front_end_colours
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -24,8 +26,12 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Return the front end as one ES module: ``mount`` puts it into a page, the default export is the widget."""
-    return join(STATIC, ENTRY)
+    """Return the front end as one ES module, the glossary its first constant.
+
+    ``mount`` puts it into a page, the default export is the widget.
+    """
+    forms = {form: f"{term}: {text}" for term, text in GLOSSARY.items() for form in inflections(term)}
+    return f"const GLOSSARY = {json.dumps(forms, ensure_ascii=False)};\n{join(STATIC, ENTRY)}"
 
 
 @cache

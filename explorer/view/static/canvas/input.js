@@ -97,7 +97,7 @@ export function listenToKeys(view) {
   const onCanvas = {
     Enter: () => activate(view),
     " ": () => activate(view),
-    w: () => view.selection.pair(view.focus.key),
+    y: () => view.selection.pair(view.focus.key),
     "+": () => toggleFocused(view, true) || zoom(1.25),
     "=": () => toggleFocused(view, true) || zoom(1.25),
     "-": () => toggleFocused(view, false) || zoom(0.8),

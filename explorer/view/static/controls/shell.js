@@ -7,8 +7,12 @@ import { Roving } from "./roving.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
+import { forgetIn } from "../panel/terms.js";
 import { Search } from "./search.js";
 import { TimelineSlider } from "./timeline_slider.js";
+
+/** @type {WeakSet<Document>} pages on which a reader has begun to step */
+const hinted = new WeakSet();
 
 const SPEEDS = [0.5, 1, 2, 4];
 
@@ -48,7 +52,8 @@ export class Shell {
     const overflow = new ResizeObserver(() => put(this.say, "tabindex", this.say.scrollHeight > this.say.clientHeight && 0));
     for (const part of [this.say, this.say.firstElementChild]) overflow.observe(part);
     this.cost = html("div", { class: "ex-cost" });
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
     view.camera.overlays = () => this.#overlays();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
@@ -119,6 +124,8 @@ export class Shell {
   show(moment, selected, box) {
     const { trace, timeline } = this.view;
     this.stageChips.show(moment.stage);
+    this.#begun(moment);
+    forgetIn(this.view.root);
     this.#sentence(moment);
     this.#hear(selected, box);
     const held = this.panel.root.contains(document.activeElement);
@@ -141,6 +148,13 @@ export class Shell {
     const what = selected >= 0 ? trace.label(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
     const counts = selected >= 0 ? `: ${counted(decisions.length, "decision")}, ${grouped(declined)} declined` : "";
     say(this.heard, what ? `selected ${what}${counts}` : "nothing is selected");
+  }
+
+  /** Take away the line that says how to begin: the reader has begun, and no later view on the page says it again. */
+  #begun(moment) {
+    if (this.hint.hidden || (moment.step === 0 && moment.stage <= 0)) return;
+    this.hint.hidden = true;
+    hinted.add(document);
   }
 
   #sentence(moment) {

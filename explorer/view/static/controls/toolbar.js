@@ -37,7 +37,7 @@ export const KEYS = [
   [["↑", "↓"], "go to an operand, to a reader of the node"],
   [["←", "→"], "go sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
-  [["w"], "why are the selected node and this one not one? Also Shift and a click"],
+  [["y"], "why are the selected node and this one not one? Also Shift and a click"],
   [["+", "−"], "open, close the box; elsewhere zoom"],
   [["e", "c"], "open, close every box"],
   [["f"], "fit the graph into view"],

@@ -2,6 +2,7 @@
 
 import { microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
+import { explained } from "./terms.js";
 import { heading, LISTED, rest } from "./lists.js";
 
 /** Shows decisions. */
@@ -20,7 +21,8 @@ export class DecisionCard {
 
   /** Fragments in the page: nodes are links, names are code. @param {import("../data/recording.js").Fragment[]} fragments @returns {(Node | string)[]} */
   words(fragments) {
-    return fragments.map(({ text, node, isCode }) => (node >= 0 ? this.link(node, text) : isCode ? html("code", {}, text) : text));
+    const known = new Set();
+    return fragments.flatMap(({ text, node, isCode }) => (node >= 0 ? [this.link(node, text)] : isCode ? [html("code", {}, text)] : explained(text, known)));
   }
 
   /** The sentence of a decision. @param {number} index */
@@ -43,7 +45,7 @@ export class DecisionCard {
     const found = explanations[reasons[reason].explanation];
     if (!found) return false;
     const page = found.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${found.anchor}`));
-    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, found.meaning), html("p", {}, html("b", {}, "To change it: "), found.change), page);
+    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, ...explained(found.meaning)), html("p", {}, html("b", {}, "To change it: "), ...explained(found.change)), page);
   }
 
   /** The facts of a decision. */

@@ -1,0 +1,38 @@
+// Terms of the planner, explained where they stand: on hover, and with the keyboard on focus.
+
+import { html } from "../dom.js";
+
+/* global GLOSSARY */
+const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${Object.keys(GLOSSARY).sort((one, other) => other.length - one.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
+
+/** A text in which the first occurrence of each term is explained. @param {string} text @param {Set<string>} [known] terms that are explained already @returns {(Node | string)[]} */
+export function explained(text, known = new Set()) {
+  return text.split(TERM).map((part, place) => {
+    if (place % 2 === 0 || known.has(GLOSSARY[part])) return part;
+    known.add(GLOSSARY[part]);
+    return html("dfn", { class: "ex-term", tabindex: 0, "aria-label": GLOSSARY[part], mouseenter: tell, focus: tell, mouseleave: forget, blur: forget }, part);
+  });
+}
+
+/** px that an explanation is wide and, at most, high. */
+const [WIDE, HIGH] = [250, 90];
+
+/** Show what a term means, over everything else in its view. */
+function tell({ currentTarget: term }) {
+  const root = term.closest(".explorer-view");
+  forgetIn(root);
+  const [place, around] = [term.getBoundingClientRect(), root.getBoundingClientRect()];
+  const left = Math.max(4, Math.min(place.left - around.left, around.width - WIDE - 8));
+  const below = place.bottom - around.top + 4;
+  const vertical = below + HIGH < around.height ? `top:${below}px` : `bottom:${around.bottom - place.top + 4}px`;
+  root.append(html("div", { class: "ex-tip", role: "tooltip", style: `left:${left}px;width:${WIDE}px;${vertical}` }, term.getAttribute("aria-label")));
+}
+
+function forget({ currentTarget: term }) {
+  forgetIn(term.closest(".explorer-view"));
+}
+
+/** Take an explanation away. @param {Element | null} root */
+export function forgetIn(root) {
+  root?.querySelector(".ex-tip")?.remove();
+}

@@ -1,0 +1,42 @@
+"""Terms of the planner are explained where they stand, and the canvas says how to begin."""
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.record.glossary import GLOSSARY
+from tests.browser.player import press
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.spec("V-2", "V-13")
+def test_a_term_is_explained_on_hover_and_on_focus(show):
+    """Each term of a sentence is explained once, to the pointer, to the keyboard and to a screen reader."""
+    recording = sample.resnet()
+    fused = next(number for number, row in enumerate(recording.decisions) if "fused" in row.reason)
+    view = show(recording, position=fused + 1)
+    term = view.locator(".ex-say .ex-term").filter(has_text="fused")
+    expect(term).to_have_count(1)
+    expect(term).to_have_attribute("aria-label", f"fused: {GLOSSARY['fused']}")
+    tip = view.get_by_role("tooltip")
+    for begin, end in (("focus", "blur"), ("mouseenter", "mouseleave")):
+        expect(tip).to_have_count(0)
+        term.dispatch_event(begin)
+        expect(tip).to_have_text(f"fused: {GLOSSARY['fused']}")
+        term.dispatch_event(end)
+    expect(tip).to_have_count(0)
+    term.hover()
+    expect(tip).to_be_visible()
+
+
+@pytest.mark.spec("V-1")
+def test_the_canvas_says_how_to_begin_until_somebody_has(show):
+    """A line on the canvas names the play button and the key; the first step takes it away."""
+    view = show(sample.mlp(), position=0)
+    hint = view.locator(".ex-hint")
+    expect(hint).to_have_text("Press ▶, or .")
+    press(view, ".")
+    expect(hint).to_be_hidden()
+    press(view, "Home")
+    expect(hint).to_be_hidden()
