@@ -84,7 +84,10 @@ def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None
     sentences = [_sentence(tables, number) for number in range(len(tables["decisions"]))]
     assert sentences == [visible(recording.reason(decision)) for decision in recording.decisions]
     for number, row in enumerate(tables["decisions"]):
-        node = (recording.decisions[number].subjects or recording.decisions[number].produced)[0]
+        decision = recording.decisions[number]
+        node = (decision.subjects or decision.produced)[0]
+        if recording.stages[decision.stage].kind in ("memory", "format") and len(decision.subjects) > 1:
+            continue  # a fact about the whole plan, which the story of one node leaves out
         story = why(recording, node).splitlines()
         assert {f"      {label}: {_text(tables, fact)}" for label, fact in row["facts"].items()} <= set(story)
 
