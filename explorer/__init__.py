@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Net
     from explorer.net.operators.caffe2 import net_operator
+    from explorer.view.export.outputs import outputs
 
 __version__ = "0.1.0"
 
@@ -172,6 +173,7 @@ _LATER = {
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
+    "outputs": "explorer.view.export.outputs",
     "register_format": "explorer.formats.registry",
     "register_heat": "explorer.api",
     "testing": "explorer.testing",
@@ -294,6 +296,7 @@ __all__ = [
     "net_operator",
     "open",
     "operation",
+    "outputs",
     "passes",
     "policies",
     "progress",

@@ -19,6 +19,7 @@ from explorer.record import Recording, Stage
 from explorer.record.unmeasured import unmeasured
 from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
+from explorer.view.export.outputs import outputs
 from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
@@ -248,21 +249,18 @@ class GraphView(anywidget.AnyWidget):
         """Return the live widget; for readers without a kernel the view itself, a picture, and the canonical text.
 
         The JupyterLab extension renders the stored view; the picture stands in the HTML too, as an image, since
-        JupyterLab shows no SVG of a notebook that it does not trust.
+        JupyterLab shows no SVG of a notebook that it does not trust. ``ex.outputs`` leaves parts out.
         """
         bundle = super()._repr_mimebundle_(**options)
         if bundle is None:
             return None
         data, metadata = bundle
-        picture = svg(self.recording, theme=self.theme, drawing=self._drawing)
-        kept = stored(self._stored_payload())
-        return {
-            **data,
-            **({MIME: kept} if kept else {}),
-            "text/html": image(picture, self.recording.title or "recording"),
-            "image/svg+xml": picture,
-            "text/plain": text(self.recording, short=True),
-        }, metadata
+        if outputs.views and (kept := stored(self._stored_payload())):
+            data[MIME] = kept
+        if outputs.pictures:
+            picture = svg(self.recording, theme=self.theme, drawing=self._drawing)
+            data |= {"text/html": image(picture, self.recording.title or "recording"), "image/svg+xml": picture}
+        return {**data, "text/plain": text(self.recording, short=True)}, metadata
 
     def _stored_payload(self) -> dict[str, Any]:
         """Return the payload without measured times, and with the layouts of the boxes that are open at first."""

@@ -68,3 +68,19 @@ def test_the_image_of_an_output_is_its_picture(program) -> None:
     assert re.fullmatch(
         r'<img src="data:image/svg\+xml;base64,[\w+/=]+" alt="[^"]*" style="[^"]*"/>', data["text/html"]
     )
+
+
+@pytest.mark.spec("V-22")
+def test_one_setting_leaves_pictures_out_of_all_outputs(program, monkeypatch) -> None:
+    """`ex.outputs.pictures = False` leaves pictures out of all outputs, `views` the views; a slip is refused."""
+    view = ex.explore(program)
+    monkeypatch.setattr(ex.outputs, "pictures", False)
+    data, _ = view._repr_mimebundle_()
+    assert not {"image/svg+xml", "text/html"} & data.keys()
+    assert MIME in data
+    monkeypatch.setattr(ex.outputs, "views", False)
+    assert MIME not in view._repr_mimebundle_()[0]
+    with pytest.raises(TypeError, match="True or False"):
+        ex.outputs.pictures = "no"
+    with pytest.raises(AttributeError):
+        ex.outputs.picture = False

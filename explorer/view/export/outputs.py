@@ -1,0 +1,29 @@
+"""What outputs of notebooks hold besides the widget and the text: ``ex.outputs``, one setting for all cells."""
+
+from __future__ import annotations
+
+
+class Outputs:
+    """Parts of a view's output; each can be left out, by ``ex.outputs.pictures = False`` in the first cell.
+
+    Raises TypeError for a value that is not a bool, AttributeError for another name.
+    """
+
+    __slots__ = ("pictures", "views")
+
+    def __init__(self) -> None:
+        self.pictures = True
+        """the static picture, as SVG and as an image, for readers without this package"""
+        self.views = True
+        """the stored view, which JupyterLab steps through without a kernel"""
+
+    def __setattr__(self, name: str, value: bool) -> None:
+        if name in self.__slots__ and type(value) is not bool:
+            raise TypeError(f"ex.outputs.{name} is True or False, not {value!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"<outputs of notebooks: pictures={self.pictures}, views={self.views}>"
+
+
+outputs = Outputs()
