@@ -13,7 +13,8 @@ Remove the widget state of notebooks where a picture stands beside it.
 
 A saved notebook keeps a reference to its widgets, which are gone with the kernel: nbconvert then shows nothing, and
 JupyterLab without this package's extension an error. Without the reference they show the picture. Notebooks are
-changed in place; what is no widget stays as it is. With --check nothing is changed, for CI and pre-commit.
+changed in place, after all of them were read; what is no widget stays as it is. With --check nothing is changed, for
+CI and pre-commit.
 """
 
 
@@ -25,9 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Strip the notebooks, or name those that have something to strip."""
-    from explorer.cli.support.notebook_strip import strip_file
+    from explorer.cli.support.notebook_strip import strip_files
 
-    changes = {path: strip_file(path, write=not options.check) for path in options.files}
-    for path in [path for path, count in changes.items() if count]:
+    changed = strip_files(options.files, write=not options.check)
+    for path in changed:
         say(f"{path}: {'has widget state' if options.check else 'stripped'}")
-    return int(options.check and any(changes.values()))
+    return int(options.check and bool(changed))

@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
+from explorer.core.files.open_untrusted import content
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
@@ -29,13 +30,14 @@ def strip_widgets(notebook: dict[str, Any]) -> int:
     return len(pictured) + 1
 
 
-def strip_file(path: Path, *, write: bool = True) -> int:
-    """Strip a notebook in place and return the number of changes; without any the file is left as it is.
+def stripped(path: Path) -> tuple[int, str]:
+    """Return the number of changes that stripping makes to a notebook's file, and the text with them.
 
     Raises FileError for a file that is no notebook of format 4.
     """
+    data = content(path)
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook = json.loads(data)
         changes = strip_widgets(notebook) if notebook["nbformat"] == 4 else -1
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # whatever a wrong shape leads to
         changes = -1
@@ -46,7 +48,18 @@ def strip_file(path: Path, *, write: bool = True) -> int:
             rule="a notebook must be JSON of Jupyter's format 4",
             fix="open it in JupyterLab and save it, which converts older formats",
         )
-    if changes and write:
-        # As nbformat writes it, so that nothing else in the file changes.
-        write_file(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-    return changes
+    # As nbformat writes it, so that nothing else in the file changes.
+    return changes, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def strip_files(paths: list[Path], *, write: bool = True) -> list[Path]:
+    """Strip notebooks in place and return those with changes; the others are left as they are.
+
+    Nothing is written unless all files are notebooks.
+    """
+    results = {path: stripped(path) for path in paths}
+    changed = {path: text for path, (changes, text) in results.items() if changes}
+    if write:
+        for path, text in changed.items():
+            write_file(path, text)
+    return list(changed)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+from nbconvert import HTMLExporter
 
 import explorer as ex
 from explorer.cli import main
@@ -96,3 +100,32 @@ def test_what_is_no_notebook_is_refused_and_kept(tmp_path: Path, text: str, caps
 def test_our_own_notebooks_have_nothing_to_strip(capsys) -> None:
     paths = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
     assert main(["strip", "--check", *map(str, paths)]) == 0
+
+
+@pytest.mark.parametrize("wrong", ["[]", None])
+def test_one_wrong_file_keeps_all_notebooks_as_they_are(tmp_path: Path, view, wrong: str | None) -> None:
+    path, other = written(tmp_path, notebook(view)), tmp_path / "other.ipynb"
+    if wrong is not None:
+        other.write_text(wrong)
+    before = path.read_bytes()
+    assert main(["strip", str(path), str(other)]) == 2
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "x.ipynb"
+    os.mkfifo(path)
+    assert main(["strip", str(path)]) == 2
+    assert "a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.spec("V-15", "V-16")
+def test_a_stripped_notebook_becomes_a_page_that_holds_its_picture(tmp_path: Path, view) -> None:
+    """After `explorer strip`, the page that nbconvert makes holds the picture itself, for readers without a network."""
+    path = written(tmp_path, notebook(view))
+    assert main(["strip", str(path)]) == 0
+    page, _ = HTMLExporter().from_filename(str(path))
+    main_part = page[page.index("<main") :]
+    assert re.search(r'<img [^>]*src="data:image/svg\+xml;base64,', main_part)
+    assert "widget-view" not in main_part
