@@ -26,6 +26,8 @@
       document.head.append(link);
       return new Promise((done) => (link.onload = link.onerror = () => done(module)));
     });
+    // A server that could not be reached once is asked again for the next output.
+    loaded.catch(() => (loaded = undefined));
     return loaded;
   }
 
@@ -80,6 +82,7 @@
             this.layout = new PanelLayout();
           }
           async renderModel(model) {
+            for (const child of [...this.layout.widgets]) child.dispose();
             const factory = model.trusted && model.data[WIDGET] && registry.getFactory(WIDGET);
             const came = factory ? this.#live(factory, model) : new Promise(() => {});
             const waited = new Promise((done) => setTimeout(done, factory ? PATIENCE : 0, "waited"));

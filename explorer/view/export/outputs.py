@@ -1,4 +1,4 @@
-"""What outputs of notebooks hold besides the widget and the text: ``ex.outputs``, one setting for all cells."""
+"""Outputs of notebooks: ``ex.outputs`` says, for all cells, which parts stand beside the widget and the text."""
 
 from __future__ import annotations
 

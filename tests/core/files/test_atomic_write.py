@@ -271,7 +271,8 @@ def writes(source: Path) -> list[str]:
     """The calls in a package that write to disk, but for those in the one place for it."""
     found = []
     for path in sorted(source.rglob("*.py")):
-        if path == source / "core" / "files" / "atomic_write.py":
+        # The hook runs while a wheel is built, into a folder that is made for it.
+        if path in (source / "core" / "files" / "atomic_write.py", source / "lab" / "build_hook.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
