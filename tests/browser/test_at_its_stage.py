@@ -48,6 +48,9 @@ def until(recording: Recording, stage: int) -> Recording:
         for row in short.gradients
         if row.node < count
     ]
+    leaves = {row for row, kind in enumerate(nodes.kind) if kind == "leaf"}
+    values = short.run.values if short.run else {}
+    short.leaf_values = {row: value for row, value in values.items() if row in leaves}  # they need no run
     short.schedule = short.run = None
     return short
 
