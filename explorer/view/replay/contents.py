@@ -42,8 +42,14 @@ def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list
 
     A box needs a node inside; a block, and the first of the equal boxes of a stack, an operation that is no row of a
     batch. A stack is open only while that first box is. The box of a batch is open once the batch is complete and no
-    call is left that stands for its contents.
+    call is left that stands for its contents. The tree keeps the answer: a page asks for its data and for its picture.
     """
+    if tree.open_spans is None:
+        tree.open_spans = _open_spans(recording, slots, tree)
+    return tree.open_spans
+
+
+def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[Span]]:
     boxes, always = tree.boxes, [(0, 2 * recording.end + 1)]
     first = [_first_member(tree, box) for box in range(len(boxes))]
     members = {*first, *(number for number, box in enumerate(boxes) if box.kind == "block")}

@@ -56,11 +56,13 @@ class Tree:
     """outermost box of each graph of the recording"""
     box_of: list[int] = field(default_factory=list)
     """innermost box around each slot"""
+    open_spans: dict[int, list[tuple[int, int]]] | None = field(default=None, repr=False, compare=False)
+    """times at which boxes are drawn open, once replay/contents.py has computed them"""
     _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
-        self._postorder = None
+        self._postorder = self.open_spans = None
         self.boxes[box].items = items
         for kind, index in items:
             if kind == "slot":

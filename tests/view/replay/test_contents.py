@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.view.export.html_page import html
 from explorer.view.folding.fold import fold
+from explorer.view.replay import contents
 from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
 from explorer.view.tree.box_tree import scope_tree
 from explorer.view.tree.slots import build_slots
@@ -107,3 +109,12 @@ def test_what_is_always_there_needs_no_time():
     recording = sample.transformer(4)
     slots = build_slots(recording)
     assert open_spans(recording, slots, scope_tree(recording, slots)) == {}
+
+
+def test_a_page_asks_once_when_its_boxes_are_open(monkeypatch):
+    """Its data and its picture share the answer, which walks the whole graph."""
+    calls = []
+    walk = contents._inside
+    monkeypatch.setattr(contents, "_inside", lambda *arguments: calls.append(1) or walk(*arguments))
+    html(sample.resnet())
+    assert len(calls) == 1
