@@ -257,7 +257,8 @@ class ConvForwardPlan(NamedTuple):
         gather = self._unfolding.gathering(images, n, rows, 0, (), lambda: ())
 
         def compute() -> None:
-            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into)
+            # half precision is summed in float32 and written as float16, which "safe" casting refuses
+            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into, casting="same_kind")
 
         return compute
 
