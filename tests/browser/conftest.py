@@ -94,7 +94,9 @@ def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
     watch, contexts = Watch([], []), []
 
     def open_one(**options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        # Without motion, so that a click lands where its node is; a test of motion asks for it.
+        still = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+        context = browser.new_context(**{**still, **options})
         context.set_default_timeout(15_000)
         context.set_default_navigation_timeout(SECONDS * 1000)
         contexts.append(context)

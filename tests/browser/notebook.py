@@ -74,7 +74,24 @@ class Notebook:
         return view
 
     def execute(self, code: str) -> str:
-        """Run a new cell at the end, and return the text that it printed."""
+        """Run a new cell at the end, and return the text that it printed; fails when it raised."""
+        return self.output(self._run(code))
+
+    def says(self, code: str, text: str, seconds: float = 10.0) -> None:
+        """Run a cell until it prints a text: what a reader did reaches the kernel by a message of its own."""
+        end = time.monotonic() + seconds
+        while (answer := self._answer(self._run(code))) != (text, None):
+            assert time.monotonic() < end, f"{code} answers {answer!r}, not {text!r}"
+            self.page.wait_for_timeout(100)
+
+    def output(self, index: int) -> str:
+        """Return what a cell that ran printed; fails when it raised."""
+        printed, error = self._answer(index)
+        assert error is None, error
+        return printed
+
+    def _run(self, code: str) -> int:
+        """Run a new cell at the end, and return its index."""
         page, index = self.page, len(self.cells)
         self.cells.append(code)
         page.evaluate(
@@ -87,23 +104,15 @@ class Notebook:
             }""",
             [index, code],
         )
-        return self.output(index)
+        return index
 
-    def says(self, code: str, text: str, seconds: float = 10.0) -> None:
-        """Run a cell until it prints a text: what a reader did reaches the kernel by a message of its own."""
-        end = time.monotonic() + seconds
-        while (printed := self.execute(code)) != text:
-            assert time.monotonic() < end, f"{code} prints {printed!r}, not {text!r}"
-            self.page.wait_for_timeout(100)
-
-    def output(self, index: int) -> str:
-        """Return what a cell that ran printed; fails when it raised."""
+    def _answer(self, index: int) -> tuple[str, str | None]:
+        """The text that a cell printed, and the error that it raised, if any."""
         outputs = self.page.evaluate(
             """index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()""", index
         )
-        failed = [part for part in outputs if part["output_type"] == "error"]
-        assert not failed, failed[0]["evalue"]
-        return "".join("".join(part.get("text", "")) for part in outputs)
+        errors = [part["evalue"] for part in outputs if part["output_type"] == "error"]
+        return "".join("".join(part.get("text", "")) for part in outputs), next(iter(errors), None)
 
 
 def _document(cells: list[str]) -> dict[str, object]:

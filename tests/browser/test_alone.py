@@ -203,7 +203,7 @@ def test_the_wheel_zooms_with_ctrl_and_scrolls_the_page_without(show):
 
 @pytest.mark.spec("V-13")
 def test_less_motion_is_respected(open_page, tmp_path):
-    page = open_page(reduced_motion="reduce")
+    page = open_page()  # reduced motion, as every page of these tests
     (tmp_path / "page.html").write_text(html(sample.mlp(), position=3), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
     page.evaluate("void (Element.prototype.animate = () => { throw new Error('moved'); })")

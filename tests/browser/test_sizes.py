@@ -1,5 +1,6 @@
 """How much room the parts of a view have: bars between them, full screen, narrow windows, a tab of its own."""
 
+import contextlib
 import re
 
 import pytest
@@ -50,18 +51,32 @@ def test_the_panel_grows_by_arrow_keys_and_by_dragging_and_a_double_click_resets
 
 def test_what_a_reader_chose_is_remembered(show):
     view = show(sample.mlp())
+    panel = view.locator(".ex-why")
     view.get_by_role("separator", name="size of the panel").focus()
     view.page.keyboard.press("Shift+ArrowLeft")
-    chosen = width(view.locator(".ex-why"))
-    view.page.reload()
-    assert width(view.locator(".ex-why")) == chosen
+    chosen = width(panel)
+    reload_until(view, lambda: expect(panel).to_have_css("width", f"{chosen}px", timeout=1000))
     press(view, "w")
-    expect(view.locator(".ex-why")).to_be_hidden()
+    expect(panel).to_be_hidden()
+    reload_until(view, lambda: expect(panel).to_be_hidden(timeout=1000))
+    press(view, "w")
+    assert width(panel) == chosen
+
+
+def reload_until(view, holds):
+    """Load the page again until a condition holds: the browser writes what a page stores after the page has gone on."""
+    for _ in range(2):
+        load_again(view)
+        with contextlib.suppress(AssertionError):
+            holds()
+            return
+    load_again(view)
+    holds()
+
+
+def load_again(view):
     view.page.reload()
     expect(view.locator(".ex-stage")).to_be_visible()
-    expect(view.locator(".ex-why")).to_be_hidden()
-    press(view, "w")
-    assert width(view.locator(".ex-why")) == chosen
 
 
 def test_full_screen_is_filled_and_left(show):
