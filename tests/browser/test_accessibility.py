@@ -118,7 +118,6 @@ def test_down_goes_into_an_open_box_and_up_out_of_it(show):
     opened.focus()
     view.page.keyboard.press("ArrowDown")
     assert view.page.evaluate("document.activeElement.dataset.key") != opened.get_attribute("data-key")
-    # Both at one moment: the camera may still be gliding.
     (x, y, _, bottom), (inner_x, inner_y, _, inner_bottom) = opened.evaluate(
         """opened => [opened, document.activeElement].map((item) => {
             const { left, top, right, bottom } = item.getBoundingClientRect();

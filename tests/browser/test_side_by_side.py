@@ -146,7 +146,6 @@ def test_pan_and_zoom_of_both_are_tied_until_they_are_untied(pair, page):
     assert zoomed[0][2] == zoomed[1][2] > moved[0][2]
     press(second, "f")
     assert camera(first)[2] == camera(second)[2]
-    page.wait_for_timeout(300)  # it glides
     outer = first.locator(".ex-stage").bounding_box(), second.locator(".ex-stage").bounding_box()
     here, there = box(first, name).bounding_box(), box(second, name).bounding_box()
     assert abs(here["y"] - outer[0]["y"] - there["y"] + outer[1]["y"]) < 30

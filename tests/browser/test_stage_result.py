@@ -86,7 +86,6 @@ def test_a_selection_stays_in_sight_and_the_first_decision_is_about_it(show, res
     for name in ("simplify", "algorithms", "fuse", "order", "buffers"):
         chip(view, name).click()
         expect(view.locator(".ex-node.ex-selected")).to_have_count(1)
-        view.page.wait_for_timeout(250)
         assert is_in_sight(view, view.locator(".ex-node.ex-selected")), name
     chip(view, "fuse").click()
     expect(view.locator(".ex-why h4")).to_have_text(resnet.label(about))
