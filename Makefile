@@ -32,13 +32,13 @@ show: $(VENV)/.ready ## explore a model's file: make show MODEL=net.pnnx.param
 	@test -n "$(MODEL)" || { echo "make show needs a file: make show MODEL=net.pnnx.param" >&2; exit 2; }
 	$(BIN)/explorer show $(MODEL) $(ARGS)
 
-# Browser tests have the machine to themselves: they come second, one at a time. Both parts run, whatever the first says.
+# Browser tests come second, a file at a time in each job (some open a JupyterLab). Both parts run, whatever the first says.
 # Where ARGS selects tests, a part may hold none of them (pytest's status 5).
 test: $(VENV)/.ready ## all tests: units, laws, notebooks (strict nbval), browser
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
 	$(PYTEST) -n $(JOBS) --dist loadscope --nbval --nbval-current-env \
 		-m "not browser and not soak and not bench and not gpu" tests $(wildcard notebooks) $(ARGS) || failed $$?; \
-	if test -d tests/browser; then $(PYTEST) -m "browser and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
+	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -m "browser and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 
 check: $(VENV)/.ready ## format, lint and types, changing nothing
