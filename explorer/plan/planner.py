@@ -157,7 +157,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots)
-    purpose = "What the program wrote down, in order; nothing is computed."
+    purpose = "The program as it was recorded. Nothing has been computed."
     _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
     changed: set[str] = set()

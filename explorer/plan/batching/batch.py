@@ -36,7 +36,7 @@ _ROW = 0.12
 
 @dataclass(frozen=True)
 class Batch(BatchReasons, Pass):
-    """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
+    """Run many calls of one function, or many equal operations, as one over many rows, where that is faster.
 
     Members stand at one depth of calls, operations also at one level: none can depend on another.
     """

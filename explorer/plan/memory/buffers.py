@@ -25,7 +25,7 @@ from explorer.plan.schedule.schedule import Placement, Schedule
 
 @dataclass(frozen=True)
 class Buffers(BuffersReasons, Pass):
-    """Place results in an arena by their live ranges; roots and closed calls have memory of their own, views none.
+    """Assign memory: results share space unless both are needed at one time; outputs have memory of their own.
 
     The arena is cpu's: a result on another device has memory of its own, which is given back when it is read last.
     """

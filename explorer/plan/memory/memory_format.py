@@ -21,7 +21,7 @@ from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 @dataclass(frozen=True)
 class MemoryFormat(Pass):
-    """Lay images in memory as the kernels that make them run fastest; values stay what they are."""
+    """Choose how the pixels of images lie in memory, so that kernels run fastest; values stay the same."""
 
     name = "memory_format"
     kind = "format"

@@ -37,7 +37,7 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class Algorithms(Pass):
-    """Compute convolutions with 3×3 filters by minimal filtering, where that takes less; the last bits differ.
+    """Compute 3×3 convolutions with fewer products (Winograd), where that is faster; the last bits differ.
 
     A NaN or ∞ among the pixels reaches every result of its tile, where the direct way spares those whose window lies
     beside it.

@@ -26,7 +26,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Dedup(Pass):
-    """Compute each value once."""
+    """Compute equal expressions once."""
 
     name = "dedup"
     merged = Reason(

@@ -26,7 +26,7 @@ from explorer.plan.schedule.tiling import Tiling
 
 @dataclass(frozen=True)
 class Fuse(FuseReasons, Pass):
-    """Compute elementwise operations in one kernel with each other, with a product or with a reduction."""
+    """Compute several operations in one loop over blocks, so that results between them are never written."""
 
     name = "fuse"
     epilogue = RuleInfo(

@@ -23,7 +23,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Put the bodies of calls in the calls' places, up to ``limit`` nodes in all."""
+    """Replace calls of functions by the operations inside them, up to a number of nodes (``limit``)."""
 
     limit: int = 500_000
     name = "inline"

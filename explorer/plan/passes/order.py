@@ -89,7 +89,7 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Order(Pass):
-    """Put kernels in a topological order with levels and chains."""
+    """Choose the order in which kernels run: each one after the kernels whose results it reads."""
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1

@@ -17,7 +17,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Constants(Pass):
-    """Mark what every run finds the same: it is computed once, and its values are kept."""
+    """Find the values that are the same in every run: they are computed once and kept."""
 
     name = "constants"
     prepared_once = Reason(

@@ -17,7 +17,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Prune(Pass):
-    """Drop what no root needs."""
+    """Remove operations and values that no output needs."""
 
     name = "prune"
     replaced = Reason(

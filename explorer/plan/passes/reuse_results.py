@@ -25,7 +25,7 @@ _RISKY = (*SOURCES, Power, Square)
 
 @dataclass(frozen=True)
 class Recall(Pass):
-    """Take what was evaluated before.
+    """Take results that an earlier evaluation has computed.
 
     It runs first, so that nothing below a known value is planned, and once more behind simplify. A program gives the
     same values whether somebody holds some of them or not. So where a value may be rounded to 0 or ∞ that simplify

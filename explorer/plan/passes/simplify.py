@@ -36,7 +36,7 @@ own result would otherwise hang the planner"""
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Replace structures by simpler, cheaper or stabler ones."""
+    """Rewrite parts of the graph into simpler, cheaper or numerically safer ones."""
 
     sweeps: int = 4
     """walks over the graph at most: after a replacement, a value may have one reader, for which rules waited"""

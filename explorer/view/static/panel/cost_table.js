@@ -13,7 +13,7 @@ export function costTable(totals, cost, whole, known = []) {
     ["nodes", grouped(cost.nodes)],
     ["operations", grouped(cost.operations)],
     ["parameters", cost.parameters && `${grouped(cost.parameters)} · ${bytesText(cost.weights)}${share("parameters")}`],
-    ["other leaves", cost.others && `${grouped(cost.others)} elements`],
+    ["inputs, constants", cost.others && `${grouped(cost.others)} elements`],
   ];
   for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`]);
   const table = html("dl", { class: "ex-facts ex-costs" });

@@ -70,7 +70,7 @@ export class Summary {
   /** Inputs, outputs and operators as a table. @param {(node: number) => Element} link */
   table(link) {
     const table = html("dl", { class: "ex-facts ex-summary" });
-    const ends = [["takes", this.takes], ["gives", this.gives]];
+    const ends = [["inputs", this.takes], ["outputs", this.gives]];
     for (const [name, nodes] of ends) {
       if (!nodes.length) continue;
       const rows = nodes.slice(0, NAMED).map((node) => html("div", {}, link(node), html("span", { class: "ex-soft" }, ` ${this.#type(node)}`)));
@@ -78,7 +78,7 @@ export class Summary {
     }
     const { kinds } = this;
     const said = kinds.slice(0, KINDS).map(([kind, count]) => html("span", {}, `${kind}${count > 1 ? ` ×${grouped(count)}` : ""}`));
-    if (said.length) table.append(html("dt", {}, "made of"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} more`)));
+    if (said.length) table.append(html("dt", {}, "operations"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} more`)));
     return table;
   }
 }

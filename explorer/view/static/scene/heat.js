@@ -11,7 +11,7 @@ export class Heat {
     this.changed = changed;
     this.measure = "";
     this.known = totals.metrics.map(({ name }) => name);
-    const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "no heat"));
+    const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "heat: off"));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
     this.most = html("span");
