@@ -12,7 +12,7 @@ import graphviz  # type: ignore[import-untyped]
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.attributes import as_written
-from explorer.core.errors import DeclarationError, ExplorerError, OperandError, UnknownNameError
+from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
@@ -21,7 +21,7 @@ from explorer.layers.framework.expand import expand
 from explorer.net import Net
 from explorer.plan import Plan
 from explorer.record import Recording
-from explorer.run.diagnosis.leaf_values import leaf_value
+from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions
 from explorer.saving import save
@@ -90,13 +90,10 @@ class ExpressionView(SavableView):
 
     def _value(self, node: int) -> dict[str, Any]:
         """Summarize the value of a leaf, such as a weight of a file, which is read now; the recording keeps it."""
-        try:
-            summary = leaf_value(expressions(self.planned)[node])
-        except (ExplorerError, OSError) as error:
-            return {"summary": None, "problem": str(error)}
+        summary, problem = leaf_answer(self.planned, node)
         if summary is not None:
             self.recording.leaf_values[node] = summary
-        return {"summary": summary and asdict(summary), "problem": ""}
+        return {"summary": summary and asdict(summary), "problem": problem}
 
     @property
     def selected_expression(self) -> Expr | None:

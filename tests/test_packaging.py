@@ -100,7 +100,9 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     assert {Path(name).suffix for name in names if name.startswith("explorer/view/static/")} >= {".js", ".css"}
     for text in ("LICENSE", "THIRD_PARTY.md"):
         assert [name for name in names if name.endswith(f"licenses/{text}")]
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"explorer", "explorer_pytest.py", "explorer_graphs"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {
+        "explorer", "explorer_jupyter.py", "explorer_pytest.py", "explorer_graphs",
+    }  # fmt: skip
     assert not [name for name in names if re.search(r"(^|/)(tests/|test_)", name.lower())]
 
 
@@ -193,3 +195,13 @@ def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -
     assert files[str(entry.with_name("explorer.js"))] == script()
     assert files[str(entry.with_name("explorer.css"))] == stylesheet()
     assert entry.parent.name in entry.name
+
+
+@pytest.mark.spec("V-17")
+def test_the_wheel_switches_the_server_extension_on(wheel: Path) -> None:
+    """The wheel's settings make Jupyter's server load explorer_jupyter, which is in the wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (name,) = [name for name in names if "data/etc/jupyter/jupyter_server_config.d/" in name]
+        (module,) = json.loads(archive.read(name))["ServerApp"]["jpserver_extensions"]
+    assert f"{module}.py" in names

@@ -1,5 +1,7 @@
 """Build hook of the wheel: writes the JupyterLab extension into it, with the front end of this version.
 
+The wheel switches Jupyter's server extension (explorer_jupyter.py) on, too, which opens models' files in JupyterLab.
+
 JupyterLab loads extensions from files, so the wheel needs the front end joined and with a digest in its path, since
 browsers keep such files. The sources stay the only copy: nothing of this is committed.
 """
@@ -20,6 +22,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "explorer-graphs"
 SHARE = f"share/jupyter/labextensions/{NAME}"
+SERVER = "etc/jupyter/jupyter_server_config.d/explorer-graphs.json"
+ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer_jupyter": True}}}
+"""server extensions that the wheel switches on"""
 
 
 def front_end(package: Path) -> tuple[str, str]:
@@ -81,6 +86,9 @@ class LabExtension(BuildHookInterface[Any]):
         for path in sorted(target.rglob("*")):
             if path.is_file():
                 build_data["shared_data"][str(path)] = f"{SHARE}/{path.relative_to(target).as_posix()}"
+        switch = Path(self.folder) / "server.json"
+        switch.write_text(json.dumps(ENABLED, indent=2) + "\n", encoding="utf-8")
+        build_data["shared_data"][str(switch)] = SERVER
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the files, which the wheel holds now."""

@@ -6,6 +6,7 @@ A recording made for a look at a file reads no weight. The view asks for the one
 
 from __future__ import annotations
 
+from explorer.core.errors import ExplorerError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
 from explorer.plan.planner import Plan
@@ -23,6 +24,14 @@ def leaf_value(node: Expr) -> Summary | None:
         return None
     storage = node.storage
     return summarize(storage.device.read(storage.peek()))
+
+
+def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
+    """Summarize the value of a leaf that a reader selected, by its id, or say why it cannot be read."""
+    try:
+        return leaf_value(expressions(planned)[node]), ""
+    except (ExplorerError, OSError) as error:
+        return None, str(error)
 
 
 def leaf_values(planned: Plan) -> dict[int, Summary]:

@@ -1,0 +1,143 @@
+"""Process that reads and plans one model's file for JupyterLab: ``python -m explorer.lab.model_worker``.
+
+Jupyter's server (explorer_jupyter.py) starts it, and ends it when a file takes too long. Standard input holds one
+request, a line of JSON::
+
+    {"root": folder, "path": file below it, "node": id or null}
+
+The answer is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``, then
+``{"payload": …}`` (explorer/view/payload/payload.py) for a file, ``{"value": {"summary", "problem"}}`` for the leaf of
+a node, or ``{"problem": {"given", "rule", "fix"}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from explorer.core.errors import ExplorerError, FileError
+from explorer.core.files.open_untrusted import content
+from explorer.core.progress import Progress, delayed, progress
+from explorer.formats import open
+from explorer.record import Recording, Summary
+from explorer.record.codec import loads
+from explorer.record.escape import visible
+from explorer.run.diagnosis.leaf_values import leaf_answer
+from explorer.view.payload.payload import payload
+
+Answer = dict[str, Any]
+_PATIENCE = 0.3
+"""seconds after which progress is told"""
+
+
+def reply(path: Path, node: int | None) -> Answer:
+    """Return the payload of a model's file or a recording; with a node of it, the value of that leaf."""
+    recording = _stored_recording(path)
+    if recording is not None:
+        return {"payload": payload(recording, position=0)} if node is None else _value(None, "")
+    plan = open(path).preview_plan()
+    if node is None:
+        return {"payload": payload(plan.recording, position=0)}
+    if not 0 <= node < len(plan.recording.nodes):
+        return _value(None, "the file has changed: reload it")
+    return _value(*leaf_answer(plan.planned, node))
+
+
+def _value(summary: Summary | None, problem: str) -> Answer:
+    return {"value": {"summary": summary and asdict(summary), "problem": problem}}
+
+
+def _stored_recording(path: Path) -> Recording | None:
+    """Return the recording in a file; None if it holds anything else."""
+    if path.suffix.lower() != ".json":
+        return None
+    text = content(path).decode("utf-8", "replace")
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError):  # the reader of models says what is wrong with it
+        return None
+    if not isinstance(plain, dict) or "stages" not in plain:
+        return None
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise FileError(
+            str(error),
+            path=str(path),
+            rule="a recording must be as this version of explorer, or one before it, wrote it",
+            fix=f"explorer show MODEL -o {path.name}",
+        ) from error
+
+
+def problem(error: Exception) -> Answer:
+    """Return an error as what was given, the rule, and the fix."""
+    if isinstance(error, ExplorerError):
+        parts = (error.given, error.rule, error.fix)
+    elif isinstance(error, OSError):
+        parts = (f"{error.filename}: {error.strerror}" if error.filename else str(error), "", "")
+    else:
+        parts = (
+            f"unexpected {type(error).__name__}: {error}",
+            "no file must make explorer fail: this is a fault of explorer itself",
+            "explorer show FILE --debug shows where",
+        )
+    return {"problem": dict(zip(("given", "rule", "fix"), map(visible, parts), strict=True))}
+
+
+def answer(request: Answer, tell: Callable[[Answer], None]) -> None:
+    """Answer a request: progress while it takes long, then the result or the problem."""
+
+    def report(state: Progress) -> None:
+        tell({"progress": {**asdict(state), "what": visible(state.what)}})
+
+    try:
+        os.chdir(request["root"])  # so that errors name files as JupyterLab does
+        with delayed(lambda: nullcontext(report), after=_PATIENCE) as callback, progress(callback):
+            result = reply(Path(request["path"]), request["node"])
+    except Exception as error:
+        result = problem(error)
+    tell(result)
+
+
+def main() -> None:
+    """Answer the request on standard input, and end when the server does."""
+    # What libraries print must not get between the lines of the answer.
+    with os.fdopen(os.dup(1), "wb") as output:
+        os.dup2(2, 1)
+
+        def tell(message: Answer) -> None:
+            text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+            output.write(text.encode("utf-8", "backslashreplace") + b"\n")
+            output.flush()
+
+        line = _line()
+        if line:
+            threading.Thread(target=_end_with_the_server, daemon=True).start()
+            answer(json.loads(line), tell)
+
+
+def _line() -> bytes:
+    """Return the line on standard input; empty if the server ended before it wrote one."""
+    parts: list[bytes] = []
+    while part := os.read(0, 65536):
+        parts.append(part)
+        if part.endswith(b"\n"):
+            return b"".join(parts)
+    return b""
+
+
+def _end_with_the_server() -> None:
+    """Wait until standard input is closed, as a server that ends closes it, however it ends."""
+    while os.read(0, 65536):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

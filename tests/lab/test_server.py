@@ -1,0 +1,316 @@
+"""The extension of Jupyter's server, in a server of its own: what it serves, what it refuses, and what it survives."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import explorer as ex
+from explorer.record import to_json
+from explorer.view.payload.payload import payload
+from explorer_jupyter import ExplorerFiles
+
+ROOT = Path(__file__).parents[2]
+ASSETS = ROOT / "assets"
+TOKEN = "a-token-of-these-tests"
+HOSTILE = '<img src=x onerror=alert(1)>"];evil[label="\u202e.onnx'
+
+
+@dataclass(frozen=True)
+class Server:
+    """A Jupyter server and the folder that it serves."""
+
+    url: str
+    root: Path
+
+    def get(self, path: str, *, token: str = TOKEN, query: str = "", **headers: str) -> tuple[int, list[Any]]:
+        """Return the status and the lines of an answer; the path is sent as it is."""
+        request = urllib.request.Request(f"{self.url}/explorer/view/{path}{query}", headers=headers)
+        if token:
+            request.add_header("Authorization", f"token {token}")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return response.status, [json.loads(line) for line in response.read().splitlines() if line]
+        except HTTPError as error:
+            with error:
+                return error.code, [json.loads(error.read())]
+
+    def answer(self, path: str, query: str = "") -> dict[str, Any]:
+        """Return the last line about a file of the folder."""
+        status, lines = self.get(quote(path), query=query)
+        assert status == 200, lines
+        assert all(list(line) == ["progress"] for line in lines[:-1])
+        result: dict[str, Any] = lines[-1]
+        return result
+
+    def problem(self, path: str) -> dict[str, str]:
+        """Return the problem with a file of the folder."""
+        found: dict[str, str] = self.answer(path)["problem"]
+        assert set(found) == {"given", "rule", "fix"}
+        return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
+    """A Jupyter server with nothing of the user's settings; its folder has a model, a link out of it, and more."""
+    home = tmp_path_factory.mktemp("jupyter")
+    root = home / "models"
+    _fill(root)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folders = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
+    environment = {**os.environ, **folders, "PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
+    command = [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+    command += [f"--IdentityProvider.token={TOKEN}", "--ServerApp.jpserver_extensions=explorer_jupyter=True"]
+    log = home / "log.txt"
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        _wait(f"http://127.0.0.1:{port}/api/status?token={TOKEN}", process, log)
+        yield Server(f"http://127.0.0.1:{port}", root)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _fill(root: Path) -> None:
+    root.mkdir()
+    for name in ("digits.onnx", "digits.pnnx.param", "digits.pnnx.bin"):
+        shutil.copy(ASSETS / name, root)
+    shutil.copy(ASSETS / "digits.pnnx.param", root / "alone.pnnx.param")
+    (root.parent / "outside.onnx").write_bytes((ASSETS / "digits.onnx").read_bytes())
+    (root / "link.onnx").symlink_to(root.parent / "outside.onnx")
+    (root / "inside.onnx").symlink_to(root / "digits.onnx")
+    (root / ".hidden.onnx").write_bytes((ASSETS / "digits.onnx").read_bytes())
+    (root / "unhidden.onnx").symlink_to(root / ".hidden.onnx")
+    (root / "folder.onnx").mkdir()
+    (root / "weights.txt").write_text("no model")
+    (root / "damaged.onnx").write_bytes(b"\xff\x00not a model")
+    (root / HOSTILE.replace("/", "_")).write_bytes(_model_of_hostile_names())
+    recording = ex.explore(ex.tanh(ex.tensor(np.ones(3)))).recording
+    (root / "plan.explorer.json").write_text(json.dumps(to_json(recording)))
+    (root / "old.explorer.json").write_text('{"schema": 99, "stages": []}')
+
+
+def _model_of_hostile_names() -> bytes:
+    node = helper.make_node("Relu", ["x"], ["y"], name=HOSTILE)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    model = helper.make_model(helper.make_graph([node], HOSTILE, [x], [y]))
+    onnx.checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            assert process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < end, log.read_text()[-3000:]
+            time.sleep(0.1)
+
+
+@pytest.mark.spec("V-17")
+@pytest.mark.parametrize("name", ["digits.onnx", "digits.pnnx.param", "inside.onnx"])
+def test_a_model_s_view_is_the_one_of_its_plan(server: Server, name: str) -> None:
+    """The server answers with the view of a model's file, planned as `explorer show` plans it."""
+    plan = ex.open(server.root / name).preview_plan()
+    shown = server.answer(name)["payload"]
+    assert shown == json.loads(json.dumps(payload(plan.recording, position=0)))
+
+
+@pytest.mark.spec("V-6", "V-17")
+def test_a_weight_is_read_when_it_is_asked_for(server: Server) -> None:
+    """The value of a weight comes from the file beside the graph; where that is not there, it is said."""
+    recording = ex.open(server.root / "digits.pnnx.param").preview_plan().recording
+    labels = [recording.label(node) for node in range(len(recording.nodes))]
+    weight = labels.index("conv2.weight")
+    value = server.answer("digits.pnnx.param", f"?node={weight}")["value"]
+    assert value["summary"]["std"] > 0
+    lost = server.answer("alone.pnnx.param", f"?node={weight}")["value"]
+    assert lost["summary"] is None
+    assert "alone.pnnx.bin" in lost["problem"]
+    assert server.answer("plan.explorer.json", "?node=0")["value"]["summary"] is None
+    assert "changed" in server.answer("digits.onnx", "?node=99999")["value"]["problem"]
+
+
+def test_a_recording_is_shown_as_it_was_written(server: Server) -> None:
+    stages = server.answer("plan.explorer.json")["payload"]["recording"]["stages"]
+    assert [stage["name"] for stage in stages][-1] == "run"
+    assert "schema" in server.problem("old.explorer.json")["given"]
+
+
+@pytest.mark.parametrize("name", ["damaged.onnx", "weights.txt", "old.explorer.json"])
+def test_a_file_that_is_no_model_is_a_problem_with_its_rule(server: Server, name: str) -> None:
+    """An unknown ending and a damaged file are answered by what was given, the rule, and the fix."""
+    found = server.problem(name)
+    assert name in found["given"]
+    assert found["rule"]
+    assert str(server.root) not in json.dumps(found)
+
+
+def test_hostile_names_are_data(server: Server) -> None:
+    """Names of files and in files pass as JSON, with characters that reorder text made visible."""
+    shown = server.answer(HOSTILE)["payload"]
+    assert "\u202e" not in json.dumps(shown, ensure_ascii=False)
+    assert "<img src=x" in json.dumps(shown)
+
+
+@pytest.mark.spec("V-17")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.onnx",
+        "..%2foutside.onnx",
+        "%2e%2e/outside.onnx",
+        "folder.onnx/../../outside.onnx",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "link.onnx",
+        ".hidden.onnx",
+        "unhidden.onnx",
+        "folder.onnx",
+        "absent.onnx",
+        "digits.onnx%00.txt",
+        "a" * 5000,
+        "",
+    ],
+)
+def test_only_files_that_the_file_browser_shows_are_served(server: Server, path: str) -> None:
+    """Paths out of the folder, links out of it, hidden files and folders are refused alike."""
+    status, (answer,) = server.get(path)
+    assert status in (403, 404)
+    if "problem" in answer:
+        assert "JupyterLab's folder" in answer["problem"]["rule"]
+    assert "payload" not in answer
+
+
+def test_nobody_without_the_token_is_answered(server: Server) -> None:
+    """Without the token, with a wrong one, or from a page of another site there is no answer."""
+    assert server.get("digits.onnx", token="")[0] == 403
+    assert server.get("digits.onnx", token="wrong")[0] == 403
+    assert server.get("digits.onnx", token="", Origin="https://example.org")[0] in (403, 404)
+
+
+def test_nothing_can_be_written(server: Server) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        request = urllib.request.Request(
+            f"{server.url}/explorer/view/digits.onnx",
+            data=b"{}",
+            method=method,
+            headers={"Authorization": f"token {TOKEN}"},
+        )
+        with pytest.raises(HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        assert refused.value.code in (403, 405)
+        refused.value.close()
+
+
+def test_a_node_is_a_number(server: Server) -> None:
+    for query in ("?node=x", "?node=-1", "?node=%D9%A1"):
+        status, (answer,) = server.get("digits.onnx", query=query)
+        assert status == 400
+        assert "number" in answer["problem"]["rule"]
+
+
+def read(files: ExplorerFiles, *requests: dict[str, Any]) -> list[list[Any]]:
+    """Let files answer requests, all at once; return their lines."""
+
+    async def run() -> list[list[Any]]:
+        async def one(request: dict[str, Any]) -> list[Any]:
+            parts: list[bytes] = []
+
+            async def send(chunk: bytes) -> None:
+                parts.append(chunk)
+
+            await files.read(request, send)
+            return [json.loads(line) for line in b"".join(parts).splitlines() if line.endswith(b"}")]
+
+        try:
+            return await asyncio.gather(*map(one, requests))
+        finally:
+            files.close()
+            await files.closed()
+
+    return asyncio.run(run())
+
+
+def worker(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+REQUEST = {"root": str(ASSETS), "path": "digits.onnx", "node": None}
+
+
+@pytest.mark.spec("V-17")
+def test_a_file_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    """After its deadline the process of a file is gone, and the answer says how to give it more time."""
+    note = tmp_path / "pid"
+    code = (
+        f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); print('{{', flush=True); time.sleep(600)"
+    )
+    files = ExplorerFiles(worker=worker(code), deadline=2.0)
+    ((line,),) = read(files, REQUEST)
+    assert line["problem"]["fix"] == "jupyter lab --ExplorerFiles.deadline=20"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+@pytest.mark.parametrize("code", ["import os; os.abort()", "raise SystemExit(3)", "import sys; sys.stdin.close(); 1/0"])
+def test_a_process_that_dies_is_a_problem(code: str, capfd: pytest.CaptureFixture[str]) -> None:
+    ((line,),) = read(ExplorerFiles(worker=worker(code)), REQUEST)
+    assert "ended with status" in line["problem"]["given"]
+
+
+def test_few_files_are_read_at_once(tmp_path: Path) -> None:
+    """However many tabs open, a few processes read."""
+    code = (
+        "import os, sys, time; sys.stdin.readline(); folder = sys.argv[1];"
+        "own = os.path.join(folder, str(os.getpid())); open(own, 'w').close(); time.sleep(0.2);"
+        "print(len(os.listdir(folder)), flush=True); os.remove(own)"
+    )
+    answers: list[bytes] = []
+    files = ExplorerFiles(worker=[*worker(code), str(tmp_path)], at_once=2)
+
+    async def run() -> None:
+        async def send(chunk: bytes) -> None:
+            answers.append(chunk)
+
+        await asyncio.gather(*(files.read(REQUEST, send) for _ in range(5)))
+        files.close()
+        await files.closed()
+
+    asyncio.run(run())
+    counts = [int(line) for line in b"".join(answers).split()]
+    assert len(counts) == 5
+    assert max(counts) <= 2
+
+
+def test_a_worker_ends_with_its_server() -> None:
+    """A process that waits, or reads, ends when its standard input is closed, as by a server that is killed."""
+    command = [sys.executable, "-P", "-m", "explorer.lab.model_worker"]
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
