@@ -7,7 +7,7 @@ takes longer than linear time, and would have to be made anew for each box that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TypeAlias, overload
@@ -16,8 +16,10 @@ from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
-from explorer.view.layout.graphviz_engine import LayoutEngine, LayoutGraph, Placed, cost, dot
+from explorer.view.layout.graphviz_engine import cost, dot
 from explorer.view.layout.layered import Layered
+from explorer.view.layout.layout_graph import LayoutEngine, LayoutGraph, Placed
+from explorer.view.layout.passing import PassingEdges
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.model import Model, build_model
 
@@ -74,6 +76,7 @@ class Layouts(Sequence[BoxLayout]):
 
     def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
         self._model, self._first, self._plain = model, engine or dot(), Layered()
+        self._passing = PassingEdges(model)
         self._known: dict[LayoutGraph, BoxLayout] = {}
         self._found: dict[int, BoxLayout] = {}
         self._graphs: dict[int, LayoutGraph] = {}
@@ -132,7 +135,11 @@ class Layouts(Sequence[BoxLayout]):
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
-        return self._known[graph]
+        found = self._known[graph]
+        if len(graph.edges) == len(self._model.edges[box]):
+            return found
+        routes, passing = iter(found.routes), self._passing.of(box)
+        return replace(found, routes=[[] if edge in passing else next(routes) for edge in self._model.edges[box]])
 
     def _order(self, box: int) -> Order:
         """Return the order of a box's ports; the box around it is placed."""
@@ -145,7 +152,7 @@ class Layouts(Sequence[BoxLayout]):
 
     def _graph(self, box: int) -> LayoutGraph:
         if box not in self._graphs:
-            self._graphs[box] = _graph(self._model, box)
+            self._graphs[box] = _graph(self._model, box, self._passing.of(box))
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
@@ -200,7 +207,7 @@ def _by_importance(model: Model) -> list[int]:
     return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
 
 
-def _graph(model: Model, box: int) -> LayoutGraph:
+def _graph(model: Model, box: int, passing: Collection[tuple[int, int]]) -> LayoutGraph:
     items = model.tree.boxes[box].items
     return LayoutGraph(
         tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
@@ -208,8 +215,14 @@ def _graph(model: Model, box: int) -> LayoutGraph:
         tuple(
             (-1 - start if tail < 0 else tail, -1 - end if head < 0 else head)
             for (tail, head), (start, end) in zip(model.edges[box], model.ports.ends[box], strict=True)
+            if (tail, head) not in passing
         ),
         tuple((title, tuple(members)) for title, members in model.groups[box]),
+        growing=frozenset(
+            item
+            for item, (kind, index) in enumerate(items)
+            if kind == "box" and not model.tree.boxes[index].is_operator
+        ),
         title=_title(model, box),
     )
 

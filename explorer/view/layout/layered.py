@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.view.layout.graphviz_engine import GAP, RANK_GAP, LayoutGraph, Placed
+from explorer.view.layout.layout_graph import GAP, RANK_GAP, LayoutGraph, Placed
 from explorer.view.tree.topological import ranks
 
 _SWEEPS = 4

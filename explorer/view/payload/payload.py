@@ -58,16 +58,18 @@ A segment without a route, or one that is not in ``edges`` (of a box that is lai
 many edges, or one that stood only between two passes), is a plain curve between the middles of its ends, or their
 ports. Only a segment that ends at a slot or a closed box has an arrow head.
 
-*Opening a box* never reorders anything. In the frame of the parent, each opened item i has a wanted size W_i × H_i
-(the composed size of the child) in place of its closed size w_i × h_i. The x axis is stretched by a monotone map X with
-X(0) = 0 and slope ``max(1, W_i / w_i for every opened i whose [x_i, x_i + w_i] covers x)``; the y axis by Y likewise
-with H. An item's centre (cx, cy) goes to (X(cx'), Y(cy')), where for an opened item cx' is the middle of its mapped
-interval; an item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``. Every
-edge point goes through (X, Y); then the first point is put where its end is (an item that is not opened: its centre
-plus the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise,
-and a point between them moves by a blend: of points 0 … n, k moves by 1 − t of the first correction plus t of the
-last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
-with X; round at the end, halves up.
+*Opening a box* never reorders anything. In the frame of the parent, each opened item has a wanted size W × H (the
+composed size of the child) in place of its closed size w × h. Values enter the child at its *entry* E: the composed x
+of its port at the top, or W / 2 where it has several. The x axis is stretched by a monotone map X with X(0) = 0, whose
+slope is the largest of 1 and, for each opened item that covers x, E / (w / 2) in its left half and (W − E) / (w / 2) in
+its right half; the y axis by Y likewise, with H / h. The middle of an item at x goes to X(x), where an opened item has
+its entry, so that a straight line stays straight; its middle at y goes to Y(y), and that of an opened item to the
+middle of its mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of
+its ``size``. Every edge point goes through (X, Y); then the first point is put where its end is (an item that is not
+opened: its centre plus the same offset as before; an opened one: its top or bottom at the child's composed port), the
+last likewise, and the points beside them are corrected, too, so that edges leave and arrive in the direction they had:
+of points 0 … n, k moves by 1 − (k − 1) / d of the first correction and by 1 − (n − 1 − k) / d of the last, each cut to
+0 … 1, where d is the smaller of n − 2 and 3. Ports −1 map with X; round at the end, halves up.
 
 ``replay`` holds the rules of the story, applied (replay/)::
 

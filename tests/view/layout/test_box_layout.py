@@ -3,8 +3,9 @@ import itertools
 import pytest
 
 from explorer.view.layout.box_layout import TITLE, Layouts
-from explorer.view.layout.graphviz_engine import GAP, LayoutGraph, cost, dot
+from explorer.view.layout.graphviz_engine import cost, dot
 from explorer.view.layout.layered import Layered
+from explorer.view.layout.layout_graph import GAP, LayoutGraph
 from explorer.view.model.model import build_model
 from tests.view import sample
 

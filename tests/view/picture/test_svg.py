@@ -112,7 +112,8 @@ def test_ids_differ_between_pictures_that_stand_on_one_page():
 def test_open_boxes_have_titles_and_closed_ones_counts():
     shown = texts(svg(sample.transformer()))
     assert "model ×12 · 245,760 parameters · 11.3 M flops" in shown
-    assert {"block0 · 20,480 parameters · 938 K flops", "feed · 8,192 parameters · 271 K flops"} <= set(shown)
+    assert "block0 · 20,480 parameters · 938 K flops" in shown
+    assert "feed" in shown  # its box is too narrow for the totals
     assert {"11 more: block1 … block11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(
         shown
     )

@@ -17,21 +17,31 @@ function axis(needs) {
   };
 }
 
+/** How far from the left side of an open box values enter it; its middle, where they do so in several places. */
+const entry = ({ ports: [tops], size }) => (tops.length === 1 ? tops[0] : size[0] / 2);
+
+/** What an opened item needs to the left and to the right of where values enter it. */
+function halves([left, , wide], child) {
+  return [
+    [left, wide / 2, entry(child)],
+    [left + wide / 2, wide / 2, child.size[0] - entry(child)],
+  ];
+}
+
 /** One open box, composed in its own frame. */
 function composeBox(box, composed) {
   const opened = box.items.flatMap((item) => {
     const child = item.box === undefined ? undefined : composed.get(item.box);
-    return child ? [{ at: item.at, size: child.size }] : [];
+    return child ? [{ at: item.at, child }] : [];
   });
-  const x = axis(opened.map(({ at, size }) => [at[0], at[2], size[0]]));
-  const y = axis(opened.map(({ at, size }) => [at[1], at[3], size[1]]));
+  const x = axis(opened.flatMap(({ at, child }) => halves(at, child)));
+  const y = axis(opened.map(({ at, child }) => [at[1], at[3], child.size[1]]));
   const places = box.items.map((item) => {
     const [left, top, wide, high] = item.at;
-    const size = (item.box === undefined ? undefined : composed.get(item.box))?.size;
-    const cx = size ? (x(left) + x(left + wide)) / 2 : x(left + wide / 2);
-    const cy = size ? (y(top) + y(top + high)) / 2 : y(top + high / 2);
-    const [w, h] = size ?? [wide, high];
-    return [cx - w / 2, cy - h / 2, w, h];
+    const child = item.box === undefined ? undefined : composed.get(item.box);
+    const cy = child ? (y(top) + y(top + high)) / 2 : y(top + high / 2);
+    const [w, h] = child?.size ?? [wide, high];
+    return [x(left + wide / 2) - (child ? entry(child) : wide / 2), cy - h / 2, w, h];
   });
   return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map((side) => side.map(x)), places, x, y };
 }
@@ -94,12 +104,14 @@ export class Placement {
     const stop = end(to, route[2 * count], route[2 * count + 1], false, into);
     const first = [start[0] - at(0)[0], start[1] - at(0)[1]];
     const last = [stop[0] - at(count)[0], stop[1] - at(count)[1]];
+    const reach = Math.min(count - 2, 3);
     const points = [];
     for (let k = 0; k <= count; k++) {
-      const part = Math.min(Math.max((k - 1) / (count - 2), 0), 1);
+      const one = Math.min(Math.max(1 - (k - 1) / reach, 0), 1);
+      const other = Math.min(Math.max(1 - (count - 1 - k) / reach, 0), 1);
       const [x, y] = at(k);
-      points.push(Math.round(origin[0] + x + (1 - part) * first[0] + part * last[0]));
-      points.push(Math.round(origin[1] + y + (1 - part) * first[1] + part * last[1]));
+      points.push(Math.round(origin[0] + x + one * first[0] + other * last[0]));
+      points.push(Math.round(origin[1] + y + one * first[1] + other * last[1]));
     }
     this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow: this.#hasArrow(index, to), names });
   }

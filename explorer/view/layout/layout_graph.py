@@ -1,0 +1,49 @@
+"""Input and output of layout engines: a graph of sized items, and their coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+GAP, RANK_GAP = 36, 42
+"""px between items of a rank (space for a node's number) and between ranks (space for a group's title)"""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutGraph:
+    """Input of a layout engine; it contains no names."""
+
+    sizes: tuple[tuple[int, int], ...]
+    """width and height of each item in px"""
+    boxes: frozenset[int]
+    """items that are boxes: edges meet at the middle of their top and bottom"""
+    edges: tuple[tuple[int, int], ...]
+    """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
+    groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(width of their title in px, items kept together)"""
+    order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
+    """ports at the top and at the bottom, from left to right"""
+    growing: frozenset[int] = frozenset()
+    """boxes that are much larger when they are open: routes beside them are prepared for it"""
+    title: int = 0
+    """width in px of the title above everything"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Output of a layout engine, in px, x to the right, y down."""
+
+    size: tuple[int, int]
+    centres: list[tuple[int, int]]
+    routes: list[list[int]]
+    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; none for a plain curve"""
+    ports: tuple[list[int], list[int]]
+    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one on each side"""
+
+
+class LayoutEngine(Protocol):
+    """Engine that places the items of one graph."""
+
+    def place(self, graph: LayoutGraph) -> Placed:
+        """Return the coordinates of all items and edges."""
+        ...

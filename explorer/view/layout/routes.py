@@ -1,0 +1,110 @@
+"""Routes of edges, finished after dot: ends beside each other, vertical where they meet boxes and pass by them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from explorer.view.layout.layout_graph import LayoutGraph
+from explorer.view.layout.trunk import trunk
+
+_SPREAD, _CORNER, _FLAT = 18, 12, 8
+"""px between the ends of edges at a node, at most, and free at its corners, which are round; and of a flat curve"""
+_NEAR = 16
+"""px between a cut of a curve and its ends, at least"""
+
+
+def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> list[list[int]]:
+    """Return the routes of dot as they are drawn."""
+    _spread(graph, routes)
+    _straighten(graph, routes)
+    cuts = _cuts(graph, centres)
+    return [_cut(route, cuts) for route in routes] if cuts else routes
+
+
+def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
+    """Spread the ends of edges at a node: operands arrive side by side, in the order they come from.
+
+    A trunk arrives in the middle, and the others beside it.
+    """
+    straight = trunk(len(graph.sizes), graph.edges)
+    arriving: dict[int, list[int]] = {}
+    for edge, (_, head) in enumerate(graph.edges):
+        if head >= 0 and head not in graph.boxes:
+            arriving.setdefault(head, []).append(edge)
+    for head, edges in arriving.items():
+        edges.sort(key=lambda edge: (routes[edge][-8], routes[edge][0]))
+        middle = next((place for place, edge in enumerate(edges) if graph.edges[edge] in straight), None)
+        centre = (len(edges) - 1) / 2 if middle is None else middle
+        widest = max(centre, len(edges) - 1 - centre, 0.5)
+        step = min(_SPREAD, int((graph.sizes[head][0] / 2 - _CORNER) / widest))
+        for index, edge in enumerate(edges):
+            offset = round((index - centre) * step)
+            routes[edge][-2] += offset
+            routes[edge][-4] += offset
+
+
+def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
+    """Make edges leave and enter boxes vertically, so that they continue smoothly inside and never swing back."""
+    for (tail, head), route in zip(graph.edges, routes, strict=True):
+        if tail < 0 or tail in graph.boxes:
+            route[2] = route[0]
+        if head < 0 or head in graph.boxes:
+            route[-4] = route[-2]
+        # Control points that reach past the ends of their curve would swing out when an axis is stretched.
+        for first in range(1, len(route) - 6, 6) if graph.boxes else ():
+            top, bottom = route[first], route[first + 6]
+            if bottom - top > _FLAT:
+                route[first + 2] = min(max(route[first + 2], top), bottom)
+                route[first + 4] = min(max(route[first + 4], top), bottom)
+
+
+def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
+    """Return the heights at which the stretching of the axis begins and ends when boxes are opened, near ones once."""
+    found = {centres[box][1] + side * graph.sizes[box][1] // 2 for box in graph.growing for side in (-1, 1)}
+    cuts: list[int] = []
+    for height in sorted(found):
+        if not cuts or height - cuts[-1] >= _NEAR:
+            cuts.append(height)
+    return cuts
+
+
+def _cut(route: list[int], cuts: list[int]) -> list[int]:
+    """Cut the curves of a route that passes by boxes where these begin and end, and make it vertical there.
+
+    An axis that is stretched moves control points; a curve over both stretched and unstretched parts would be drawn
+    through what it passes by.
+    """
+    points = list(zip(route[::2], route[1::2], strict=True))
+    for cut in cuts:
+        if not points[0][1] + _NEAR < cut < points[-1][1] - _NEAR:
+            continue
+        joint = next((k for k in range(3, len(points) - 1, 3) if abs(points[k][1] - cut) < _NEAR), 0)
+        if not joint:
+            first = next((k for k in range(0, len(points) - 1, 3) if points[k][1] < cut < points[k + 3][1]), -1)
+            if first < 0:
+                continue
+            points[first : first + 4] = _parts(points[first : first + 4], cut)
+            joint = first + 3
+        x = points[joint][0]
+        points[joint - 1], points[joint + 1] = (x, points[joint - 1][1]), (x, points[joint + 1][1])
+    return [value for point in points for value in point]
+
+
+def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
+    """Return the control points of the two parts into which a height cuts a curve that leads down."""
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        parts = _halves(curve, middle)
+        low, high = (middle, high) if parts[3][1] < height else (low, middle)
+    rounded = [(round(x), round(y)) for x, y in parts]
+    rounded[3] = rounded[3][0], height
+    return rounded
+
+
+def _halves(curve: list[tuple[int, int]], share: float) -> list[tuple[float, float]]:
+    """Cut a curve in two at a share of its length, by de Casteljau's construction."""
+    rows: list[list[tuple[float, float]]] = [[(float(x), float(y)) for x, y in curve]]
+    while len(rows[-1]) > 1:
+        rows.append([(a + share * (c - a), b + share * (d - b)) for (a, b), (c, d) in pairwise(rows[-1])])
+    return [row[0] for row in rows] + [row[-1] for row in rows[-2::-1]]
