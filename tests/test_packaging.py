@@ -190,8 +190,9 @@ def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -
     assert described["version"] == ex.__version__
     entry = Path(described["jupyterlab"]["_build"]["load"])
     assert {name for name in files if name.startswith("static/")} == {
-        str(entry), str(entry.with_name("explorer.js")), str(entry.with_name("explorer.css")),
-    }  # fmt: skip
+        str(entry),
+        *[str(entry.with_name(name)) for name in ("explorer.js", "explorer.css", "documents.js", "documents.css")],
+    }
     assert files[str(entry.with_name("explorer.js"))] == script()
     assert files[str(entry.with_name("explorer.css"))] == stylesheet()
     assert entry.parent.name in entry.name

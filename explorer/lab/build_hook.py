@@ -49,11 +49,14 @@ def write(package: Path, target: Path, version: str) -> None:
     shutil.rmtree(target, ignore_errors=True)
     static = target / "static"
     static.mkdir(parents=True)
-    entry = (package / "lab" / "extension" / "remote_entry.js").read_text(encoding="utf-8")
-    script, style = front_end(package)
-    digest = hashlib.sha256("\0".join((entry, script, style)).encode()).hexdigest()[:16]
-    files = {f"remoteEntry.{digest}.js": entry, "explorer.js": script, "explorer.css": style}
-    for name, text in files.items():
+    sources = package / "lab" / "extension"
+    entry, *documents = [
+        (sources / name).read_text(encoding="utf-8") for name in ("remote_entry.js", "documents.js", "documents.css")
+    ]
+    texts = [entry, *documents, *front_end(package)]
+    digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    names = (f"remoteEntry.{digest}.js", "documents.js", "documents.css", "explorer.js", "explorer.css")
+    for name, text in zip(names, texts, strict=True):
         folder = static / digest
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from explorer import __version__
+from explorer.lab import build_hook
 from explorer.record import Recording
 from explorer.view.export.html_page import html
 from explorer.view.payload.bundle import script
@@ -146,7 +148,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     }
     environment = {**os.environ, **folders, "JUPYTER_PLATFORM_DIRS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    environment.pop("JUPYTER_PATH", None)
+    # The extensions as the sources have them, whatever was installed with the package.
+    environment["JUPYTER_PATH"] = str(home / "share")
+    environment["JUPYTER_CONFIG_PATH"] = str(home / "etc")
+    package = Path(__file__).parents[2] / "explorer"
+    build_hook.write(package, home / "share" / "labextensions" / build_hook.NAME, __version__)
+    enabled = home / "etc" / Path(build_hook.SERVER).relative_to("etc/jupyter")
+    enabled.parent.mkdir(parents=True)
+    enabled.write_text(json.dumps(build_hook.ENABLED))
     log = (home / "log.txt").open("w")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
     command += [

@@ -18,17 +18,20 @@
   }
 
   let loaded;
-  /** The front end, loaded once for all outputs of the page. */
+  /** The front end, loaded once for all outputs and documents of the page. */
   function frontEnd() {
-    loaded ??= import(new URL("explorer.js", here).href).then((module) => {
-      const link = document.createElement("link");
-      Object.assign(link, { rel: "stylesheet", href: new URL("explorer.css", here).href });
-      document.head.append(link);
-      return new Promise((done) => (link.onload = link.onerror = () => done(module)));
-    });
+    loaded ??= Promise.all([import(new URL("explorer.js", here).href), styled("explorer.css"), styled("documents.css")]).then(([module]) => module);
     // A server that could not be reached once is asked again for the next output.
     loaded.catch(() => (loaded = undefined));
     return loaded;
+  }
+
+  /** Resolves when a style sheet of this folder is there, or cannot be had. */
+  function styled(name) {
+    const link = document.createElement("link");
+    Object.assign(link, { rel: "stylesheet", href: new URL(name, here).href });
+    document.head.append(link);
+    return new Promise((done) => (link.onload = link.onerror = done));
   }
 
   /** The payload of a stored view (explorer/view/payload/stored.py). */
@@ -70,7 +73,7 @@
         dataType: "json",
       };
     },
-    /** In a notebook an output holds a widget too: it is shown while its model lives, else what is stored. */
+    /** Documents of models' files; and in notebooks outputs that hold a widget too: it is shown while its model lives, else what is stored. */
     "./extension": async () => {
       const [{ Widget, PanelLayout }, { INotebookTracker }] = await Promise.all([shared("@lumino/widgets"), shared("@jupyterlab/notebook")]);
       const Stored = storedRenderer(Widget);
@@ -113,7 +116,8 @@
         // Before widgets, whose rank is -10: this renderer shows them itself.
         registry.addFactory({ safe: true, mimeTypes: [MIME], createRenderer: (options) => new LiveOrStored(options) }, -20);
       };
-      return {
+      const { documents } = await import(new URL("documents.js", here).href);
+      const outputs = {
         id: `${NAME}:plugin`,
         description: "Shows a view of Explorer where its widget is gone",
         autoStart: true,
@@ -123,6 +127,7 @@
           tracker.widgetAdded.connect((_, panel) => attend(panel.content.rendermime));
         },
       };
+      return [outputs, await documents(`${NAME}:documents`, shared, frontEnd)];
     },
   };
 

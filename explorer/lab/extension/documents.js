@@ -1,0 +1,225 @@
+// Models' files as documents of JupyterLab: a tab shows the view that Jupyter's server plans (explorer_jupyter.py).
+
+const FACTORY = "Explorer";
+const PROVIDER = "explorer-graphs-unread";
+/** ms between two looks at a file that a tab shows; one that has changed is read once it has been the same for as long. */
+const LOOK = 2000;
+const TYPES = [
+  { name: "explorer-onnx", displayName: "ONNX model", extensions: [".onnx"], fileFormat: "base64" },
+  { name: "explorer-pnnx", displayName: "PNNX model", extensions: [".pnnx.param"], fileFormat: "text" },
+  { name: "explorer-recording", displayName: "Explorer recording", extensions: [".explorer.json"], fileFormat: "text" },
+];
+/** Types whose files another program may mean: only "Open With" shows the explorer. */
+const ASKED = [{ name: "explorer-param", displayName: "Parameters of a model", extensions: [".param"], fileFormat: "text" }];
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16"><g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.4">
+  <path d="M4.5 5.5v2.2l3.5 2.1m3.5-4.3v2.2L8 9.8"/><rect x="2" y="1.5" width="5" height="4" rx="1"/><rect x="9" y="1.5" width="5" height="4" rx="1"/><rect x="5.5" y="10" width="5" height="4" rx="1"/></g></svg>`;
+
+/** @typedef {{given: string, rule: string, fix: string}} Problem */
+
+/** A file that could not be shown. */
+class FileError extends Error {
+  /** @param {Problem} problem */
+  constructor(problem) {
+    super([problem.given, problem.rule, problem.fix].filter(Boolean).join("\n"));
+    this.problem = problem;
+  }
+}
+
+/** The answer of the server: lines of JSON, the last one the result. */
+async function answerOf(response, onProgress) {
+  if (!response.body) throw new FileError({ given: "the server sent no answer", rule: "the connection must last", fix: "reload the file" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let [last, parts] = ["", []];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return parts.join("") || last;
+    const [end, ...lines] = value.split("\n");
+    parts.push(end);
+    for (const begin of lines) {
+      const line = parts.join("");
+      parts = [begin];
+      if (line.startsWith('{"progress"')) onProgress(JSON.parse(line).progress);
+      if (line) last = line;
+    }
+  }
+}
+
+/** Asks Jupyter's server about one file. */
+class Asker {
+  constructor({ ServerConnection }, { URLExt }, settings) {
+    this.makeRequest = (url, init) => ServerConnection.makeRequest(url, init, settings);
+    this.address = (path) => URLExt.join(settings.baseUrl, "explorer/view", URLExt.encodeParts(path));
+  }
+
+  /** @param {string} path @param {{query?: string, signal?: AbortSignal, onProgress?: (progress: any) => void}} options */
+  async ask(path, { query = "", signal, onProgress = (progress) => {} }) {
+    const response = await this.makeRequest(this.address(path) + query, { signal });
+    const text = await answerOf(response, onProgress);
+    const result = parsed(text);
+    if (result?.problem) throw new FileError(result.problem);
+    if (response.ok && result) return result;
+    throw new FileError(
+      response.status === 404
+        ? { given: "Jupyter's server does not know explorer", rule: "explorer must be installed in the environment of Jupyter's server, too", fix: 'pip install "explorer-graphs[lab]" there, and start the server again' }
+        : { given: `Jupyter's server answered ${response.status} ${response.statusText}`, rule: result?.message ?? "", fix: "" },
+    );
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // a page of the server about an error
+  }
+}
+
+function element(tag, className, text = "") {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** The content of a tab: a message above the view, or in its place. */
+function contentClass(Widget, Poll) {
+  return class extends Widget {
+    /** @param {any} context @param {Asker} asker @param {any} contents @param {() => Promise<any>} frontEnd */
+    constructor(context, asker, contents, frontEnd) {
+      super();
+      Object.assign(this, { context, asker, contents, frontEnd });
+      this.addClass("explorer-file");
+      this.node.tabIndex = -1;
+      this.message = element("div", "explorer-file-message");
+      this.place = element("div", "explorer-file-view");
+      this.node.append(this.message, this.place);
+      this.seen = this.read = "";
+      context.ready.then(() => this.isDisposed || this.load());
+      context.fileChanged.connect(() => context.isReady && this.load());
+      this.poll = new Poll({ factory: () => this.#look(), frequency: { interval: LOOK, backoff: true, max: 30_000 }, standby: () => !this.isVisible || document.hidden, name: "explorer-graphs:file" });
+    }
+
+    /** Ask the server for the file's view, and show it; what is shown already stays until then. */
+    async load() {
+      this.reading?.abort();
+      const reading = (this.reading = new AbortController());
+      const { path } = this.context;
+      const name = path.split("/").at(-1);
+      this.#say(`Reading ${name} …`);
+      try {
+        const stamp = await this.#stamp();
+        const onProgress = ({ phase, what, done, total }) => this.reading === reading && this.#say(`${name}: ${phase} ${what}${total ? ` (${done} of ${total})` : ""} …`);
+        const [{ payload }, { mount }] = await Promise.all([this.asker.ask(this.contents.localPath(path), { signal: reading.signal, onProgress }), this.frontEnd()]);
+        if (this.isDisposed || this.reading !== reading) return;
+        this.read = this.seen = stamp;
+        this.message.replaceChildren();
+        // A reader keeps step and selection where the graph is the same, and only its weights or its plan are others.
+        const layout = JSON.stringify(payload.layout);
+        if (this.view && layout === this.drawn) return this.view.update(payload);
+        this.view?.destroy();
+        this.drawn = layout;
+        this.view = mount(this.place, payload, { onValue: (node) => this.#value(node) });
+        if (this.node === document.activeElement) this.#focus();
+      } catch (error) {
+        if (this.reading === reading && !this.isDisposed && error.name !== "AbortError") this.#complain(error);
+      }
+    }
+
+    /** Show the value of a leaf that a reader selected. */
+    async #value(node) {
+      const answer = await this.asker.ask(this.contents.localPath(this.context.path), { query: `?node=${node}` }).catch((error) => ({ value: { summary: null, problem: error.message } }));
+      this.view?.leafValues.take({ node, ...answer.value });
+    }
+
+    async #stamp() {
+      const { last_modified: time, size } = await this.contents.get(this.context.path, { content: false });
+      return `${time} ${size}`;
+    }
+
+    /** Read the file again once it has changed, and been the same for two looks. */
+    async #look() {
+      const stamp = await this.#stamp();
+      const isStill = stamp === this.seen;
+      this.seen = stamp;
+      if (isStill && stamp !== this.read && this.read) {
+        this.read = stamp; // one that cannot be read is not read again before it changes
+        await this.load();
+      }
+    }
+
+    #say(text) {
+      this.message.replaceChildren(element("p", "explorer-file-progress", text));
+      this.message.setAttribute("role", "status");
+    }
+
+    #complain(error) {
+      const { given, rule, fix } = error.problem ?? { given: String(error.message ?? error), rule: "", fix: "" };
+      const parts = [element("p", "explorer-file-given", given)];
+      if (rule) parts.push(element("p", "explorer-file-rule", `rule: ${rule}`));
+      if (fix) parts.push(element("p", "explorer-file-fix", `fix: ${fix}`));
+      this.message.replaceChildren(...parts);
+      this.message.setAttribute("role", "alert");
+      this.read ||= this.seen || "problem";
+    }
+
+    #focus() {
+      this.place.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
+    }
+
+    onActivateRequest() {
+      this.node.focus();
+      this.#focus();
+    }
+
+    dispose() {
+      if (this.isDisposed) return;
+      this.poll.dispose();
+      this.reading?.abort();
+      this.view?.destroy();
+      this.view = null;
+      super.dispose();
+    }
+  };
+}
+
+/**
+ * The plugin that opens models' files.
+ * @param {string} id @param {(name: string) => Promise<any>} shared gives JupyterLab's modules @param {() => Promise<any>} frontEnd gives the explorer's
+ */
+export async function documents(id, shared, frontEnd) {
+  const names = ["@lumino/widgets", "@lumino/polling", "@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/coreutils", "@jupyterlab/docregistry", "@jupyterlab/services", "@jupyterlab/ui-components"];
+  const [{ Widget }, { Poll }, { ILayoutRestorer }, { WidgetTracker }, coreutils, { ABCWidgetFactory, DocumentWidget }, services, { LabIcon, ToolbarButton, refreshIcon }] = await Promise.all(names.map(shared));
+  const Content = contentClass(Widget, Poll);
+
+  const activate = (app, drive, restorer) => {
+    const { docRegistry, serviceManager } = app;
+    const icon = new LabIcon({ name: "explorer-graphs:model", svgstr: ICON });
+    for (const type of [...TYPES, ...ASKED]) docRegistry.addFileType({ ...type, contentType: "file", icon });
+    // The browser neither fetches the file nor keeps a copy of it: the server reads it, and nothing is saved.
+    const get = async (path) => ({ ...(await drive.get(path, { content: false })), writable: false, content: null });
+    drive.contentProviderRegistry.register(PROVIDER, { get });
+    const asker = new Asker(services, coreutils, serviceManager.serverSettings);
+
+    /** @type {any} */
+    const Factory = class extends ABCWidgetFactory {
+      createNewWidget(context) {
+        const content = new Content(context, asker, serviceManager.contents, frontEnd);
+        const widget = new DocumentWidget({ content, context });
+        widget.toolbar.addItem("reload", new ToolbarButton({ icon: refreshIcon, label: "Reload", tooltip: "Read the file again", onClick: () => content.load() }));
+        widget.addClass("explorer-document");
+        widget.title.icon = icon;
+        return widget;
+      }
+    };
+    const names = TYPES.map(({ name }) => name);
+    const factory = new Factory({ name: FACTORY, modelName: "base64", fileTypes: [...names, ...ASKED.map(({ name }) => name), "json"], defaultFor: names, readOnly: true, contentProviderId: PROVIDER });
+    docRegistry.addWidgetFactory(factory);
+    const tracker = new WidgetTracker({ namespace: "explorer-graphs" });
+    factory.widgetCreated.connect((_, widget) => {
+      tracker.add(widget);
+      widget.context.pathChanged.connect(() => tracker.save(widget));
+    });
+    restorer?.restore(tracker, { command: "docmanager:open", args: ({ context }) => ({ path: context.path, factory: FACTORY }), name: ({ context }) => context.path });
+  };
+  return { id, description: "Opens models' files", autoStart: true, requires: [services.IDefaultDrive], optional: [ILayoutRestorer], activate };
+}

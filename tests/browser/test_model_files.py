@@ -1,0 +1,135 @@
+"""Models' files in JupyterLab: a double click opens the explorer, which reads them on the server."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+import explorer as ex
+from tests.browser.notebook import Lab, Notebook
+from tests.browser.player import press
+
+pytestmark = pytest.mark.browser
+
+ASSETS = Path(__file__).parents[2] / "assets"
+HOSTILE = "<img src=x onerror=\"document.title='run'\">.onnx"
+
+
+@pytest.fixture
+def folder(lab: Lab, request: pytest.FixtureRequest) -> Path:
+    """A folder of its own for one test."""
+    made = lab.root / "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
+    made.mkdir()
+    return made
+
+
+def opened(lab: Lab, page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:
+    """JupyterLab on a folder."""
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
+    page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+    jupyter = Notebook(page)
+    jupyter.theme(theme)
+    jupyter.command("filebrowser:go-to-path", {"path": folder.name})
+    return jupyter
+
+
+def double_click(page: Page, name: str) -> Locator:
+    """Double-click a file in the file browser; return the content of its tab."""
+    page.locator(".jp-DirListing-item").filter(has=page.get_by_text(name, exact=True)).dblclick()
+    return page.locator(".explorer-file:visible")
+
+
+@pytest.mark.spec("V-17")
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, folder: Path, theme: str) -> None:
+    """In JupyterLab a double click on an .onnx or a .pnnx.param opens the explorer, which steps, searches, and reads a
+    weight that is selected."""
+    for name in ("digits.onnx", "digits.pnnx.param", "digits.pnnx.bin"):
+        shutil.copy(ASSETS / name, folder)
+    opened(lab, page, folder, f"JupyterLab {theme}")
+    for name, weight in (("digits.onnx", "conv2.weight"), ("digits.pnnx.param", "conv2.weight")):
+        tab = double_click(page, name)
+        view = tab.locator(".explorer-view")
+        expect(view).to_have_attribute("data-theme", theme.lower())
+        expect(tab.locator(".explorer-file-message")).to_be_empty()
+        press(view, ".")
+        expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+        press(view, "/")
+        page.keyboard.type(f"name:{weight}")
+        expect(view.locator(".ex-search [role=status]")).to_contain_text("1 node")
+        page.keyboard.press("Enter")
+        expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
+        assert view.evaluate("(view) => view.offsetHeight === view.parentElement.offsetHeight")
+    assert not list(folder.glob(".ipynb_checkpoints/*")), "JupyterLab made a copy of a model"
+
+
+@pytest.mark.spec("V-17")
+def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> None:
+    """Models and recordings open in the explorer, JSON and .param files do so by "Open With"; editors stay offered."""
+    recording = ex.explore(ex.tanh(ex.tensor([1.0, 2.0])))
+    recording.save(folder / "plan.json")
+    jupyter = opened(lab, page, folder)
+    offers = page.evaluate(
+        """(names) => names.map((name) =>
+            window.jupyterapp.docRegistry.preferredWidgetFactories(name).map((each) => each.name))""",
+        ["a.onnx", "a.pnnx.param", "a.explorer.json", "a.json", "a.param"],
+    )
+    assert [names[0] == "Explorer" for names in offers] == [True, True, True, False, False]
+    assert all("Explorer" in names and "Editor" in names for names in offers)
+    jupyter.command("docmanager:open", {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
+    expect(page.locator(".explorer-file:visible .ex-rail")).to_contain_text("run")
+
+
+@pytest.mark.spec("V-17")
+def test_a_tab_follows_its_file(lab: Lab, page: Page, folder: Path) -> None:
+    """A file that cannot be read says why; once it is written anew the tab shows it, and step and selection stay."""
+    model = folder / "net.onnx"
+    model.write_bytes(b"\xff\xfe")
+    opened(lab, page, folder)
+    tab = double_click(page, "net.onnx")
+    alert = tab.get_by_role("alert")
+    expect(alert.locator(".explorer-file-given")).to_contain_text("net.onnx")
+    expect(alert.locator(".explorer-file-fix")).not_to_be_empty()
+    shutil.copyfile(ASSETS / "digits.onnx", model)
+    view = tab.locator(".explorer-view")
+    expect(view).to_be_visible()
+    expect(alert).to_have_count(0)
+    press(view, ".", ".")
+    said = view.locator(".ex-say").inner_text()
+    assert "decision" in said
+    model.write_bytes(b"\xff\xfe")
+    expect(alert).to_be_visible()
+    expect(view.locator(".ex-say")).to_have_text(said)
+    shutil.copyfile(ASSETS / "digits.onnx", model)
+    expect(alert).to_have_count(0)
+    expect(view.locator(".ex-say")).to_have_text(said)
+
+
+@pytest.mark.spec("V-17")
+def test_a_hostile_name_is_text(lab: Lab, page: Page, folder: Path) -> None:
+    """A file's name, in the tab and in an error, is text and never markup."""
+    (folder / HOSTILE).write_bytes(b"\xff")
+    jupyter = opened(lab, page, folder)
+    jupyter.command("docmanager:open", {"path": f"{folder.name}/{HOSTILE}"})
+    expect(page.locator(".explorer-file-given")).to_contain_text("<img src=x onerror=")
+    assert page.locator(".explorer-file img").count() == 0
+
+
+@pytest.mark.spec("V-17")
+def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path) -> None:
+    """JupyterLab that is loaded again shows the explorers that were open."""
+    shutil.copy(ASSETS / "digits.onnx", folder)
+    opened(lab, page, folder)
+    expect(double_click(page, "digits.onnx").locator(".explorer-view")).to_be_visible()
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
+    page.wait_for_function(
+        "name => window.jupyterapp.serviceManager.workspaces.list()"
+        ".then(({ values }) => JSON.stringify(values).includes(name))",
+        arg=f"{folder.name}/digits.onnx",
+    )
+    page.goto(f"{lab.url}/lab")
+    expect(page.locator(".explorer-file .explorer-view")).to_be_visible(timeout=60_000)
