@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from explorer.record.glossary import GLOSSARY
 from tests.browser.player import press
+from tests.golden.programs import recorded
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -40,3 +41,18 @@ def test_the_canvas_says_how_to_begin_until_somebody_has(show):
     expect(hint).to_be_hidden()
     press(view, "Home")
     expect(hint).to_be_hidden()
+
+
+@pytest.mark.spec("V-2")
+def test_a_comma_stays_on_the_line_of_the_link_before_it(show):
+    """Lines break beside a button, so a link and the punctuation behind it are tied."""
+    recording = recorded("perceptron")
+    view = show(recording, position=0)
+    torn = """(view) => [...view.querySelectorAll(":not(.ex-tied) > .ex-link")].filter(({ nextSibling: next }) =>
+        next?.nodeType === Node.TEXT_NODE && /^[,.;:)]/.test(next.data)).map((link) => link.textContent)"""
+    count = 0
+    for _ in range(len(recording.decisions)):
+        press(view, ".")
+        assert view.evaluate(torn) == []
+        count += view.locator(".ex-tied").count()
+    assert count > 5

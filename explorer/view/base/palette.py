@@ -86,7 +86,7 @@ _RULES = (
     ".leaf rect{fill:var(--leaf);stroke:var(--line)}",
     ".operation rect{fill:var(--node);stroke:var(--edge);stroke-width:1.2}",
     ".ghost rect{fill:none;stroke:var(--ghost);stroke-dasharray:4 4}",
-    ".ghost text{fill:var(--ghost)}",
+    ".ghost text{fill:var(--soft)}",
     ".member rect{stroke:var(--fuse)}",
     ".kernel{fill:var(--fused);stroke:var(--fuse);stroke-width:1.6}",
     ".open{fill:var(--panel);stroke:var(--line)}",

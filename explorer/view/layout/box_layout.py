@@ -217,7 +217,7 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]]) -> Layo
             for (tail, head), (start, end) in zip(model.edges[box], model.ports.ends[box], strict=True)
             if (tail, head) not in passing
         ),
-        tuple((title, tuple(members)) for title, members in model.groups[box]),
+        tuple(map(tuple, model.groups[box])),
         growing=frozenset(
             item
             for item, (kind, index) in enumerate(items)

@@ -97,11 +97,12 @@ def dot_text(graph: LayoutGraph) -> str:
     for names, rank in zip(used, ("source", "sink"), strict=True):
         if names:
             lines.append(f"{{rank={rank}; {' '.join(f'{name} [width=0.02 height=0.02]' for name in names)}}}")
-    for number, (title, members) in enumerate(graph.groups):
-        # The label only reserves space: a character of 10 pt Courier is 6 px wide.
+    for number, members in enumerate(graph.groups):
+        # The label only reserves the height of a title.
         inside = " ".join(map(str, members))
-        style = f'margin=12 label="{"M" * (title // 6)}" fontname="Courier" fontsize=10'
-        lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
+        lines.append(
+            f'subgraph cluster_{number} {{graph [margin=12 label="M" fontname="Courier" fontsize=10] {inside}}}'
+        )
     straight = trunk(len(graph.sizes), graph.edges)
     for tail, head in graph.edges:
         start = _port("in", tail) if tail < 0 else f"{tail}:s"

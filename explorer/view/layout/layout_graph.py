@@ -19,8 +19,8 @@ class LayoutGraph:
     """items that are boxes: edges meet at the middle of their top and bottom"""
     edges: tuple[tuple[int, int], ...]
     """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
-    groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(width of their title in px, items kept together)"""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """items kept together, below a title"""
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """ports at the top and at the bottom, from left to right"""
     growing: frozenset[int] = frozenset()

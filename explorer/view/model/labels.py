@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
-from explorer.record import Recording
+from explorer.record import Group, Recording
 from explorer.record.escape import visible
 from explorer.view.base import font
 
@@ -93,9 +94,16 @@ def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> s
     return font.shorten(visible(text[:500]), widest, size, bold)
 
 
-def group_title(label: str, number: int | None = None) -> str:
-    """Return the title of a fused kernel, with its place in the schedule if it has one."""
-    return fit(f"kernel {number:,} · {label}" if number else label, TITLE, bold=True, widest=WIDEST_TITLE)
+def group_titles(group: Group) -> list[tuple[str, float]]:
+    """Return the titles of a group with their widths in px: its operations, and for less room how many they are."""
+    titles = [group.label, *[f"{len(group.members):,} operations"] * (group.kind == "kernel")]
+    shown = [fit(title, TITLE, bold=True, widest=WIDEST_TITLE) for title in titles]
+    return [(title, round(font.width(title, TITLE, bold=True), 1)) for title in shown]
+
+
+def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
+    """Return the first title that fits into some px, or the last one; canvas/kernel_outlines.js has the same rule."""
+    return next((title for title, width in titles if width <= room), titles[-1][0])
 
 
 @lru_cache(maxsize=8192)

@@ -16,13 +16,11 @@ from explorer.view.model.edge_ports import PortNames, Ports, find_ports, port_na
 from explorer.view.model.initially_open import choose_open
 from explorer.view.model.labels import (
     NAME,
-    TITLE,
     TYPE,
     WIDEST,
     Lines,
     box_size,
     fit,
-    group_title,
     node_size,
     short_type,
 )
@@ -59,8 +57,8 @@ class Model:
     """points where edges cross the borders of boxes"""
     port_names: PortNames
     """names of layers' ports at the ends of edges"""
-    groups: list[list[tuple[int, list[int]]]]
-    """for each box, the items (two or more) that end up in one kernel, and the width of their title in px"""
+    groups: list[list[list[int]]]
+    """for each box, the items (two or more) that end up in one kernel"""
 
 
 def build_model(recording: Recording) -> Model:
@@ -132,12 +130,12 @@ def _name(box: Box) -> str:
     return fit(label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
 
 
-def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:
+def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:
     """Return the items of each box that end up in one kernel; of kernels that grew, the last state counts.
 
     A closed operator stands for its contents.
     """
-    groups: list[list[tuple[int, list[int]]]] = [[] for _ in tree.boxes]
+    groups: list[list[list[int]]] = [[] for _ in tree.boxes]
     taken: set[BoxItem] = set()
     for group in sorted(recording.groups, key=lambda group: -group.decision):
         member_slots = {slots.of[node] for node in group.members if slots.of[node] >= 0}
@@ -147,8 +145,7 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
             taken.update(members)
             holder = holders.pop()
             place = {item: number for number, item in enumerate(tree.boxes[holder].items)}
-            width = round(font.width(group_title(group.label, 99), TITLE, bold=True))
-            groups[holder].append((width, sorted(place[item] for item in members)))
+            groups[holder].append(sorted(place[item] for item in members))
     return groups
 
 

@@ -46,7 +46,7 @@ from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.first_nan import first_nan
-from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
+from explorer.view.model.labels import group_titles
 from explorer.view.model.stage_result import stage_result
 from explorer.view.model.totals import leaves_of
 
@@ -79,7 +79,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "accounts": ACCOUNTS,
         "marks": {number: marks for number, row in enumerate(recording.decisions) if (marks := recording.marks(row))},
         "groups": [
-            dataclasses.replace(group, label=fit(group.label, TITLE, bold=True, widest=WIDEST_TITLE))
+            {"decision": group.decision, "kind": group.kind, "members": group.members, "titles": group_titles(group)}
             for group in recording.groups
         ],
         "layers": [_layer(layer) for layer in recording.layers],

@@ -9,11 +9,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from explorer.record import Group
+from explorer.view.base import font
+from explorer.view.base.markup import Markup, element
 from explorer.view.layout.compose import Rect, Scene
+from explorer.view.model.labels import TITLE, group_titles, title_within
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7
+_ASIDE = 4
+"""px of a title's distance from both sides of its outline"""
+_LONGEST = 500
+"""number of characters of a tooltip"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,18 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         number = numbers.pop() if len(numbers) == 1 else 0
         found.append(Frame(group, number, _shapes(rects, others, walls), slots, boxes))
     return found
+
+
+def frame_title(frame: Frame, sign: str) -> Markup:
+    """Draw the title of a kernel above its outline, no wider than that; a short one has the whole as a tooltip."""
+    left, top, right, _ = frame.shapes[0]
+    titles = [title for title, _ in group_titles(frame.group)]
+    if frame.number:
+        titles = [f"kernel {frame.number:,} · {title}" for title in titles] + [f"kernel {frame.number:,}"]
+    rows = [(title, font.width(title, TITLE, bold=True)) for title in [f"{sign}{title}" for title in titles]]
+    title = title_within(rows, right - left - _ASIDE)
+    hint = [] if title == rows[0][0] else [element("title", frame.group.label[:_LONGEST])]
+    return element("text", title, *hint, x=left + 2, y=top - 5, class_="fused")
 
 
 def closed_around(model: Model, scene: Scene) -> list[int]:

@@ -15,12 +15,12 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import Scene, compose
-from explorer.view.model.labels import LINE, TITLE, group_title
+from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.model import Model
 from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.picture.edges import declined_keys, lines, port_labels, visible_segments
-from explorer.view.picture.kernel_outlines import closed_around, frames
+from explorer.view.picture.kernel_outlines import closed_around, frame_title, frames
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from explorer.view.replay.state import State, state_at
@@ -219,11 +219,8 @@ class _Picture:
                 element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
                 for x, y, right, bottom in frame.shapes
             ]
-            x, y, _, _ = frame.shapes[0]
-            title = group_title(frame.group.label, frame.number)
-            if any(self.marks.get(slot) == "regrouped" for slot in frame.slots):
-                title = f"{SIGNS['regrouped']} {title}"
-            drawn.append((element("g", *shapes), element("text", title, x=x + 2, y=y - 5, class_="fused")))
+            is_regrouped = any(self.marks.get(slot) == "regrouped" for slot in frame.slots)
+            drawn.append((element("g", *shapes), frame_title(frame, f"{SIGNS['regrouped']} " * is_regrouped)))
         return drawn
 
     def _node(self, slot: int) -> Markup:

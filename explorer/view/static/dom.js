@@ -23,6 +23,17 @@ function build(element, attributes, children) {
   return element;
 }
 
+/** Keep each element and the punctuation behind it on one line: lines break beside a button. @param {(Node | string)[]} parts */
+export function tied(parts) {
+  const [found, last] = [[], () => found[found.length - 1]];
+  for (const part of parts) {
+    const [mark] = (typeof part === "string" && last() instanceof Element && part.match(/^[,.;:)]+/)) || [""];
+    if (mark) found.push(html("span", { class: "ex-tied" }, found.pop(), mark), part.slice(mark.length));
+    else found.push(part);
+  }
+  return found;
+}
+
 /** Set an attribute, or take it away; an attribute that has its value already is left alone. */
 export function put(element, name, value) {
   if (value === undefined || value === false) {

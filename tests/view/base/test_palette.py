@@ -64,3 +64,11 @@ def test_texts_stand_out_from_their_grounds(theme: str) -> None:
     assert weak.keys() <= {("accent", "panel")}, weak
     assert min(contrast("accent", "panel"), contrast("on", "accent")) > 4.2
     assert contrast("ghost", "bg") > 3
+
+
+@pytest.mark.spec("V-14")
+def test_ghosts_of_a_static_picture_are_dashed_not_faint() -> None:
+    """Their text has a colour of texts; the dashes say that they are gone."""
+    rules = dict(re.findall(r"#p ([^{}]+)\{([^}]*)\}", palette.stylesheet("p", "light")))
+    assert rules[".ghost text"] == "fill:var(--soft)"
+    assert "stroke-dasharray" in rules[".ghost rect"]

@@ -14,7 +14,7 @@ GRAPHS = {
     "diamond": LayoutGraph(((100, 40), (80, 34), (120, 40), (100, 40)), frozenset(), ((0, 1), (0, 2), (1, 3), (2, 3))),
     "border": LayoutGraph(((100, 40), (80, 34)), frozenset({0}), ((-1, 0), (1, 0), (0, -1))),
     "cycle": LayoutGraph(((100, 40), (80, 34)), frozenset(), ((0, 1), (1, 0))),
-    "groups": LayoutGraph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (0, 3), (3, 2)), ((120, (0, 1)),)),
+    "groups": LayoutGraph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (0, 3), (3, 2)), ((0, 1),)),
     "nothing": LayoutGraph((), frozenset(), ()),
 }
 

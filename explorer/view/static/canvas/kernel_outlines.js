@@ -4,6 +4,12 @@ import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
 import { Outline } from "../scene/outlines.js";
 
+/** px of a title's distance from both sides of its outline, and of the sign of a difference before it. */
+const [ASIDE, SIGN] = [4, 14];
+
+/** The first title that fits into some px, or the last one; labels.py has the same rule. @param {[string, number][]} titles with their widths */
+const titleWithin = (titles, room) => (titles.find(([, width]) => width <= room) ?? titles[titles.length - 1])[0];
+
 /** Draws the outline of one group, with its title and its number. */
 export class FrameView {
   constructor() {
@@ -26,8 +32,8 @@ export class FrameView {
     this.shapes = this.outline.shapes(scene);
     put(this.shape, "d", this.shapes.map((shape) => roundedRect(shape)).join(""));
     put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? ` ex-differs-${differs.kind}` : ""}`);
-    const [x, y, , bottom] = this.shapes[0];
-    say(this.title, (differs ? `${differs.sign} ` : "") + frame.group.label);
+    const [x, y, edge, bottom] = this.shapes[0];
+    say(this.title, (differs ? `${differs.sign} ` : "") + titleWithin(frame.group.titles, edge - x - ASIDE - (differs ? SIGN : 0)));
     put(this.title, "x", x + 2);
     put(this.title, "y", y - 5);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);

@@ -1,7 +1,7 @@
 // One decision in the panel: its sentence, its facts, and the rules declined before it; node names are links.
 
 import { microsText } from "../data/number_format.js";
-import { html } from "../dom.js";
+import { html, tied } from "../dom.js";
 import { explained } from "./terms.js";
 import { heading, LISTED, rest } from "./lists.js";
 
@@ -22,7 +22,7 @@ export class DecisionCard {
   /** Fragments in the page: nodes are links, names are code. @param {import("../data/recording.js").Fragment[]} fragments @returns {(Node | string)[]} */
   words(fragments) {
     const known = new Set();
-    return fragments.flatMap(({ text, node, isCode }) => (node >= 0 ? [this.link(node, text)] : isCode ? [html("code", {}, text)] : explained(text, known)));
+    return tied(fragments.flatMap(({ text, node, isCode }) => (node >= 0 ? [this.link(node, text)] : isCode ? [html("code", {}, text)] : explained(text, known))));
   }
 
   /** The sentence of a decision. @param {number} index */
