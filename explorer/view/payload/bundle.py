@@ -21,6 +21,7 @@ ENTRY = "explorer.js"
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
+_STYLES = re.compile(r'^@import "([\w/]+\.css)";\n', re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -36,8 +37,12 @@ def script() -> str:
 
 @cache
 def stylesheet() -> str:
-    """Return the front end's CSS, its colours first; every rule is inside the class ``explorer-view``."""
-    return front_end_colours() + (STATIC / "explorer.css").read_text(encoding="utf-8")
+    """Return the front end's CSS, its colours first; every rule is inside the class ``explorer-view``.
+
+    A part that is imported stands where the import is, so that later rules override its own.
+    """
+    rules = _STYLES.sub(lambda found: _read(STATIC, found[1]), _read(STATIC, "explorer.css"))
+    return front_end_colours() + rules
 
 
 def join(folder: Path, entry: str) -> str:

@@ -28,8 +28,8 @@ THEMES = {"light": _front_end(".explorer-view"), "dark": _front_end('.explorer-v
 
 @pytest.mark.spec("V-14")
 def test_the_front_end_has_no_colours_of_its_own() -> None:
-    """explorer.css names colours, and each that it names is defined, in both themes, as pictures have it."""
-    own = (STATIC / "explorer.css").read_text(encoding="utf-8")
+    """Its style sheets name colours, and each that it names is defined, in both themes, as pictures have it."""
+    own = "".join(path.read_text(encoding="utf-8") for path in STATIC.rglob("*.css"))
     assert re.findall(r"#[0-9a-fA-F]{6}\b", own) == []
     assert not any(name in own for name in (f"--ex-{colour}:" for colour in THEMES["light"] if colour != "bg"))
     defined = set(re.findall(r"(--ex-[\w-]+)\s*:", stylesheet())) | {

@@ -117,3 +117,10 @@ def test_no_list_of_a_graphs_size_is_spread_into_arguments():
         if spread.search(line)
     ]
     assert found == []
+
+
+def test_style_sheets_stand_where_they_are_imported():
+    """Every rule of every sheet is there once, and no import is left, which a style element would resolve elsewhere."""
+    rules = [line for path in STATIC.rglob("*.css") for line in path.read_text("utf-8").splitlines() if "{" in line]
+    assert "@import" not in stylesheet()
+    assert sorted(line for line in stylesheet().splitlines() if line in {*rules}) == sorted(rules)
