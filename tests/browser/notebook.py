@@ -73,6 +73,18 @@ class Notebook:
         expect(view).to_be_visible()
         return view
 
+    def again(self, index: int) -> None:
+        """Run a cell that is there once more, and wait until it has run."""
+        self.page.evaluate(
+            """async (index) => {
+                const { content } = window.jupyterapp.shell.currentWidget;
+                content.activeCellIndex = index;
+                content.deselectAll();
+                await window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            index,
+        )
+
     def execute(self, code: str) -> str:
         """Run a new cell at the end, and return the text that it printed; fails when it raised."""
         return self.output(self._run(code))

@@ -13,5 +13,4 @@ MODELS = Path(__file__).parents[2] / "assets" / "models"
 def cell(view: GraphView) -> dict[str, int]:
     """The bytes of each part of a view's cell."""
     data, _ = view._repr_mimebundle_()  # type: ignore[misc]  # anywidget's may be None, a view's never is
-    state = {name: value for name, value in view.get_state().items() if name not in ("_esm", "_css")}
-    return {name: len(json.dumps(part).encode()) for name, part in {**data, "state": state}.items()}
+    return {name: len(json.dumps(part).encode()) for name, part in {**data, "state": view.get_state()}.items()}

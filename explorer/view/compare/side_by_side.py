@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anywidget
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
@@ -14,7 +13,7 @@ from explorer.view.compare.comparison_html import html
 from explorer.view.compare.comparison_text import text
 from explorer.view.compare.pair_payload import paired, start
 from explorer.view.compare.step_mapping import TIES, Tie, partners
-from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.widget.front_end import NotebookWidget
 from explorer.view.widget.widget import GraphView
 
 
@@ -32,16 +31,13 @@ class TiedView(GraphView):
             self.told = False
 
 
-class SideBySide(anywidget.AnyWidget):
+class SideBySide(NotebookWidget):
     """Views ``before`` and ``after`` of a comparison, with their differences.
 
     Pan, zoom, steps, selections and open boxes are synchronised. ``tied`` selects how steps are: "nodes" goes to the
     same decision and to the kernel that computes the same nodes, "steps" to the step with the same number in the same
     stage, "off" unties the views.
     """
-
-    _esm = script()
-    _css = stylesheet()
 
     before = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
     after = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
@@ -61,6 +57,11 @@ class SideBySide(anywidget.AnyWidget):
             self.before.step, self.after.step = start(comparison, self._steps["nodes"])
         for view in (self.before, self.after):
             view.observe(self._follow, ("step", "stage", "selected"))
+
+    @property
+    def parts(self) -> list[ipywidgets.Widget]:
+        """Both views, too."""
+        return [*super().parts, *self.before.parts, *self.after.parts, self.before, self.after]
 
     def _take(self, comparison: Comparison) -> str:
         self.compared = comparison

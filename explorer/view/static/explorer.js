@@ -86,18 +86,25 @@ function listen(model, listeners) {
   };
 }
 
+/** Let views say when their kernel is gone; `shared` is the model of explorer.view.widget.front_end, raw. Returns what ends it. */
+function watchKernel(shared, views) {
+  const tell = () => views.forEach((view) => view.root.classList.toggle("ex-no-kernel", !shared.comm_live));
+  tell();
+  return listen(shared, [["comm_live_update", tell]]);
+}
+
 /** Bind a view to the traits of explorer.view.widget.widget.GraphView, both ways; or two, to explorer.view.compare.side_by_side. */
-function render({ model, el }) {
-  if (model.get("comparison") !== undefined) return renderPair(model, el);
+function render({ model, el, shared }) {
+  if (model.get("comparison") !== undefined) return renderPair(model, el, shared);
   const view = mount(el, JSON.parse(model.get("payload")), telling(model));
-  const end = follow(model, view);
+  const ends = [follow(model, view), watchKernel(shared, [view])];
   return () => {
-    end();
+    for (const end of ends) end();
     view.destroy();
   };
 }
 
-async function renderPair(model, el) {
+async function renderPair(model, el, shared) {
   const models = await Promise.all(["before", "after"].map((side) => model.widget_manager.get_model(model.get(side).slice("IPY_MODEL_".length))));
   const given = { comparison: JSON.parse(model.get("comparison")), payloads: models.map((each) => JSON.parse(each.get("payload"))), tied: model.get("tied") };
   const onTied = (tied) => {
@@ -105,7 +112,7 @@ async function renderPair(model, el) {
     model.save_changes();
   };
   const pair = mountPair(el, given, { sides: models.map(telling), onTied });
-  const ends = pair.views.map((view, side) => follow(models[side], view));
+  const ends = [...pair.views.map((view, side) => follow(models[side], view)), watchKernel(shared, pair.views)];
   ends.push(
     listen(model, [
       ["change:tied", () => pair.tieBy(model.get("tied"))],

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import anywidget
 import traitlets
 
 from explorer.record import Recording, Stage
@@ -27,12 +26,12 @@ from explorer.view.layout.box_layout import draw
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.heat import HeatMetric
 from explorer.view.model.overlay import overlay
-from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import stage_ends
 from explorer.view.tree.scopes import nodes_named, scope_path
+from explorer.view.widget.front_end import NotebookWidget
 
 
 def _json(value: dict[str, Any], widget: object) -> str:
@@ -40,15 +39,12 @@ def _json(value: dict[str, Any], widget: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-class GraphView(anywidget.AnyWidget):
+class GraphView(NotebookWidget):
     """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
 
     Its traits are synchronised with every browser that shows it, and can be linked with other widgets. Example:
     ``view = plan.explore(); view.focus("layer1 / conv2")``.
     """
-
-    _esm = script()
-    _css = stylesheet()
 
     payload = traitlets.Dict().tag(sync=True, to_json=_json)
     step = traitlets.Int(0).tag(sync=True)

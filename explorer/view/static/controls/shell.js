@@ -14,6 +14,8 @@ import { TimelineSlider } from "./timeline_slider.js";
 /** @type {WeakSet<Document>} pages on which a reader has begun to step */
 const hinted = new WeakSet();
 
+const NO_KERNEL = "The kernel that planned this graph has stopped or restarted: steps stay on this page. Run the cell again for a living view.";
+
 const SPEEDS = [0.5, 1, 2, 4];
 
 /** Builds the page of a view once for each payload. */
@@ -87,6 +89,7 @@ export class Shell {
     const tools = html(
       "div",
       { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
+      html("span", { class: "ex-gone-kernel", role: "status", tabindex: 0, title: NO_KERNEL, "aria-label": NO_KERNEL }, "no kernel"),
       view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? boxes : []),

@@ -1,0 +1,115 @@
+"""Base of the notebook's widgets: they share one model that holds the front end, and leave the browser with their cell.
+
+A widget that carried the code itself would cost a page 1.4 MB at each run of its cell: browsers never forget a module
+that they have imported, and a page keeps the model of every widget until the kernel closes it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import anywidget
+import ipywidgets  # type: ignore[import-untyped]
+import traitlets
+from IPython import get_ipython
+
+from explorer.view.payload.bundle import script, stylesheet
+
+
+class FrontEnd(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
+    """Model that holds the front end's code and style; it has no view."""
+
+    script = traitlets.Unicode().tag(sync=True)
+    style = traitlets.Unicode().tag(sync=True)
+    digest = traitlets.Unicode().tag(sync=True)
+    """by which a page knows code that it has imported already, for this kernel or another one"""
+
+
+@cache
+def front_end() -> FrontEnd:
+    """Return the one model of this kernel."""
+    texts = {"script": script(), "style": stylesheet()}
+    return FrontEnd(**texts, digest=sha256("".join(texts.values()).encode()).hexdigest()[:16])
+
+
+class NotebookWidget(anywidget.AnyWidget):
+    """Widget of this project: its code is the shared front end's, and its models are closed when its cell runs again.
+
+    A widget that stands in several cells leaves with the last of them. It opens anew, in its state, where it is shown
+    again; one that was closed by ``close()`` stays closed, as every widget does.
+    """
+
+    _esm = (Path(__file__).parent / "loader.js").read_text(encoding="utf-8")
+
+    front_end = traitlets.Instance(FrontEnd).tag(sync=True, **ipywidgets.widget_serialization)
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(front_end=front_end(), **traits)
+
+    @property
+    def parts(self) -> list[ipywidgets.Widget]:
+        """Widgets that belong to this one alone."""
+        return [self.layout]
+
+    def leave(self) -> None:
+        """Close the models in every browser; the widget can be shown again."""
+        for widget in (self, *self.parts):
+            widget.close()
+            # ipywidgets shows a closed widget no more; without its mark the class's own method is back.
+            vars(widget).pop("_repr_mimebundle_", None)
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        for widget in (self.front_end, *self.parts, self):
+            widget.open()
+        _cells().show(self)
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**options)
+        return bundle
+
+
+class Cells:
+    """Widgets that each cell of a notebook shows, so that those of a cell leave when it runs again.
+
+    What an Output widget captures is counted for no cell: it stays where that widget is.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, WeakSet[NotebookWidget]] = {}
+        if (shell := get_ipython()) is not None:
+            shell.events.register("pre_run_cell", self._begin)
+
+    def show(self, widget: NotebookWidget) -> None:
+        """Count a widget among those of the running cell, if there is one."""
+        cell = _running_cell()
+        if cell is not None and not _is_captured():
+            self._shown.setdefault(cell, WeakSet()).add(widget)
+
+    def _begin(self, info: Any) -> None:
+        leaving = self._shown.pop(info.cell_id, WeakSet())
+        kept = {widget for shown in self._shown.values() for widget in shown}
+        for widget in leaving:
+            if widget not in kept:
+                widget.leave()
+
+
+@cache
+def _cells() -> Cells:
+    return Cells()
+
+
+def _running_cell() -> str | None:
+    """Return the id of the cell whose output is written, as notebooks give it; None outside of notebooks' cells."""
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is None:
+        return None
+    cell: str | None = (kernel.get_parent().get("metadata") or {}).get("cellId")
+    return cell
+
+
+def _is_captured() -> bool:
+    """Whether an Output widget takes what is shown."""
+    models = ipywidgets.widgets.widget._instances.values()
+    return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in list(models))

@@ -1,0 +1,66 @@
+"""Memory that a page keeps of views: after re-runs of a cell, steps, cleared outputs and a closed notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.contest import table
+from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+from tests.browser.notebook import Notebook
+
+pytestmark = [pytest.mark.bench, pytest.mark.browser]
+
+ENCODER = Path(__file__).parents[2] / "assets" / "models" / "encoder.pnnx.param"
+RUNS = 25
+
+STEP = """async (count) => {
+    const next = document.querySelector(".explorer-view [aria-label^='a step forward']");
+    const first = document.querySelector(".explorer-view [aria-label^='a stage back']");
+    for (let step = 0; step < count; step++) {
+        if (step % 100 === 99) for (let stage = 0; stage < 15; stage++) first.click();
+        next.click();
+        await new Promise((done) => setTimeout(done, 8));
+    }
+}"""
+
+
+def test_what_a_page_keeps(notebook: Callable[..., Notebook]) -> None:  # noqa: F811
+    """Reach for 0.15 MB a re-run, and nothing that steps add."""
+    book = notebook("import explorer as ex", f"ex.open({str(ENCODER)!r}).explore()")
+    book.view()
+    page = book.page
+    tools = page.context.new_cdp_session(page)
+
+    def figures() -> list[float]:
+        for _ in range(3):
+            tools.send("HeapProfiler.collectGarbage")
+        page.wait_for_timeout(500)
+        counted: dict[str, Any] = tools.send("Memory.getDOMCounters")
+        heap = tools.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+        models = float(book.execute("import ipywidgets\nprint(len(ipywidgets.widgets.widget._instances))"))
+        return [heap, counted["nodes"], counted["jsEventListeners"], models]
+
+    rows = []
+
+    def measure(when: str) -> float:
+        heap, nodes, listeners, models = figures()
+        rows.append([when, f"{heap:,.1f}", *(f"{count:,.0f}" for count in (nodes, listeners, models))])
+        return heap
+
+    before = measure("a view")
+    for round_ in range(1, 4):
+        for _ in range(RUNS):
+            book.again(1)
+            book.view()
+        after = measure(f"{round_ * RUNS} re-runs")
+    rows.append(["MB a re-run", f"{(after - before) / (3 * RUNS):.2f}", "", "", ""])
+    page.evaluate(STEP, 500)
+    measure("500 steps")
+    book.command("notebook:clear-all-cell-outputs")
+    measure("outputs cleared")
+    print(table("what a page keeps", ["after", "heap, MB", "DOM nodes", "listeners", "models"], rows, ["jupyterlab"]))
+    assert len(rows) == 7
