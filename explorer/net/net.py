@@ -108,7 +108,8 @@ class Net(BuildableNet):
 
     def check(self) -> list[str]:
         """Return all problems that keep the net from running, and contradictions to the file; verifies all weights."""
-        return find_problems(self._preview_build(), self.table)
+        with gc_paused():
+            return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
         """Return the expressions in ``preview_plan()`` of an operator, operand or weight, by name."""

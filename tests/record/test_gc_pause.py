@@ -50,6 +50,20 @@ def test_writing_and_reading_a_large_recording_are_not_interrupted(collections):
     assert len(collections) <= 4
 
 
+def test_checking_a_net_of_many_unknown_types_is_not_interrupted(collections, tmp_path):
+    count = 1000
+    lines = [f"my.Type{index} op{index} 1 1 {index} {index + 1}" for index in range(count)]
+    path = tmp_path / "net.pnnx.param"
+    path.write_text(
+        "\n".join(["7767517", f"{count + 1} {count + 1}", "pnnx.Input in 0 1 0 #0=(1,3)f32", *lines]) + "\n"
+    )
+    net = ex.open(path)
+    gc.collect()
+    collections.clear()
+    assert len(net.check()) == count
+    assert len(collections) <= 4
+
+
 def test_the_collector_is_afterwards_as_it_was_also_on_failure():
     @gc_paused()
     def fail():

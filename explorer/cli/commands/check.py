@@ -47,8 +47,7 @@ def execute(options: argparse.Namespace) -> int:
         refuse_inputs(options.plan, [options.file])
     net = open(options.file)
     findings = net.check()
-    for finding in findings:
-        tell(f"{finding}\n")
+    tell("".join(f"{finding}\n" for finding in findings))
     count = len(net.definition.operators)
     if findings:
         say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")

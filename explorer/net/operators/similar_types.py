@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from operator import add
@@ -44,8 +43,8 @@ class NearTypes:
         rows = [row for row in map(self._rows.get, own) if row is not None]
         wide = np.uint8 if len(rows) < 256 else np.int64  # a sum in the matrix's own dtype takes a tenth of the time
         common = np.add.reduce(self._has.take(rows, axis=0), axis=0, dtype=wide)
-        alike = np.divide(common, len(own) + self._totals) * 2
-        candidates = {*np.flatnonzero(alike >= _ALIKE).tolist(), *self._words.get(_word(type), ())}
+        alike = common / (len(own) + self._totals)
+        candidates = {*(alike >= _ALIKE / 2).nonzero()[0].tolist(), *self._words.get(_word(type), ())}
         return tuple(
             [name for _, name in sorted([(-alike[column], self._types[column]) for column in candidates])[:_MOST]]
         )
@@ -55,11 +54,16 @@ def _parts(type: str) -> list[Hashable]:
     """Each letter of a name, each pair of neighbours, and each pair with one letter between; the second one counted."""
     folded = type.lower()
     parts: list[Hashable] = [*folded, *map(add, folded, folded[1:]), *zip(folded, folded[2:], strict=False)]
-    counts = Counter(parts)
-    if len(counts) == len(parts):
+    seen = dict.fromkeys(parts, 0)
+    if len(seen) == len(parts):
         return parts
-    again = [(part, number) for part, count in counts.items() if count > 1 for number in range(1, count)]
-    return [*counts, *again]
+    again: list[Hashable] = []
+    for part in parts:
+        number = seen[part]
+        if number:
+            again.append((part, number))
+        seen[part] = number + 1
+    return [*seen, *again]
 
 
 def _word(type: str) -> str:
