@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab show test check format features notebooks bench soak mutants clean
+.PHONY: help setup lab show site test check format features notebooks bench soak mutants clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ setup: $(VENV)/.ready ## set up .venv (the other targets do it by themselves)
 
 lab: $(VENV)/.ready ## JupyterLab on the notebooks (ARGS=--no-browser where there is no screen)
 	$(BIN)/jupyter lab --notebook-dir=notebooks $(ROOT) $(ARGS)
+
+site: $(VENV)/.ready ## the notebooks as static pages that step: site/index.html (ARGS="-o elsewhere")
+	$(BIN)/explorer site $(sort $(wildcard notebooks/*.ipynb)) --title "Explorer, step by step" $(ARGS)
 
 show: $(VENV)/.ready ## explore a model's file: make show MODEL=net.pnnx.param
 	@test -n "$(MODEL)" || { echo "make show needs a file: make show MODEL=net.pnnx.param" >&2; exit 2; }
@@ -69,7 +72,7 @@ bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
 	$(BENCH)/bin/python -m pytest -m bench -s tests/bench $(ARGS)
 
 clean: ## remove both environments and what tools left behind
-	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: GROUPS := --group dev
 $(BENCH)/.ready: GROUPS := --group dev --group bench --group models

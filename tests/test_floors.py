@@ -30,6 +30,7 @@ FLOORS: dict[str, int] = {
     "saving": 8,
     "api": 9,
     "lab": 10,
+    "site": 10,
     "testing": 10,
     "": 11,
     "cli": 12,

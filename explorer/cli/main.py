@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, diff, lab, run, show, strip, why
+from explorer.cli.commands import check, diff, lab, run, show, site, strip, why
 from explorer.cli.support.progress_line import followed
 from explorer.cli.support.terminal import Outlet, complain, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
+
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in (show, run, check, why, diff, lab, site, strip)}
+"""name of each command → its module"""
 
 _STATUS = """
 exit status:
@@ -47,8 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, run, check, why, diff, lab, strip):
-        name = command.__name__.rpartition(".")[2]
+    for name, command in COMMANDS.items():
         subparser = commands.add_parser(
             name,
             help=command.HELP,
@@ -64,7 +66,8 @@ def parser() -> argparse.ArgumentParser:
 def _spelled_out(arguments: list[str]) -> list[str]:
     """Return the arguments with the command that ``explorer FILE`` stands for: the page of a file, opened."""
     first = arguments[0] if arguments else "-"
-    is_file = not first.startswith("-") and (Path(first).suffix or Path(first).exists())
+    is_named = first.startswith("-") or first in COMMANDS  # even where a file or a folder has a command's name
+    is_file = not is_named and (Path(first).suffix or Path(first).exists())
     return ["show", "--open", *arguments] if is_file else arguments
 
 

@@ -34,12 +34,6 @@
     return new Promise((done) => (link.onload = link.onerror = done));
   }
 
-  /** The payload of a stored view (explorer/view/payload/stored.py). */
-  async function payloadOf({ gzip }) {
-    const bytes = Uint8Array.from(atob(gzip), (character) => character.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-  }
-
   /** A renderer of stored views, on top of Lumino's Widget. */
   function storedRenderer(Widget) {
     return class extends Widget {
@@ -48,7 +42,8 @@
         this.addClass("jp-RenderedExplorer");
       }
       async renderModel(model) {
-        const [payload, { mount }] = await Promise.all([payloadOf(model.data[MIME]), frontEnd()]);
+        const { mount, restored } = await frontEnd();
+        const payload = await restored(model.data[MIME]);
         if (this.isDisposed) return;
         if (this.view) this.view.update(payload);
         else this.view = mount(this.node, payload);

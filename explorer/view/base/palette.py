@@ -45,6 +45,12 @@ def front_end_colours() -> str:
     return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n'
 
 
+def page_colours(scope: str) -> str:
+    """Return the CSS of a page's font and colours (``--font``, ``--ink`` …), light or dark as the system is."""
+    light, dark = map(_variables, (_FRONT_LIGHT, _FRONT_DARK))
+    return f"{scope}{{--font:{FAMILY};{light}}}@media (prefers-color-scheme:dark){{{scope}{{{dark}}}}}\n"
+
+
 def stylesheet(scope: str, theme: str, *, marked: bool = False, declined: bool = False) -> str:
     """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
 

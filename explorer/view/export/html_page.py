@@ -101,7 +101,7 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
         element(
             "head",
             Markup('<meta charset="utf-8">'),
-            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{content_policy(code)}">'),
             Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
             element("title", f"{title} · explorer"),
             Markup(f"<style>{page_style(theme)}{stylesheet()}{style}</style>"),
@@ -109,20 +109,20 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
         element(
             "body",
             element("main", element("h1", title, style=_UNSEEN), element("div", plain(fallback), id="explorer")),
-            Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
+            Markup(f'<script type="application/json" id="explorer-data">{inline_json(data)}</script>'),
             Markup(f'<script type="module">{code}</script>'),
         ),
         lang="en",
     )
 
 
-def _policy(code: str) -> str:
-    """Return a policy that allows only this page's script, by its digest, and its own styles and pictures."""
+def content_policy(code: str) -> str:
+    """Return a policy that allows only this script of a page, by its digest, and the page's own styles and pictures."""
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
-def _inline(data: str) -> str:
+def inline_json(data: str) -> str:
     """Encode JSON so that no text in it can close the script element or fail to be encoded."""
     return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)

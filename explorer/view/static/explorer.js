@@ -3,6 +3,7 @@
 import { keepAddress } from "./controls/page_address.js";
 import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
+import { restored } from "./data/stored.js";
 import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
 
@@ -125,5 +126,5 @@ async function renderPair(model, el, shared) {
   };
 }
 
-export { Totals, Trace, keepAddress, mount, mountPair };
+export { Totals, Trace, keepAddress, mount, mountPair, restored };
 export default { render };

@@ -1,0 +1,174 @@
+"""Chapter of a site: what a page needs of one notebook. nbconvert turns cells into HTML, this package stored views."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from explorer.core.errors import ExplorerError, FileError
+from explorer.core.files.open_untrusted import content
+from explorer.view.base.markup import Markup, element
+from explorer.view.export.html_page import image, inline_json
+from explorer.view.payload.stored import MIME, restored
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+
+class Heading(NamedTuple):
+    """Heading of a chapter, which can be linked to."""
+
+    level: int
+    id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One notebook of a site."""
+
+    name: str
+    """name of its page without ``.html``: that of the notebook's file"""
+    title: str
+    """its first heading, else its name"""
+    summary: str
+    """text of the first paragraph"""
+    headings: tuple[Heading, ...]
+    body: Markup
+    views: int
+    """number of views that step"""
+
+
+def read_chapter(path: Path) -> Chapter:
+    """Read a notebook with the outputs that it was saved with; no cell is run.
+
+    Raises FileError for a file that is no notebook, ExplorerError without nbconvert.
+    """
+    notebook = _notebook(path)
+    views = _place_views(notebook)
+    body = _body(notebook)
+    outline = _Outline()
+    outline.feed(body)
+    titles = [heading.text for heading in outline.headings if heading.level == 1]
+    return Chapter(
+        name=path.stem,
+        title=titles[0] if titles else path.stem,
+        summary=outline.summary,
+        headings=tuple(heading for heading in outline.headings if heading.id and heading.level in (2, 3)),
+        body=Markup(body),
+        views=views,
+    )
+
+
+def _notebook(path: Path) -> NotebookNode:
+    try:
+        import nbconvert  # noqa: F401 - importing is how one asks whether it works here
+        import nbformat
+    except ImportError:
+        raise ExplorerError(
+            "nbconvert is not installed", rule="nbconvert must be installed for explorer site: JupyterLab brings it",
+            fix='python -m pip install "explorer-graphs[lab]"',
+        ) from None  # fmt: skip
+    try:
+        notebook: NotebookNode = nbformat.reads(  # type: ignore[no-untyped-call]  # nbformat declares no types
+            content(path).decode("utf-8"), as_version=4
+        )
+        nbformat.validate(notebook)
+    except (ValueError, KeyError, AttributeError, nbformat.ValidationError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(
+            "it is no notebook",
+            path=str(path),
+            rule="a notebook must be JSON of Jupyter's format",
+            fix="open it in JupyterLab and save it, which converts older formats",
+        ) from error
+    return notebook
+
+
+def _place_views(notebook: NotebookNode) -> int:
+    """Replace each output with a stored view by its figure; return their number."""
+    count = 0
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if MIME in data:
+                output["data"] = {"text/html": str(_figure(count, data))}
+                count += 1
+    return count
+
+
+def _figure(number: int, data: Mapping[str, Any]) -> Markup:
+    """Return the place of a view: its data, and until the view is drawn its picture."""
+    options = restored(data[MIME])["options"]
+    plain = data.get("text/plain", "")
+    if "image/svg+xml" in data:
+        picture = image(data["image/svg+xml"], "the graph as a picture; its decisions stand below as text")
+    else:
+        picture = element("p", "A view that steps, for readers with scripts; its decisions stand below as text.")
+    lines = [Markup(f"{element('span', line)}\n") for line in plain.splitlines()]
+    as_text = element("details", element("summary", "as text"), element("pre", *lines)) if lines else Markup("")
+    stored = Markup(f'<script type="application/json">{inline_json(json.dumps(data[MIME]))}</script>')
+    place = element("div", picture, class_="book-place", style=f"--book-height:{int(options['height'])}px")
+    label = f"view {number + 1}"
+    return element("figure", place, as_text, stored, class_="book-view", id=f"view-{number + 1}", aria_label=label)
+
+
+def _body(notebook: NotebookNode) -> str:
+    from nbconvert import HTMLExporter
+    from traitlets.config import Config
+
+    exporter = HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert declares no types
+        template_name="lab",
+        template_file="base.html.j2",
+        config=Config(
+            HTMLExporter={
+                "exclude_input_prompt": True, "exclude_output_prompt": True, "embed_images": True,
+            },
+        ),
+    )  # fmt: skip
+    body: str = exporter.from_notebook_node(notebook)[0]
+    return body
+
+
+class _Outline(HTMLParser):
+    """Collector of a page's headings, without the links to themselves, and of the first paragraph before any code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[Heading] = []
+        self.summary = ""
+        self._open: tuple[str, str] | None = None
+        self._parts: list[str] = []
+        self._is_anchor = False
+        self._has_code = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a heading, or the first paragraph."""
+        values = dict(attrs)
+        self._has_code = self._has_code or "jp-CodeCell" in (values.get("class") or "")
+        is_first = tag == "p" and not self.summary and not self._has_code
+        if self._open is None and (tag in ("h1", "h2", "h3") or is_first):
+            self._open, self._parts = (tag, values.get("id") or ""), []
+        self._is_anchor = tag == "a" and values.get("class") == "anchor-link"
+
+    def handle_data(self, data: str) -> None:
+        """Take text of what is open."""
+        if not self._is_anchor:
+            self._parts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        """End what is open."""
+        self._is_anchor = False
+        if self._open is None or tag != self._open[0]:
+            return
+        text = " ".join("".join(self._parts).split())
+        if tag == "p":
+            self.summary = text
+        else:
+            self.headings.append(Heading(int(tag[1]), self._open[1], text))
+        self._open = None

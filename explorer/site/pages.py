@@ -1,0 +1,87 @@
+"""Pages of a site: chapters with their table of contents, and the index; each is one file that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from explorer.site.chapter import Chapter
+from explorer.view.base.markup import Markup, element
+from explorer.view.base.palette import page_colours
+from explorer.view.export.html_page import content_policy
+from explorer.view.payload.bundle import script, stylesheet
+
+_STATIC = Path(__file__).parent / "static"
+INDEX = "index"
+
+
+def chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> str:
+    """Return the page of a chapter; it has the front end if the chapter has views."""
+    place = chapters.index(chapter)
+    around = [
+        ("previous", chapters[place - 1] if place else None),
+        ("next", chapters[place + 1] if place + 1 < len(chapters) else None),
+    ]
+    links = [
+        element("a", element("span", kind), other.title, href=_address(other), rel=kind[:4], class_=f"book-{kind}")
+        for kind, other in around
+        if other is not None
+    ]
+    main = element(
+        "main",
+        element("article", chapter.body),
+        element("nav", *links, class_="book-around", aria_label="previous and next chapter") if links else Markup(""),
+    )
+    code = script() + _read("site.js") if chapter.views else ""
+    return _page(f"{chapter.title} · {title}", element("div", _contents(chapter, chapters, title), main), code)
+
+
+def index_page(chapters: Sequence[Chapter], title: str) -> str:
+    """Return the page that lists all chapters."""
+    rows = [
+        element("li", element("a", chapter.title, href=_address(chapter)), element("p", chapter.summary))
+        for chapter in chapters
+    ]
+    main = element("main", element("h1", title), element("ol", *rows, class_="book-chapters"))
+    return _page(title, element("div", main, class_="book-index"), "")
+
+
+def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Markup:
+    """Return the list of chapters, with the headings of this one."""
+    rows = []
+    for other in chapters:
+        is_here = other is chapter
+        link = element("a", other.title, href=_address(other), aria_current="page" if is_here else None)
+        headings = [
+            element("li", element("a", heading.text, href=f"#{heading.id}"), class_=f"book-level-{heading.level}")
+            for heading in other.headings
+        ]
+        inside = element("ol", *headings) if is_here and headings else Markup("")
+        rows.append(element("li", link, inside))
+    listed = element("details", element("summary", "contents"), element("ol", *rows), open="")
+    home = element("a", title, href=f"{INDEX}.html", class_="book-home")
+    return element("nav", home, listed, class_="book-contents", aria_label="contents")
+
+
+def _address(chapter: Chapter) -> str:
+    return quote(f"{chapter.name}.html")
+
+
+def _page(title: str, inside: Markup, code: str) -> str:
+    style = page_colours(":root") + _read("site.css") + (stylesheet() if code else "")
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{content_policy(code)}">'),
+        Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        element("title", title),
+        Markup(f"<style>{style}</style>"),
+    )
+    parts = [inside, Markup(f'<script type="module">{code}</script>')] if code else [inside]
+    return "<!doctype html>\n" + element("html", head, element("body", *parts), lang="en")
+
+
+def _read(name: str) -> str:
+    return (_STATIC / name).read_text(encoding="utf-8")

@@ -1,0 +1,7 @@
+// Stored views: what notebooks and pages keep of a payload (explorer/view/payload/stored.py).
+
+/** The payload of a stored view. @param {{gzip: string}} stored */
+export async function restored({ gzip }) {
+  const bytes = Uint8Array.from(atob(gzip), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}

@@ -1,0 +1,95 @@
+"""A site of notebooks, opened from disk: it steps, loads nothing, and is for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from explorer.site.build import build_site
+from tests.browser.player import node, press
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[1-3]*.ipynb"))
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+FOUND = """async (rules) => (await axe.run(document, { resultTypes: ["violations"], runOnly: rules })).violations
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))"""
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    build_site(NOTEBOOKS, folder, "Three notebooks")
+    return folder
+
+
+def loaded(page: Page) -> list[str]:
+    """List the addresses that a page asks for from now on, but those of its own text."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
+
+
+def test_pages_step_from_disk(site: Path, page: Page) -> None:
+    """From the index to a page, whose views step, answer to clicks, and load nothing; then on to the next page."""
+    asked = loaded(page)
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("link", name="Expressions and the plan").click()
+    place = page.locator(".book-view")
+    expect(place).to_have_count(3)
+    for index in range(2):
+        place.nth(index).scroll_into_view_if_needed()
+        view = place.nth(index).locator(".explorer-view")
+        expect(view).to_be_visible()
+        press(view, ".")
+        expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+        view.evaluate("view => view.scrollIntoView({ block: 'center' })")
+        view.get_by_role("button", name="fit into view").click()
+        node(view, "tanh").click()
+        expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    page.locator("a[rel=next]").click()
+    expect(page.locator("h1")).to_contain_text("A model's graph")
+    expect(page.locator("nav [aria-current=page]")).to_have_text("A model's graph")
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert len([url for url in asked if url.startswith("file:")]) == 3
+
+
+def test_a_view_is_drawn_where_its_place_was(site: Path, page: Page) -> None:
+    """Nothing below a view moves when it is drawn: a link to a heading further down leads to it."""
+    page.goto((site / f"{NOTEBOOKS[0].stem}.html").as_uri())
+    link = page.locator(".book-contents ol ol a").last
+    link.click()
+    target = page.locator("article :is(h2, h3)").last
+    expect(target).to_be_in_viewport()
+    expect(page.locator(".book-view .explorer-view").last).to_be_attached()
+    expect(target).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [1440, 600])
+def test_axe_finds_nothing(site: Path, open_page: Callable[..., Page], scheme: str, wide: int) -> None:
+    page = open_page(viewport={"width": wide, "height": 900}, color_scheme=scheme)
+    for name in ("index", NOTEBOOKS[0].stem):
+        page.goto((site / f"{name}.html").as_uri())
+        place = page.locator(".book-view")
+        for index in range(place.count()):
+            place.nth(index).scroll_into_view_if_needed()
+            expect(place.nth(index).locator(".explorer-view")).to_have_attribute("data-theme", scheme)
+        page.evaluate(AXE)
+        assert page.evaluate(FOUND, RULES) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_without_scripts_pictures_and_text_stand(site: Path, open_page: Callable[..., Page]) -> None:
+    """A reader without scripts has the picture of each view, and its decisions as text."""
+    page = open_page(java_script_enabled=False)
+    page.goto((site / f"{NOTEBOOKS[0].stem}.html").as_uri())
+    place = page.locator(".book-view").first
+    expect(place.locator("img")).to_be_visible()
+    place.locator("summary").click()
+    expect(place.locator("pre")).to_contain_text("✓")

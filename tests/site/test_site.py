@@ -1,0 +1,185 @@
+"""Sites of notebooks: pages that hold everything, link to each other, and are written all or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+import explorer as ex
+from explorer.cli import main
+from explorer.core.errors import ExplorerError, FileError
+from explorer.site.build import build_site
+from explorer.view.payload.stored import MIME, restored
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+EVIL = "</script><img src=x onerror=alert(1)>\"'&"
+
+
+class Elements(HTMLParser):
+    """Tags of a page with their attributes, and its texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def notebook(path: Path, *cells: object) -> Path:
+    nbformat.write(new_notebook(cells=list(cells)), path)
+    return path
+
+
+def view(name: str = "x") -> nbformat.NotebookNode:
+    """A cell whose output holds a view."""
+    data, _ = ex.explore(ex.tanh(ex.tensor(np.ones(3), name=name)))._repr_mimebundle_()
+    kept = {mime: value for mime, value in data.items() if "widget" not in mime}
+    return new_code_cell("ex.explore(y)", outputs=[new_output("execute_result", data=kept)], execution_count=1)
+
+
+def page(folder: Path, name: str) -> str:
+    return (folder / f"{name}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.spec("V-21")
+def test_the_tutorials_are_a_textbook(tmp_path: Path) -> None:
+    """Each notebook becomes a page with all its views, at most 1.5 MB with the front end; an index lists them."""
+    chapters = build_site(NOTEBOOKS, tmp_path, "Explorer")
+    assert [chapter.name for chapter in chapters] == [path.stem for path in NOTEBOOKS]
+    for path, chapter in zip(NOTEBOOKS, chapters, strict=True):
+        outputs = [
+            output.get("data", {})
+            for cell in nbformat.read(path, as_version=4).cells
+            for output in cell.get("outputs", [])
+        ]
+        text = page(tmp_path, chapter.name)
+        stored = re.findall(r'<script type="application/json">(.*?)</script>', text)
+        assert [json.loads(each) for each in stored] == [data[MIME] for data in outputs if MIME in data]
+        assert chapter.views == len(stored) > 0
+        assert text.count("<h1") == 1
+        assert len(text.encode()) < 1.5e6
+        assert text.count('<script type="module">') == 1
+    index = page(tmp_path, "index")
+    for chapter in chapters:
+        assert chapter.summary
+        assert f'href="{chapter.name}.html"' in index
+
+
+def test_pages_lead_to_each_other(tmp_path: Path) -> None:
+    """Contents, previous and next lead to pages that are there, and contents to the headings of their own page."""
+    names = ["a b", "c#d", "e"]
+    paths = [
+        notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# Title {name}\n\nText.\n\n## Part {name}"))
+        for name in names
+    ]
+    build_site(paths, tmp_path / "out", "Three")
+    for place, name in enumerate(names):
+        elements = Elements(page(tmp_path / "out", name))
+        ids = {attributes.get("id") for _, attributes in elements.tags}
+        links = [(attributes.get("rel"), attributes["href"] or "") for attributes in elements.of("a")]
+        for _, target in links:
+            assert target[1:] in ids if target[0] == "#" else (tmp_path / "out" / unquote(target)).is_file()
+        around = {rel: unquote(target) for rel, target in links if rel}
+        wanted = {"prev": place - 1, "next": place + 1}
+        assert around == {rel: f"{names[at]}.html" for rel, at in wanted.items() if at in range(3)}
+        assert f"Part {name}" in elements.texts
+
+
+def test_hostile_text_is_text(tmp_path: Path) -> None:
+    """Names of files, headings and what a view holds never become markup, and no script but the page's own may run."""
+    name = EVIL.replace("/", "_")
+    cells = (new_markdown_cell("# `" + EVIL + "`"), view(EVIL))
+    path = notebook(tmp_path / f"{name}.ipynb", *cells)
+    build_site([path], tmp_path / "out", EVIL)
+    for file in ("index", name):
+        text = page(tmp_path / "out", file)
+        elements = Elements(text)
+        assert not [attributes for _, attributes in elements.tags if any(key.startswith("on") for key in attributes)]
+        assert {image["src"].split(":")[0] for image in elements.of("img") if image["src"]} <= {"data"}
+        policy = next(meta["content"] or "" for meta in elements.of("meta") if "http-equiv" in meta)
+        assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert len(elements.of("script")) == 2
+    held = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', text)[0])
+    assert EVIL in json.dumps(restored(held)["recording"], ensure_ascii=False).replace('\\"', '"')
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"nbformat": 4}', "\xff", "[" * 100_000])
+def test_what_is_no_notebook_is_refused_before_anything_is_written(tmp_path: Path, text: str) -> None:
+    good = notebook(tmp_path / "good.ipynb", new_markdown_cell("# Good"))
+    (tmp_path / "bad.ipynb").write_text(text, encoding="latin-1")
+    with pytest.raises(FileError, match="it is no notebook"):
+        build_site([good, tmp_path / "bad.ipynb"], tmp_path / "out", "Two")
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_pages_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    paths = [notebook(tmp_path / where, new_markdown_cell("# A")) for where in ("a.ipynb", "other/a.ipynb")]
+    with pytest.raises(FileError, match=r"the page a\.html is that of .*a\.ipynb"):
+        build_site(paths, tmp_path / "out", "Two")
+    with pytest.raises(FileError, match="the index"):
+        build_site([notebook(tmp_path / "index.ipynb", new_markdown_cell("# A"))], tmp_path / "out", "One")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_nbconvert_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nbconvert", None)
+    with pytest.raises(ExplorerError, match=r"explorer-graphs\[lab\]"):
+        build_site([notebook(tmp_path / "a.ipynb", new_markdown_cell("# A"))], tmp_path / "out", "One")
+
+
+def test_other_outputs_stay(tmp_path: Path) -> None:
+    """Printed text, tables, pictures and errors are shown as they were saved; a view without a picture says so."""
+    data = view()["outputs"][0]["data"]
+    outputs: Sequence[nbformat.NotebookNode] = (
+        new_output("stream", text="printed <b>\x1b[31mred\x1b[0m"),
+        new_output("display_data", data={"text/html": "<table><tr><td>cell</td></tr></table>"}),
+        new_output("error", ename="ValueError", evalue="wrong", traceback=["wrong <i>"]),
+        new_output("display_data", data={MIME: data[MIME], "text/plain": data["text/plain"]}),
+    )
+    path = notebook(tmp_path / "a.ipynb", new_code_cell("1 <2", outputs=list(outputs)))
+    (chapter,) = build_site([path], tmp_path, "One")
+    elements = Elements(page(tmp_path, "a"))
+    text = "".join(elements.texts)
+    for part in ("printed <b>red", "cell", "wrong <i>", "for readers with scripts", data["text/plain"].splitlines()[0]):
+        assert part in text
+    assert not {"b", "i"} & {tag for tag, _ in elements.tags}
+    assert (chapter.title, chapter.summary, chapter.views) == ("a", "", 1)
+
+
+@pytest.mark.spec("V-21")
+def test_the_command_writes_a_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explorer site NOTEBOOK…` writes pages and an index into site/; a folder of that name is no file to show."""
+    monkeypatch.chdir(tmp_path)
+    notebook(tmp_path / "a.ipynb", new_markdown_cell("# A"), view())
+    notebook(tmp_path / "b.ipynb", new_markdown_cell("# B"))
+    for _ in range(2):
+        assert main(["site", "a.ipynb", "b.ipynb", "--title", "Mine"]) == 0
+    said = capsys.readouterr()
+    assert "wrote 3 pages with 1 view; open site/index.html in a browser" in said.out
+    assert "b.ipynb holds no view" in said.err
+    assert sorted(path.name for path in Path("site").iterdir()) == ["a.html", "b.html", "index.html"]
+    assert "<title>Mine</title>" in page(Path("site"), "index")
+    assert "Trace" not in page(Path("site"), "b")
