@@ -22,6 +22,8 @@ ENTRY = "explorer.js"
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 _STYLES = re.compile(r'^@import "([\w/]+\.css)";\n', re.MULTILINE)
+_WIDE = re.compile("[^\\x00-\\xff]")
+"""characters for which a browser stores a whole text in two bytes a character"""
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -29,10 +31,11 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 def script() -> str:
     """Return the front end as one ES module, the glossary its first constant.
 
-    ``mount`` puts it into a page, the default export is the widget.
+    ``mount`` puts it into a page, the default export is the widget. Characters above U+00FF are escaped.
     """
     forms = {form: f"{term}: {text}" for term, text in GLOSSARY.items() for form in inflections(term)}
-    return f"const GLOSSARY = {json.dumps(forms, ensure_ascii=False)};\n{join(STATIC, ENTRY)}"
+    code = f"const GLOSSARY = {json.dumps(forms, ensure_ascii=False)};\n{join(STATIC, ENTRY)}"
+    return _WIDE.sub(lambda found: json.dumps(found[0])[1:-1], code)
 
 
 @cache

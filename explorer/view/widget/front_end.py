@@ -6,6 +6,7 @@ that they have imported, and a page keeps the model of every widget until the ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -29,9 +30,15 @@ class FrontEnd(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no ty
     """by which a page knows code that it has imported already, for this kernel or another one"""
 
 
-@cache
 def front_end() -> FrontEnd:
-    """Return the one model of this kernel."""
+    """Return the one model of this kernel, open even after all widgets were closed."""
+    shared = _front_end()
+    shared.open()
+    return shared
+
+
+@cache
+def _front_end() -> FrontEnd:
     texts = {"script": script(), "style": stylesheet()}
     return FrontEnd(**texts, digest=sha256("".join(texts.values()).encode()).hexdigest()[:16])
 
@@ -39,8 +46,9 @@ def front_end() -> FrontEnd:
 class NotebookWidget(anywidget.AnyWidget):
     """Widget of this project: its code is the shared front end's, and its models are closed when its cell runs again.
 
-    A widget that stands in several cells leaves with the last of them. It opens anew, in its state, where it is shown
-    again; one that was closed by ``close()`` stays closed, as every widget does.
+    A widget that stands in several cells leaves with the last of them; one that another widget holds, as a box or a
+    link does, stays. It opens anew, in its state, where it is shown or held again; one that was closed by ``close()``
+    is shown no more, as every widget.
     """
 
     _esm = (Path(__file__).parent / "loader.js").read_text(encoding="utf-8")
@@ -55,6 +63,17 @@ class NotebookWidget(anywidget.AnyWidget):
         """Widgets that belong to this one alone."""
         return [self.layout]
 
+    @property
+    def model_id(self) -> str:
+        """Id of the models in browsers; a widget that has left opens anew."""
+        if self.comm is None:
+            self._enter()
+        return str(self.comm.comm_id)
+
+    def _enter(self) -> None:
+        for widget in (self.front_end, *self.parts, self):
+            widget.open()
+
     def leave(self) -> None:
         """Close the models in every browser; the widget can be shown again."""
         for widget in (self, *self.parts):
@@ -63,8 +82,7 @@ class NotebookWidget(anywidget.AnyWidget):
             vars(widget).pop("_repr_mimebundle_", None)
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        for widget in (self.front_end, *self.parts, self):
-            widget.open()
+        self._enter()
         _cells().show(self)
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**options)
         return bundle
@@ -91,7 +109,7 @@ class Cells:
         leaving = self._shown.pop(info.cell_id, WeakSet())
         kept = {widget for shown in self._shown.values() for widget in shown}
         for widget in leaving:
-            if widget not in kept:
+            if widget not in kept and not _is_held(widget):
                 widget.leave()
 
 
@@ -111,5 +129,23 @@ def _running_cell() -> str | None:
 
 def _is_captured() -> bool:
     """Whether an Output widget takes what is shown."""
-    models = ipywidgets.widgets.widget._instances.values()
-    return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in list(models))
+    return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in _open_widgets())
+
+
+def _is_held(widget: NotebookWidget) -> bool:
+    """Whether another open widget refers to a widget or a part of it, and cannot be sent to a page without it."""
+    family = {id(member) for member in (widget, *widget.parts)}
+    others = (model for model in _open_widgets() if id(model) not in family)
+    return any(
+        id(value) in family for model in others for name in model.keys for value in _values(getattr(model, name))
+    )
+
+
+def _values(trait: Any) -> Iterable[Any]:
+    if isinstance(trait, dict):
+        return trait.values()
+    return trait if isinstance(trait, (list, tuple)) else (trait,)
+
+
+def _open_widgets() -> list[ipywidgets.Widget]:
+    return list(ipywidgets.widgets.widget._instances.values())
