@@ -92,3 +92,38 @@ def test_a_living_widget_comes_before_what_is_stored(notebook):
     book.execute("view.step = 1")
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
     expect(book.page.locator(".jp-Notebook .explorer-view")).to_have_count(1)
+
+
+@pytest.mark.spec("V-16", "V-21")
+def test_a_widget_that_comes_late_goes_on_where_the_reader_is(notebook):
+    """A reader who steps and selects in the stored view, before its widget is there, keeps both when it comes."""
+    book = notebook("1")
+    book.page.evaluate(
+        """() => {
+            const { rendermime } = window.jupyterapp.shell.currentWidget.content;
+            const mime = "application/vnd.jupyter.widget-view+json";
+            const { createRenderer } = rendermime.getFactory(mime);
+            const late = (options) => {
+                const widget = createRenderer(options);
+                const render = widget.renderModel.bind(widget);
+                widget.renderModel = (model) => new Promise((done) => { window.come = () => done(render(model)); });
+                return widget;
+            };
+            rendermime.addFactory({ safe: false, mimeTypes: [mime], createRenderer: late }, -11);
+        }"""
+    )
+    book.execute(CODE)
+    stored = book.view()
+    press(stored, ".")
+    expect(stored.locator(".ex-say")).to_contain_text("decision 1 of")
+    node(stored, "exp").click()
+    expect(stored.locator(".ex-why h4")).to_have_text("exp")
+    stored.evaluate("view => view.classList.add('of-the-notebook')")
+    book.page.evaluate("() => window.come()")
+    expect(book.page.locator(".jp-Notebook .explorer-view.of-the-notebook")).to_have_count(0)
+    view = book.view()
+    expect(book.page.locator(".jp-Notebook .explorer-view")).to_have_count(1)
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+    expect(view.locator(".ex-why h4")).to_have_text("exp")
+    expect(view.locator("[data-key]:focus")).to_have_count(1)
+    book.says("print(view.step, view.selected_expression.operation.name)", "1 exp\n")

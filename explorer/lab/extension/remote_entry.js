@@ -42,11 +42,17 @@
         this.addClass("jp-RenderedExplorer");
       }
       async renderModel(model) {
-        const { mount, restored } = await frontEnd();
+        const { addressOf, mount, restored } = await frontEnd();
         const payload = await restored(model.data[MIME]);
         if (this.isDisposed) return;
         if (this.view) this.view.update(payload);
         else this.view = mount(this.node, payload);
+        this.start = addressOf(this.view);
+      }
+      /** Let the view in another element go on where a reader is in this one. */
+      async handOver(element) {
+        const { handOver } = await frontEnd();
+        if (this.view) handOver(this.view, this.start, element);
       }
       dispose() {
         this.view?.destroy();
@@ -84,28 +90,35 @@
             const factory = model.trusted && model.data[WIDGET] && registry.getFactory(WIDGET);
             const came = factory ? this.#live(factory, model) : new Promise(() => {});
             const waited = new Promise((done) => setTimeout(done, factory ? PATIENCE : 0, "waited"));
-            if ((await Promise.race([came, waited])) !== "waited" || this.isDisposed) return;
+            const first = await Promise.race([came, waited]);
+            if (first !== "waited") first.show();
+            if (first !== "waited" || this.isDisposed) return;
             const stored = new Stored();
             this.layout.addWidget(stored);
-            came.then(() => stored.dispose());
+            came.then(async (live) => {
+              if (this.isDisposed) return;
+              live.show();
+              await stored.handOver(live.node);
+              stored.dispose();
+            });
             await stored.renderModel(model);
           }
-          /** Resolves when the widget of an output has been drawn; where its model is gone, never. */
+          /** Resolves with the widget of an output when its view has been drawn; where its model is gone, never. */
           async #live(factory, model) {
             const live = factory.createRenderer({ ...this.options, mimeType: WIDGET });
             live.hide();
             this.layout.addWidget(live);
             const drawn = new Promise((done) => {
               const observer = new MutationObserver(() => {
-                if (!live.node.firstElementChild) return;
+                if (!live.node.querySelector(".explorer-view")) return;
                 observer.disconnect();
                 done();
               });
-              observer.observe(live.node, { childList: true });
+              observer.observe(live.node, { childList: true, subtree: true });
             });
             live.renderModel(model);
             await drawn;
-            live.show();
+            return live;
           }
         }
         // Before widgets, whose rank is -10: this renderer shows them itself.

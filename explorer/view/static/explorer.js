@@ -1,6 +1,7 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
-import { keepAddress } from "./controls/page_address.js";
+import { addressOf, keepAddress } from "./controls/page_address.js";
+import { handOver, takeOver } from "./controls/handover.js";
 import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
 import { restored } from "./data/stored.js";
@@ -98,6 +99,7 @@ function watchKernel(shared, views) {
 function render({ model, el, shared }) {
   if (model.get("comparison") !== undefined) return renderPair(model, el, shared);
   const view = mount(el, JSON.parse(model.get("payload")), telling(model));
+  takeOver(view);
   const ends = [follow(model, view), watchKernel(shared, [view])];
   return () => {
     for (const end of ends) end();
@@ -126,5 +128,5 @@ async function renderPair(model, el, shared) {
   };
 }
 
-export { Totals, Trace, keepAddress, mount, mountPair, restored };
+export { Totals, Trace, addressOf, handOver, keepAddress, mount, mountPair, restored };
 export default { render };

@@ -13,7 +13,7 @@ export function keepAddress(start, show) {
   let waiting = 0;
   const write = () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => history.replaceState(null, "", `#${fragment(view)}`), PAUSE);
+    waiting = setTimeout(() => history.replaceState(null, "", `#${addressOf(view)}`), PAUSE);
   };
   const view = show({ onState: write, onSelect: write, onOpen: write });
   const read = () => restore(view, new URLSearchParams(location.hash.slice(1) || start));
@@ -21,7 +21,8 @@ export function keepAddress(start, show) {
   read();
 }
 
-function fragment(view) {
+/** The state of a view, as the fragment of its page's address. @param {import("../view.js").View} view */
+export function addressOf(view) {
   const { layout } = view.trace;
   const parts = new URLSearchParams({ stage: view.stageName, step: String(view.now.step) });
   if (view.selection.node >= 0) parts.set("node", String(view.selection.node));
@@ -31,7 +32,7 @@ function fragment(view) {
 }
 
 /** Go where an address says; what it names and the recording does not hold is left alone. */
-function restore(view, parts) {
+export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (parts.has("open")) {
     const boxes = parts.get("open").split(",").map(Number);

@@ -1,0 +1,22 @@
+// Handing what a reader chose to another view of the same recording, which may come from another copy of this code.
+
+import { addressOf, restore } from "./page_address.js";
+
+const EVENT = "explorer-handover";
+
+/**
+ * Let the view in an element go where a reader is in another one, unless he is still at its start.
+ * @param {import("../view.js").View} view @param {string} start address of the view when it was drawn @param {HTMLElement} element
+ */
+export function handOver(view, start, element) {
+  const address = addressOf(view);
+  const root = element.querySelector(".explorer-view");
+  if (address !== start) root.dispatchEvent(new CustomEvent(EVENT, { detail: address }));
+  if (!view.root.contains(document.activeElement)) return;
+  /** @type {HTMLElement | null} */ (root.querySelector("[data-key][tabindex='0']"))?.focus({ preventScroll: true });
+}
+
+/** Let a view go where another one leaves a reader. @param {import("../view.js").View} view */
+export function takeOver(view) {
+  view.root.addEventListener(EVENT, (/** @type {CustomEvent<string>} */ { detail }) => restore(view, new URLSearchParams(detail)));
+}
