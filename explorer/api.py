@@ -31,6 +31,7 @@ from explorer.view.export.cost_report import costs, gains
 from explorer.view.export.history_text import why
 from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
+from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.model.overlay import time_difference
 from explorer.view.payload.payload import THEMES
@@ -40,7 +41,7 @@ _MOST_DECLINED = 3
 """declined decisions about an expression for which it is told what would make them apply, at most"""
 
 
-_VIEW = ("theme", "position", "height", "selected", "open_boxes", "layout")
+_VIEW = ("theme", "position", "height", "selected", "open_boxes", "direction", "layout")
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
@@ -53,6 +54,8 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
             raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
     if "theme" in options:
         check_name(options["theme"], "theme", THEMES)
+    if "direction" in options:
+        check_name(options["direction"], "direction", DIRECTIONS)
     for name in ("height", "position"):
         if name in options:
             check_type(options[name], name, int, "a whole number", f"{name}={560 if name == 'height' else 0}")

@@ -16,6 +16,7 @@ import explorer as ex
 from explorer.core.errors import FileError
 from explorer.record import loads
 from explorer.view.export.writers import WRITERS
+from explorer.view.picture.svg import svg
 from tests.support.large import planned
 
 
@@ -78,6 +79,15 @@ def test_boxes_are_open_in_the_picture_as_in_the_view(tmp_path: Path) -> None:
     view.save(tmp_path / "open.svg")
     closed, opened = ((tmp_path / name).read_text().count('class="open"') for name in ("closed.svg", "open.svg"))
     assert closed == 0 < opened
+
+
+def test_a_file_flows_as_the_view_does(view, tmp_path: Path) -> None:
+    view.direction = "right"
+    view.save(tmp_path / "right.svg")
+    view.save(tmp_path / "right.html")
+    position = view.state.position(view.recording)
+    assert (tmp_path / "right.svg").read_text() == svg(view.recording, position, direction="right")
+    assert '"direction":"right"' in (tmp_path / "right.html").read_text()
 
 
 def test_a_stage_that_is_shown_as_a_whole_is_saved_so(view, tmp_path: Path) -> None:

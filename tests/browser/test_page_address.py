@@ -62,3 +62,34 @@ def test_a_link_leads_to_a_stage_as_a_whole(show, page):
     page.goto("about:blank")
     page.goto(link)
     expect(view.locator(".ex-say")).to_have_text(said, use_inner_text=True)
+
+
+@pytest.mark.spec("V-13", "V-14")
+def test_a_key_turns_the_graph_and_the_address_keeps_it(show, page):
+    """ "d" lets a page's graph flow to the right, without a kernel, and back; the link repeats it."""
+    view = show(sample.mlp())
+    width = "(view) => view.querySelector('.ex-layer-nodes').getBBox().width"
+    flows = "() => window.location.hash.includes('direction=right')"
+    narrow = view.evaluate(width)
+    press(view, "d")
+    page.wait_for_function(flows)
+    wide = view.evaluate(width)
+    assert wide > 1.5 * narrow
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    expect(node(view, "tanh")).to_be_visible()
+    assert view.evaluate(width) == wide
+    view.get_by_role("button", name="flow to the right, or down").click()
+    page.wait_for_function(f"() => !({flows})()")
+    assert view.evaluate(width) == narrow
+
+
+@pytest.mark.spec("V-13")
+def test_in_a_graph_that_flows_to_the_right_the_right_arrow_goes_to_a_reader(show):
+    view = show(sample.mlp(), position=0, direction="right")
+    node(view, "x").focus()
+    view.page.keyboard.press("ArrowRight")
+    expect(view.locator(":focus")).to_have_attribute("aria-label", re.compile("^matmul,"))
+    view.page.keyboard.press("ArrowLeft")
+    expect(view.locator(":focus")).to_have_attribute("aria-label", re.compile("^(x|W),"))

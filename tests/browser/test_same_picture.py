@@ -11,6 +11,7 @@ import pytest
 from explorer.record import Recording
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import compose
+from explorer.view.layout.direction import Direction
 from explorer.view.payload.payload import payload
 from explorer.view.picture.edges import visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frames
@@ -111,10 +112,10 @@ def rows(found: dict[int, Any]) -> list[list[Any]]:
     return [[key, [*value] if isinstance(value, tuple) else value] for key, value in sorted(found.items())]
 
 
-def check(module: Any, recording: Recording, seed: int, count: int) -> None:
+def check(module: Any, recording: Recording, seed: int, count: int, direction: Direction = "down") -> None:
     """Compare some moments, each with other boxes open, everything exactly."""
     pick = random.Random(seed)
-    placed = draw(recording)
+    placed = draw(recording, direction)
     tree = placed.model.tree
     spans = open_spans(recording, placed.model.slots, tree)
     steps = moments(recording)
@@ -123,7 +124,7 @@ def check(module: Any, recording: Recording, seed: int, count: int) -> None:
     for step in chosen_steps:
         wanted = {*tree.bodies, *(box for box in range(len(tree.boxes)) if pick.random() < 0.7)}
         turns.append((step, wanted, {box for box in wanted if pick.random() < 0.3}))
-    told = module(SEEN, [payload(recording, position=0), [[step, [*a], [*b]] for step, a, b in turns]])
+    told = module(SEEN, [payload(recording, position=0, drawing=placed), [[step, [*a], [*b]] for step, a, b in turns]])
     for (step, wanted, chosen), seen in zip(turns, json.loads(told), strict=True):
         position, instant, *_ = steps[step]
         assert seen["moment"] == [*steps[step]], step
@@ -144,6 +145,12 @@ def check(module: Any, recording: Recording, seed: int, count: int) -> None:
 @pytest.mark.parametrize("name", ["perceptron", "batch", "structured"])
 def test_both_languages_replay_and_compose_programs_alike(module, name):
     check(module, recorded(name), 1, 40)
+
+
+@pytest.mark.spec("V-1", "V-7")
+@pytest.mark.parametrize("make", [lambda: recorded("perceptron"), sample.network, lambda: sample.transformer(3)])
+def test_both_languages_compose_pictures_that_flow_to_the_right_alike(module, make):
+    check(module, make(), 4, 12, "right")
 
 
 @pytest.mark.spec("V-1", "V-4", "V-7")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,18 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
         "digits.explorer.html",
         *(f"out.{ending}" for ending in ("dot", "html", "json", "png", "svg", "txt")),
     ]
+
+
+@pytest.mark.spec("V-14")
+def test_show_lets_a_picture_flow_to_the_right(folder: Path) -> None:
+    """`explorer show --direction right` writes a picture that is wider than high."""
+    sides = {}
+    for direction in ("down", "right"):
+        assert main(["show", MODEL, "--direction", direction, "-o", "out.svg"]) == 0
+        found = re.search(r' width="(\d+)" height="(\d+)" style=', (folder / "out.svg").read_text())
+        sides[direction] = int(found[1]), int(found[2])
+    assert sides["down"][0] < sides["down"][1]
+    assert sides["right"][0] > sides["right"][1]
 
 
 @pytest.mark.spec("V-6")

@@ -39,6 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), default="auto", help="colours of pages and pictures"
     )
+    parser.add_argument(
+        "--direction", choices=("down", "right"), default="down", help="where values flow in pages and pictures"
+    )
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -74,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
 
         tell(text(recording))
         return 0
-    save(recording, output, ViewState(theme=options.theme))
+    save(recording, output, ViewState(theme=options.theme, direction=options.direction))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
     say(_summary(output, recording, len(net.definition.operators)))

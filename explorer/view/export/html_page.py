@@ -14,9 +14,10 @@ from explorer.record.gc_pause import gc_paused
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import LIGHT, page_style
 from explorer.view.layout.box_layout import draw
+from explorer.view.layout.direction import check_direction
 from explorer.view.model.heat import HeatMetric
 from explorer.view.payload.bundle import script, stylesheet
-from explorer.view.payload.payload import payload
+from explorer.view.payload.payload import payload, turned
 from explorer.view.picture.svg import svg
 
 
@@ -73,18 +74,21 @@ def html(
     position: int = 0,
     start: str = "",
     overlays: Iterable[HeatMetric] = (),
+    direction: str = "down",
 ) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading.
 
     The page opens at a position, or where ``start`` says: step, selection and open boxes as in the fragment of the
-    page's address (``step=12&node=softmax``), which names them too once a reader moves.
+    page's address (``step=12&node=softmax``), which names them too once a reader moves. Its graph flows in the
+    ``direction`` "down" or "right", and holds the other one as well.
     """
     with gc_paused():
-        drawing = draw(recording)
+        drawing = draw(recording, check_direction(direction))
         held = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays)
+        held["layout"]["turned"] = turned(drawing)
         if start:
             held["options"]["start"] = start
-        picture = Markup(svg(recording, theme=theme, drawing=drawing))
+        picture = Markup(svg(recording, theme=theme, drawing=drawing, direction=direction))
         return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
 
 

@@ -45,6 +45,7 @@ def png(
     *,
     theme: str = "auto",
     open_boxes: Collection[int] | None = None,
+    direction: str = "down",
 ) -> bytes:
     """Return a recording at a position (None: the end) as PNG, 2 px a unit; "auto" is light, because paper is.
 
@@ -53,7 +54,8 @@ def png(
     import resvg_py
 
     palette = DARK if theme == "dark" else LIGHT
-    picture = svg(recording, position, theme="dark" if theme == "dark" else "light", open_boxes=open_boxes)
+    theme = "dark" if theme == "dark" else "light"
+    picture = svg(recording, position, theme=theme, open_boxes=open_boxes, direction=direction)
     width, height = (math.ceil(float(side) * SCALE) for side in _SIZE.findall(picture)[0])
     if max(width, height) > MOST:
         raise PictureSizeError(width, height)

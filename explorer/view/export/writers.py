@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from explorer.record import Recording
@@ -30,6 +31,8 @@ class ViewState:
     """open boxes; None leaves the choice to the layout"""
     overlays: tuple[HeatMetric, ...] = ()
     """numbers laid over the graph of a page"""
+    direction: str = "down"
+    """where values flow: "down" or "right" """
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""
@@ -50,19 +53,24 @@ class ViewState:
 def _html(recording: Recording, state: ViewState) -> str:
     from explorer.view.export.html_page import html
 
-    return html(recording, theme=state.theme, start=state.address(), overlays=state.overlays)
+    start = state.address()
+    return html(recording, theme=state.theme, start=start, overlays=state.overlays, direction=state.direction)
 
 
 def _svg(recording: Recording, state: ViewState) -> str:
     from explorer.view.picture.svg import svg
 
-    return svg(recording, state.position(recording), theme=state.theme, open_boxes=state.open_boxes)
+    return svg(recording, state.position(recording), **_drawn(state))
 
 
 def _png(recording: Recording, state: ViewState) -> bytes:
     from explorer.view.export.png import png
 
-    return png(recording, state.position(recording), theme=state.theme, open_boxes=state.open_boxes)
+    return png(recording, state.position(recording), **_drawn(state))
+
+
+def _drawn(state: ViewState) -> dict[str, Any]:
+    return {"theme": state.theme, "open_boxes": state.open_boxes, "direction": state.direction}
 
 
 def _dot(recording: Recording, state: ViewState) -> str:

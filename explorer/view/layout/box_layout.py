@@ -16,6 +16,7 @@ from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
+from explorer.view.layout.direction import Direction
 from explorer.view.layout.graphviz_engine import cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.layout.layout_graph import LayoutEngine, LayoutGraph, Placed
@@ -41,7 +42,7 @@ Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class BoxLayout:
-    """Layout of one open box with all child boxes closed, in px, in its own frame."""
+    """Layout of one open box with all child boxes closed, in px, in its own frame, in which values flow down."""
 
     size: tuple[int, int]
     ports: tuple[tuple[int, ...], tuple[int, ...]]
@@ -74,7 +75,8 @@ def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[Special
 class Layouts(Sequence[BoxLayout]):
     """Layouts of a model's boxes, each computed at the first request and then kept."""
 
-    def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
+    def __init__(self, model: Model, engine: LayoutEngine | None = None, direction: Direction = "down") -> None:
+        self.direction = direction
         self._model, self._first, self._plain = model, engine or dot(), Layered()
         self._passing = PassingEdges(model)
         self._known: dict[LayoutGraph, BoxLayout] = {}
@@ -134,7 +136,7 @@ class Layouts(Sequence[BoxLayout]):
             while box not in self._simple:
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
-            self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
+            self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
         found = self._known[graph]
         if len(graph.edges) == len(self._model.edges[box]):
             return found
@@ -152,7 +154,7 @@ class Layouts(Sequence[BoxLayout]):
 
     def _graph(self, box: int) -> LayoutGraph:
         if box not in self._graphs:
-            self._graphs[box] = _graph(self._model, box, self._passing.of(box))
+            self._graphs[box] = _graph(self._model, box, self._passing.of(box), self.direction)
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
@@ -207,10 +209,11 @@ def _by_importance(model: Model) -> list[int]:
     return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
 
 
-def _graph(model: Model, box: int, passing: Collection[tuple[int, int]]) -> LayoutGraph:
+def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], direction: Direction) -> LayoutGraph:
     items = model.tree.boxes[box].items
+    sizes = [model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items]
     return LayoutGraph(
-        tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
+        tuple((wide, high) if direction == "down" else (high, wide) for wide, high in sizes),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
         tuple(
             (-1 - start if tail < 0 else tail, -1 - end if head < 0 else head)
@@ -235,11 +238,15 @@ def _title(model: Model, box: int) -> int:
     return round(font.width(f"{name} · {last}", TITLE_SIZE, True)) + SIGN
 
 
-def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:
+def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direction) -> BoxLayout:
     """Move the engine's result into the frame of the open box: padding around it, the title strip above."""
-    dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
-    dx += max(0, graph.title - placed.size[0]) // 2
-    size = (placed.size[0] + 2 * dx, placed.size[1] + PADDING + dy)
+    (wide, high), strip = placed.size, 0 if outermost else TITLE
+    if direction == "down":
+        dx, dy = PADDING + max(0, graph.title - wide) // 2, PADDING + strip
+        size = (wide + 2 * dx, high + PADDING + dy)
+    else:
+        dx, dy = PADDING + strip, PADDING + max(0, graph.title - high) // 2
+        size = (wide + PADDING + dx, high + 2 * dy)
     places = [
         [x - wide // 2 + dx, y - high // 2 + dy, wide, high]
         for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)
@@ -267,9 +274,15 @@ class PlacedModel:
     model: Model
     layouts: Layouts
 
+    def turned(self, direction: Direction) -> PlacedModel:
+        """Return the model laid out in a direction."""
+        if direction == self.layouts.direction:
+            return self
+        return PlacedModel(self.model, Layouts(self.model, direction=direction))
 
-def draw(recording: Recording) -> PlacedModel:
+
+def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
     """Build the model of a recording; boxes are laid out when they are first needed."""
     with gc_paused():
         model = build_model(recording)
-        return PlacedModel(model, Layouts(model))
+        return PlacedModel(model, Layouts(model, direction=direction))

@@ -8,11 +8,12 @@ stretching axes, instead of being laid out together, so that opening one never r
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import floor
 
-from explorer.view.layout.box_layout import BoxLayout, special_edges
+from explorer.view.layout.box_layout import BoxLayout, Layouts, special_edges
+from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.model.model import Model
 
 Rect = tuple[int, int, int, int]
@@ -37,11 +38,13 @@ class Scene:
     """Visible items, as x, y, width, height in px in the frame of the outermost box."""
 
     size: tuple[int, int]
+    direction: Direction = "down"
     slots: dict[int, Rect] = field(default_factory=dict)
     boxes: dict[int, Rect] = field(default_factory=dict)
     """visible boxes, open and closed, each after its ancestors"""
     ports: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """for each open box, the distances of its ports at the top and at the bottom from its left side"""
+    """for each open box, the distances of its ports at the top and at the bottom from its left side, or of those at the
+    left and at the right from its top"""
     segments: list[Segment] = field(default_factory=list)
     """segments with a route, at a port that is not the first, or at a named one; others are plain segments"""
 
@@ -74,7 +77,7 @@ class _Open:
     y: _Axis
 
 
-def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int], outermost: int = 0) -> Scene:
+def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost: int = 0) -> Scene:
     """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}
@@ -82,13 +85,14 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
     for box in reversed(visible):
         composed[box] = _compose_box(model, layouts[box], box, composed)
     size = composed[outermost].size
-    scene = Scene((_px(size[0]), _px(size[1])))
+    wide, high = exchanged([_px(size[0]), _px(size[1])], layouts.direction)
+    scene = Scene((wide, high), layouts.direction)
     origin = {outermost: (0.0, 0.0)}
-    scene.boxes[outermost] = (0, 0, *scene.size)
+    scene.boxes[outermost] = (0, 0, wide, high)
     for box in visible:
         left, top = origin[box]
-        for (kind, index), (x, y, wide, high) in zip(model.tree.boxes[box].items, composed[box].places, strict=True):
-            rect = (_px(left + x), _px(top + y), _px(wide), _px(high))
+        for (kind, index), (x, y, across, along) in zip(model.tree.boxes[box].items, composed[box].places, strict=True):
+            rect = _flowing((_px(left + x), _px(top + y), _px(across), _px(along)), layouts.direction)
             if kind == "slot":
                 scene.slots[index] = rect
             else:
@@ -99,6 +103,12 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
     for box in visible:
         scene.segments += _segments(model, layouts[box], box, composed, origin[box], scene)
     return scene
+
+
+def _flowing(rect: Rect, direction: Direction) -> Rect:
+    """Return a rectangle of a picture that flows down as one of a picture that flows in a direction, or back."""
+    x, y, wide, high = rect
+    return rect if direction == "down" else (y, x, high, wide)
 
 
 def _px(value: float) -> int:
@@ -119,14 +129,14 @@ def plain_segment(
 
     def point(item: int, is_start: bool, port: int) -> tuple[int, int]:
         kind, index = model.tree.boxes[box].items[item] if item >= 0 else ("box", box)
-        x, y, wide, high = scene.slots[index] if kind == "slot" else scene.boxes[index]
+        x, y, wide, high = _flowing(scene.slots[index] if kind == "slot" else scene.boxes[index], scene.direction)
         is_bottom = is_start == (item >= 0)
         is_open = kind == "box" and index in scene.ports
         return x + (scene.ports[index][is_bottom][port] if is_open else wide // 2), y + (high if is_bottom else 0)
 
     (x0, y0), (x1, y1) = point(start, True, ports[0]), point(end, False, ports[1])
     bend = max(16, abs(y1 - y0) // 2)
-    points = [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1]
+    points = exchanged([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], scene.direction)
     return Segment(box, start, end, points, _has_arrow(model, box, end, scene.ports), names)
 
 
@@ -208,7 +218,7 @@ def _segments(
         last = (stop[0] - points[-1][0], stop[1] - points[-1][1])
         count = len(points) - 1
         reach = min(count - 2, 3)
-        moved = []
+        moved: list[int] = []
         for k, (x, y) in enumerate(points):
             # The ends follow the items that they touch, with the control points beside them, so that edges still leave
             # and arrive vertically. The shift fades out soon: the axes keep the other points beside the items.
@@ -216,5 +226,6 @@ def _segments(
             other = min(max(1 - (count - 1 - k) / reach, 0.0), 1.0)
             moved.append(_px(origin[0] + x + one * first[0] + other * last[0]))
             moved.append(_px(origin[1] + y + one * first[1] + other * last[1]))
+        moved = exchanged(moved, scene.direction)
         found.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
     return found

@@ -7,7 +7,8 @@ Its long tables are packed (columns.py); what follows describes them unpacked.
 ``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places what
 they hold::
 
-    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …]}
+    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …],
+     "direction": "down" | "right", "turned": [inside, …]}
 
 A *slot* is a place that one node, or the nodes that replace each other there (a subject and what was produced for
 it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
@@ -38,8 +39,11 @@ box is laid out once, alone, with its child boxes closed::
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
            "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier points, or none
 
-Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
-its own top left corner, title strip of 26 px and padding included).
+Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
+own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
+"edges") is written, and composed, as if values flowed down. Where the "direction" is "right", x and y change places in
+everything that was composed: "top" is then the left, "bottom" the right. A page has the insides of all boxes in the
+other direction, too, as "turned".
 
 Of a large graph the first payload holds the insides of the open boxes and of those around them. The others are not
 "placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and
@@ -109,6 +113,7 @@ from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw, special_edges
+from explorer.view.layout.direction import other
 from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
@@ -172,6 +177,7 @@ def layout_json(
         "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],
         "texts": [list(row) for row in model.texts],
         "bodies": model.tree.bodies,
+        "direction": placed.layouts.direction,
     }
 
 
@@ -204,6 +210,12 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
     with gc_paused():
         layouts = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
         return {"kind": "placed", "boxes": pack(layouts)}
+
+
+def turned(drawing: PlacedModel) -> Any:
+    """Return the layout of all boxes in the other direction, packed ``[inside, …]``."""
+    found = drawing.turned(other(drawing.layouts.direction))
+    return pack([_inside(found.model, box, found.layouts[box]) for box in range(len(found.layouts))])
 
 
 def _box(model: Model, index: int, operators: Mapping[int, int]) -> dict[str, Any]:

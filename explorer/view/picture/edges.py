@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from explorer.view.base.markup import Markup, element
 from explorer.view.layout.compose import Scene, Segment, plain_segment
+from explorer.view.layout.direction import Direction
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
@@ -65,15 +66,23 @@ def cross(points: list[int]) -> str:
     return f"M{x - 5} {y - 5}l10 10m0-10l-10 10"
 
 
-def port_labels(segments: list[tuple[Segment, bool]]) -> list[Markup]:
+def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
     """Draw the names of layers' ports beside the edges that end there, each once at a place."""
-    found: dict[tuple[int, int], dict[str, None]] = {}
+    found: dict[tuple[int, int, str | None], dict[str, None]] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
-        for name, place in zip(segment.names, ((x0 + 5, y0 + 10), (x1 + 5, y1 - 5)), strict=True):
+        places: tuple[tuple[int, int, str | None], ...] = (
+            ((x0 + 5, y0 + 10, None), (x1 + 5, y1 - 5, None))
+            if direction == "down"
+            else ((x0 + 5, y0 - 4, None), (x1 - 9, y1 - 4, "text-anchor:end"))
+        )
+        for name, place in zip(segment.names, places, strict=True):
             if name:
                 found.setdefault(place, {})[name] = None
-    return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
+    return [
+        element("text", ", ".join(names), x=x, y=y, class_="port", style=style)
+        for (x, y, style), names in found.items()
+    ]
 
 
 def path(points: list[int]) -> str:

@@ -15,6 +15,7 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import Scene, compose
+from explorer.view.layout.direction import check_direction
 from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.model import Model
 from explorer.view.picture.box_contents import holding, missed
@@ -38,19 +39,20 @@ def svg(
     drawing: PlacedModel | None = None,
     marks: Mapping[int, Difference] | None = None,
     open_boxes: Collection[int] | None = None,
+    direction: str = "down",
 ) -> str:
     """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
 
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
     made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
-    to the layout. Raises ValueError outside 0 … ``end``.
+    to the layout; values flow in the ``direction`` "down" or "right". Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
-    placed = drawing or draw(recording)
+    placed = (drawing or draw(recording)).turned(check_direction(direction))
     model = placed.model
     with gc_paused():
         state = state_at(recording, model.slots, where)
@@ -93,6 +95,7 @@ class _Picture:
         # same one on every machine.
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
+        key += f"\n{self.scene.direction}" * (self.scene.direction != "down")
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
         marker = element(
@@ -118,7 +121,7 @@ class _Picture:
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,
-            *port_labels(segments),
+            *port_labels(segments, self.scene.direction),
             *self._numbers(),
             xmlns="http://www.w3.org/2000/svg",
             id=name,
@@ -271,20 +274,21 @@ class _Picture:
         framed = {slot for frame in self.frames for slot in frame.slots}
         shown, numbers = self.state.shown, self.state.numbers
         beside = [
-            (frame.number, frame.number, frame.shapes[0][0], (frame.shapes[0][1] + frame.shapes[0][3]) // 2)
+            (frame.number, frame.number, left, self._beside(top, bottom - top))
             for frame in self.frames
             if frame.number
+            for left, top, _, bottom in frame.shapes[:1]
         ]
         for slot, node in shown.items():
             if slot in self.places and slot not in framed and node in numbers:
                 x, y, _, high = self.places[slot]
-                beside.append((numbers[node], numbers[node], x, y + high // 2))
+                beside.append((numbers[node], numbers[node], x, self._beside(y, high)))
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
             found = [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]
             if found and not self._as_node(box) and box not in covered:
                 x, y, _, high = self.scene.boxes[box]
-                beside.append((min(found), max(found), x, y + high // 2))
+                beside.append((min(found), max(found), x, self._beside(y, high)))
         return [
             element(
                 "text",
@@ -295,3 +299,7 @@ class _Picture:
             )
             for first, last, x, y in beside
         ]
+
+    def _beside(self, top: int, high: int) -> int:
+        """Return the height of a number beside something: at its middle, or above the edges that arrive there."""
+        return top + (high // 2 if self.scene.direction == "down" else -3)

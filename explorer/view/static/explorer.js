@@ -38,6 +38,7 @@ function telling(model) {
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
     onValue: (node) => model.send({ kind: "value", node }),
+    onTurn: (direction) => save({ direction }),
     onTab: () => openTab(model),
   };
 }

@@ -9,6 +9,7 @@ import { Overview } from "./canvas/overview.js";
 import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
+import { flowsRight, Turning } from "./scene/direction.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
@@ -24,7 +25,7 @@ import { Trace } from "./data/recording.js";
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
- *   onValue?: (node: number) => void, onTab?: () => void}} Callbacks
+ *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onTurned?: () => void}} Callbacks
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
@@ -37,6 +38,7 @@ export class View {
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
     this.root = html("div", { class: "explorer-view", role: "group", "aria-roledescription": "graph explorer" });
+    this.turning = new Turning(this);
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
     this.sizes = new Sizes(this.root, Number(payload.options.height) || 560);
     this.room = { width: 0, height: 0 };
@@ -144,7 +146,7 @@ export class View {
     if (!this.fitted && width > 0) {
       this.fitted = true;
       this.theme.paint();
-      this.camera.fit(this.placement.size, true);
+      this.begin();
     }
     this.shell.minimap.refresh();
     this.overview.later();
@@ -228,10 +230,15 @@ export class View {
     this.body = body;
     this.focus.key = "";
     this.replace();
-    this.camera.fit(this.placement.size, true);
+    this.begin();
     this.shell.showBody(body);
     if (this.root.contains(document.activeElement)) this.focus.take();
     this.callbacks.onEnter?.(body);
+  }
+
+  /** Show where the graph begins, legibly. */
+  begin() {
+    this.camera.fit(this.placement.size, true, flowsRight(this.trace.layout));
   }
 
   /** Show the whole graph. */
@@ -258,6 +265,7 @@ export class View {
     const { now, open, chosen, body, stageName } = this;
     const selected = this.selection.node;
     const { measure } = this.heat;
+    const { direction } = this.trace.layout;
     const { x, y, scale } = this.camera;
     this.player.stop();
     this.#adopt(payload);
@@ -272,7 +280,8 @@ export class View {
     if (this.heat.known.includes(measure)) this.heat.choose(measure);
     this.theme.paint();
     this.#measure();
-    this.camera.pan(0, 0);
+    if (this.trace.layout.direction === direction) this.camera.pan(0, 0);
+    else this.begin();
     if (this.body) this.shell.showBody(this.body);
   }
 

@@ -23,6 +23,7 @@ from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
+from explorer.view.layout.direction import DIRECTIONS, check_direction
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.heat import HeatMetric
 from explorer.view.model.overlay import overlay
@@ -56,13 +57,15 @@ class GraphView(NotebookWidget):
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
     open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
     """open boxes; None leaves the choice to the layout"""
+    direction = traitlets.Enum(DIRECTIONS, "down").tag(sync=True)
+    """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
 
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
     ) -> None:
         self.recording = recording
         self._height = height
-        self._drawing = draw(recording)
+        self._drawing = draw(recording, check_direction(traits.get("direction", "down")))
         self._asked: set[int] = set()
         self._overlays: dict[str, HeatMetric] = {}
         self._ends = stage_ends(recording)
@@ -102,7 +105,9 @@ class GraphView(NotebookWidget):
     def state(self) -> ViewState:
         """State of the view, as a file of it repeats it."""
         overlays = tuple(self._overlays.values())
-        return ViewState(self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays)
+        return ViewState(
+            self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays, direction=self.direction
+        )
 
     def _value(self, node: int) -> dict[str, Any]:
         """Return the summary of a leaf's value, or the reason why it cannot be read; a recording has no values."""
@@ -116,7 +121,7 @@ class GraphView(NotebookWidget):
     def update(self, recording: Recording) -> None:
         """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
         self.recording, self._ends = recording, stage_ends(recording)
-        self._drawing = draw(recording)
+        self._drawing = draw(recording, self.direction)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
         # One message: between two of them the browser would show the new payload at a step that it may not have.
@@ -254,7 +259,7 @@ class GraphView(NotebookWidget):
         if outputs.views and (kept := stored(self._stored_payload())):
             data[MIME] = kept
         if outputs.pictures:
-            picture = svg(self.recording, theme=self.theme, drawing=self._drawing)
+            picture = svg(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
             data |= {"text/html": image(picture, self.recording.title or "recording"), "image/svg+xml": picture}
         return {**data, "text/plain": text(self.recording, short=True)}, metadata
 
@@ -295,6 +300,12 @@ class GraphView(NotebookWidget):
     def _follow_step(self, change: dict[str, Any]) -> None:
         if self.recording.stages and not self._is_inside(change["new"], self.stage):
             self.stage = self.recording.stages[self._stage_at(change["new"])].name
+
+    @traitlets.observe("direction")
+    def _turn(self, change: dict[str, Any]) -> None:
+        if change["new"] != self._drawing.layouts.direction:
+            self._drawing = self._drawing.turned(change["new"])
+            self.payload = self._payload(self.theme, self.payload["options"]["position"])
 
     @traitlets.observe("stage")
     def _follow_stage(self, change: dict[str, Any]) -> None:

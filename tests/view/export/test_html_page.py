@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from explorer.view.export.html_page import html
-from explorer.view.payload.payload import payload
+from explorer.view.layout.box_layout import draw
+from explorer.view.payload.payload import payload, turned
 from tests.view import sample
 
 
@@ -40,6 +41,7 @@ def test_the_page_holds_the_payload(make):
     page = Page(html(make(), theme="dark"))
     data, _ = page.scripts
     expected = payload(make(), theme="dark", position=0)
+    expected["layout"]["turned"] = turned(draw(make()))
     assert json.loads(data) == json.loads(json.dumps(expected))
 
 

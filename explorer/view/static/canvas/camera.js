@@ -53,16 +53,16 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts at the top where not all fits. */
-  fit([width, height], opening = false) {
+  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts at the top where not all fits, or at the left where values flow to the `right`. */
+  fit([width, height], opening = false, right = false) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
     this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? READABLE : whole);
-    this.x = (view.width - width * this.scale) / 2;
-    const spare = view.height - height * this.scale;
-    this.y = opening && spare < 2 * ROOM ? ROOM : spare / 2;
+    const at = (spare, along) => (opening && along && spare < 2 * ROOM ? ROOM : spare / 2);
+    this.x = at(view.width - width * this.scale, right);
+    this.y = at(view.height - height * this.scale, !right);
     this.#apply(!opening);
   }
 

@@ -82,6 +82,7 @@ export function listenToKeys(view) {
     p: () => view.play(),
     "/": () => view.shell.search.open(),
     f: () => view.fit(),
+    d: () => view.turning.turn(),
     F: () => view.sizes.turnFullScreen(),
     w: () => view.sizes.turnPanel(),
     h: () => view.heat.next(),

@@ -2,6 +2,7 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
+import { besides } from "../scene/direction.js";
 import { Outline } from "../scene/outlines.js";
 
 /** px of a title's distance from both sides of its outline, and of the sign of a difference before it. */
@@ -39,7 +40,7 @@ export class FrameView {
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - 8);
-    put(this.number, "y", (y + bottom) / 2 + 4);
+    put(this.number, "y", besides(placement.layout, y, bottom - y));
     const [, , right, low] = this.shapes.at(-1);
     say(this.time, frame.micros ? microsText(frame.micros) : "");
     put(this.time, "x", right - 10);

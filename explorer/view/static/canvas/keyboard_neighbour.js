@@ -1,4 +1,7 @@
 // Neighbours for arrow keys: up to operands and down to readers, out of an open box and into it, sideways in reading order.
+// In a graph that flows to the right, left is up, and right is down.
+
+import { flowsRight } from "../scene/direction.js";
 
 /** px between the middles of two items that stand in one row. */
 const ROW = 20;
@@ -6,6 +9,14 @@ const ROW = 20;
 /** @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow @returns {string | null} */
 export function neighbour(canvas, scene, key, arrow) {
   if (!canvas.rect(key)) return null;
+  return flowing(canvas, scene, key, flowsRight(canvas.trace.layout) ? ASIDE[arrow] : arrow);
+}
+
+/** Arrows of a graph that flows to the right, as those of one that flows down. */
+const ASIDE = { ArrowUp: "ArrowLeft", ArrowDown: "ArrowRight", ArrowLeft: "ArrowUp", ArrowRight: "ArrowDown" };
+
+/** The neighbour in a graph that flows down. */
+function flowing(canvas, scene, key, arrow) {
   if (arrow === "ArrowLeft" || arrow === "ArrowRight") {
     const order = readingOrder(canvas, scene);
     return order[order.indexOf(key) + (arrow === "ArrowLeft" ? -1 : 1)] ?? null;
@@ -28,7 +39,7 @@ let read = { scene: null, order: [] };
 function readingOrder(canvas, scene) {
   if (read.scene === scene) return read.order;
   const places = focusable(canvas, scene).map((key) => {
-    const [x, y, , high] = canvas.rect(key);
+    const [x, y, , high] = canvas.placement.flowing(canvas.rect(key));
     const isOpen = key[0] === "b" && canvas.placement.composed.has(Number(key.slice(1)));
     return { key, x, y: isOpen ? y : y + high / 2, row: 0 };
   });
@@ -51,7 +62,10 @@ function outside({ trace, placement }, key) {
 
 /** Of some items the one whose middle is nearest from side to side. */
 function nearest(canvas, key, candidates) {
-  const middle = (other) => canvas.rect(other)[0] + canvas.rect(other)[2] / 2;
+  const middle = (other) => {
+    const [x, , wide] = canvas.placement.flowing(canvas.rect(other));
+    return x + wide / 2;
+  };
   const here = middle(key);
   return candidates.reduce((best, other) => (best === null || Math.abs(middle(other) - here) < Math.abs(middle(best) - here) ? other : best), null);
 }

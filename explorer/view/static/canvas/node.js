@@ -2,6 +2,7 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
+import { besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
@@ -60,7 +61,7 @@ export class SlotView {
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", heatStyle(share));
     this.#tag(mark.tag || LIT[lit] || "", x, y);
-    this.#number(mark.number, x - 8, y + high / 2 + 4);
+    this.#number(mark.number, x - 8, besides(this.trace.layout, y, high));
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
     this.#difference(differs?.kind === "regrouped" && mark.member ? undefined : differs, x, y + high);

@@ -1,6 +1,7 @@
 // The names of layers' ports, beside the ends of edges at the layers' boxes.
 
 import { pool, put, say, svg } from "../dom.js";
+import { flowsRight } from "../scene/direction.js";
 
 /** Draws the names that belong to the edges of a scene. */
 export class PortNames {
@@ -11,19 +12,21 @@ export class PortNames {
   /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
   show(scene, placement) {
     const found = new Map();
+    const right = flowsRight(placement.layout);
     for (const { box, from, to } of scene.edges.values()) {
       const { names, points } = placement.segment(box, from, to);
       if (!names?.length) continue;
-      const ends = [[points[0] + 5, points[1] + 10], [points.at(-2) + 5, points.at(-1) - 5]];
+      const ends = right ? [[points[0] + 5, points[1] - 4], [points.at(-2) - 9, points.at(-1) - 4]] : [[points[0] + 5, points[1] + 10], [points.at(-2) + 5, points.at(-1) - 5]];
       for (const [end, place] of ends.entries()) {
         if (!names[end]) continue;
         const key = place.join();
-        if (!found.has(key)) found.set(key, { place, names: new Set() });
+        if (!found.has(key)) found.set(key, { place, anchor: right && end ? "end" : undefined, names: new Set() });
         found.get(key).names.add(names[end]);
       }
     }
     const texts = pool(this.root, found.size, () => svg("text", { class: "ex-port" }));
-    [...found.values()].forEach(({ place, names }, index) => {
+    [...found.values()].forEach(({ place, anchor, names }, index) => {
+      put(texts[index], "text-anchor", anchor);
       put(texts[index], "x", place[0]);
       put(texts[index], "y", place[1]);
       say(texts[index], [...names].join(", "));

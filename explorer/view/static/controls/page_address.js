@@ -5,7 +5,7 @@ const PAUSE = 300;
 
 /**
  * Show a view that goes where the page's address says, and writes there what a reader does. A link may be written by hand,
- * "#stage=fuse&node=softmax"; the view itself writes numbers, "#stage=fuse&step=12&node=7&open=1,4".
+ * "#stage=fuse&node=softmax"; the view itself writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
  * @param {string} start the state of a page without a fragment
  * @param {(callbacks: import("../view.js").Callbacks) => import("../view.js").View} show
  */
@@ -15,7 +15,7 @@ export function keepAddress(start, show) {
     clearTimeout(waiting);
     waiting = setTimeout(() => history.replaceState(null, "", `#${addressOf(view)}`), PAUSE);
   };
-  const view = show({ onState: write, onSelect: write, onOpen: write });
+  const view = show({ onState: write, onSelect: write, onOpen: write, onTurned: write });
   const read = () => restore(view, new URLSearchParams(location.hash.slice(1) || start));
   addEventListener("hashchange", read);
   read();
@@ -27,6 +27,7 @@ export function addressOf(view) {
   const parts = new URLSearchParams({ stage: view.stageName, step: String(view.now.step) });
   if (view.selection.node >= 0) parts.set("node", String(view.selection.node));
   const moved = layout.boxes.some((box, index) => Boolean(box.open) !== view.open.has(index));
+  if (layout.isTurned) parts.set("direction", layout.direction);
   if (moved) parts.set("open", [...view.open].sort((one, other) => one - other).join(","));
   return parts.toString().replaceAll("%2C", ",");
 }
@@ -34,6 +35,7 @@ export function addressOf(view) {
 /** Go where an address says; what it names and the recording does not hold is left alone. */
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
+  if (view.turning.isOther(parts.get("direction"))) view.turning.turn();
   if (parts.has("open")) {
     const boxes = parts.get("open").split(",").map(Number);
     view.opening.set(boxes.filter((box) => trace.layout.boxes[box]));

@@ -94,6 +94,7 @@ export class Shell {
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? boxes : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
+      ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),

@@ -1,5 +1,7 @@
 // Composition of the positions when some boxes are open: payload.py states the rule; layout/compose.py is the counterpart.
 
+import { flowsRight } from "./direction.js";
+
 /** @typedef {number[]} Rect x, y, width, height in px */
 /** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
 
@@ -16,6 +18,11 @@ function axis(needs) {
     return to[index] + (value - cuts[index]) * (value >= 0 ? slopes[index] : 1);
   };
 }
+
+/** x, y, x, y, … of points and sizes of a picture that flows down, as of one that flows to the right, or back. @param {number[]} values */
+const exchanged = (values) => values.map((_, index) => values[index ^ 1]);
+/** @param {number[]} values */
+const same = (values) => values;
 
 /** How far from the left side of an open box values enter it; its middle, where they do so in several places. */
 const entry = ({ ports: [tops], size }) => (tops.length === 1 ? tops[0] : size[0] / 2);
@@ -51,6 +58,7 @@ export class Placement {
   /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost */
   constructor(layout, open, outermost) {
     this.layout = layout;
+    /** boxes are composed as if values flowed down */ this.flowing = flowsRight(layout) ? exchanged : same;
     this.outermost = outermost;
     this.open = open;
     /** @type {Map<number, Rect>} */ this.slots = new Map();
@@ -62,7 +70,7 @@ export class Placement {
       for (const item of layout.boxes[box].items) if (item.box !== undefined && open.has(item.box)) this.shownBoxes.push(item.box);
     }
     for (const box of [...this.shownBoxes].reverse()) this.composed.set(box, composeBox(layout.boxes[box], this.composed));
-    this.size = this.composed.get(outermost).size.map(Math.round);
+    this.size = this.flowing(this.composed.get(outermost).size.map(Math.round));
     this.#placeItems();
     this.#findRepresentatives();
   }
@@ -76,7 +84,7 @@ export class Placement {
       const box = this.layout.boxes[index];
       box.items.forEach((item, place) => {
         const [x, y, w, h] = own.places[place];
-        const rect = [left + x, top + y, w, h].map(Math.round);
+        const rect = this.flowing([left + x, top + y, w, h].map(Math.round));
         if (item.slot === undefined) {
           this.boxes.set(item.box, rect);
           origins.set(item.box, [left + x, top + y]);
@@ -113,7 +121,7 @@ export class Placement {
       points.push(Math.round(origin[0] + x + one * first[0] + other * last[0]));
       points.push(Math.round(origin[1] + y + one * first[1] + other * last[1]));
     }
-    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow: this.#hasArrow(index, to), names });
+    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names });
   }
 
   /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */
@@ -149,14 +157,15 @@ export class Placement {
   #plain(box, from, to, out, into, names) {
     const [[x0, y0], [x1, y1]] = [this.#end(box, from, true, out), this.#end(box, to, false, into)];
     const bend = Math.max(16, Math.abs(y1 - y0) >> 1);
-    const segment = { box, from, to, points: [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], arrow: this.#hasArrow(box, to), names };
+    const points = this.flowing([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1]);
+    const segment = { box, from, to, points, arrow: this.#hasArrow(box, to), names };
     this.segments.set(`${box}:${from}:${to}`, segment);
     return segment;
   }
 
   /** Where a plain curve begins or ends at an item: at a port of an open box or of the border (−1), else in the middle. */
   #end(box, item, isStart, port) {
-    const [x, y, wide, high] = this.rect(box, item);
+    const [x, y, wide, high] = this.flowing(this.rect(box, item));
     const isBottom = isStart === item >= 0;
     const open = this.composed.get(item < 0 ? box : this.layout.boxes[box].items[item].box);
     return [x + (open ? Math.round(open.ports[isBottom ? 1 : 0][port]) : wide >> 1), y + (isBottom ? high : 0)];

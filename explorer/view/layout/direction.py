@@ -1,0 +1,33 @@
+"""Direction of a picture: values flow down, or to the right.
+
+Graphs are laid out and composed in one frame, in which they flow down; a picture that flows to the right has both axes
+exchanged, once on the way in, for the sizes of items, and once on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
+
+Direction: TypeAlias = Literal["down", "right"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+
+def check_direction(direction: str) -> Direction:
+    """Return a direction; raises ValueError for another text."""
+    for known in DIRECTIONS:
+        if direction == known:
+            return known
+    raise ValueError(f"direction {direction!r} is not one of {', '.join(DIRECTIONS)}")
+
+
+def other(direction: Direction) -> Direction:
+    """Return the other direction."""
+    return "right" if direction == "down" else "down"
+
+
+def exchanged(points: Sequence[int], direction: Direction) -> list[int]:
+    """Exchange x and y of points and sizes, listed as x, y, x, y, …, if values flow to the right."""
+    if direction == "down":
+        return [*points]
+    return [value for pair in zip(points[1::2], points[::2], strict=True) for value in pair]
