@@ -113,7 +113,7 @@ class _Folder(BoxBuilder):
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
-            if min(tail, head) < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
+            if tail < 0 or head < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
                 continue
             one, other = items[tail].number, items[head].number
             # A sum of many terms is a chain, too: each step reads the one before and one value more.

@@ -39,7 +39,7 @@ class PassingEdges:
         readers = Counter(tail for tail, _ in edges)
         found = set()
         for tail, head in edges:
-            if min(tail, head) < 0 or (tail, head) in straight or tail not in behind:
+            if tail not in behind or tail < 0 or head < 0 or (tail, head) in straight:
                 continue
             path = [tail, behind[tail]]
             # An item has one producer in a trunk, so the path ends, at the latest where it began.

@@ -20,16 +20,20 @@ def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """
     down = ranks(count, edges)
     up = ranks(count, [(head, tail) for tail, head in edges])
-    producer = _only_deepest((head, tail, down[tail] if tail >= 0 else -1) for tail, head in edges)
-    reader = _only_deepest((tail, head, up[head] if head >= 0 else -1) for tail, head in edges)
+    producer = _only_deepest([(head, tail) for tail, head in edges], down)
+    reader = _only_deepest(edges, up)
     return {(tail, head) for tail, head in edges if producer.get(head) == tail and reader.get(tail) == head}
 
 
-def _only_deepest(rows: Iterable[tuple[int, int, int]]) -> dict[int, int]:
-    """Return for each end of edges the other end that is deeper than all others, where there is one."""
-    deepest: dict[int, tuple[int, list[int]]] = {}
-    for end, other, depth in rows:
-        most, others = deepest.get(end, (-2, []))
-        if depth >= most:
-            deepest[end] = depth, [*(others if depth == most else ()), other]
-    return {end: others[0] for end, (_, others) in deepest.items() if len(others) == 1}
+def _only_deepest(edges: Iterable[tuple[int, int]], depths: Sequence[int]) -> dict[int, int | None]:
+    """Return for the first end of each edge the other end that is deeper than all others, None where several are."""
+    deepest: dict[int, int | None] = {}
+    most: dict[int, int] = {}
+    for end, other in edges:
+        depth = depths[other] if other >= 0 else -1
+        known = most.get(end, -2)
+        if depth > known:
+            most[end], deepest[end] = depth, other
+        elif depth == known:
+            deepest[end] = None
+    return deepest

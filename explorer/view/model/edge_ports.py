@@ -6,6 +6,7 @@ nothing to do with each other would look like one value.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -105,13 +106,13 @@ def _outside(item: int) -> int:
 
 def _components(pairs: _Crossing) -> dict[int, int]:
     """Number the connected sets of ends from 0, in the order of the items inside."""
-    joined: dict[int, list[int]] = {}
-    for inside, outside in sorted(pairs):
-        joined.setdefault(inside, []).append(outside)
-        joined.setdefault(outside, []).append(inside)
+    joined: defaultdict[int, list[int]] = defaultdict(list)
+    for inside, outside in pairs:
+        joined[inside].append(outside)
+        joined[outside].append(inside)
     number: dict[int, int] = {}
     count = 0
-    for first in joined:
+    for first in sorted(end for end in joined if end >= 0):
         if first in number:
             continue
         number[first] = count

@@ -39,7 +39,8 @@ def _changed(recording: Recording, number: int) -> list[str]:
     if parts:
         return parts
     replaced = {old for decision, old, _ in recording.substitutions if _holds(stage, decision)}
-    removed = sum(_holds(stage, gone) and node not in replaced for node, gone in enumerate(nodes.gone))
+    first, last = stage.first, stage.last
+    removed = sum(node not in replaced for node, gone in enumerate(nodes.gone) if first <= gone < last)
     if replaced:
         parts.append(f"{_counted(len(replaced), 'node')} replaced")
     if removed:

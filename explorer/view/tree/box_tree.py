@@ -231,8 +231,7 @@ def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, i
     segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     # The walk of Paths.segments, once more: a generator for each of a hundred thousand edges would take twice as long.
     for producer, consumer in edges:
-        start, end = holder[producer], holder[consumer]
-        tail, head = place[producer], place[consumer]
+        start, end, tail, head = holder[producer], holder[consumer], place[producer], place[consumer]
         while start != end:
             if depth[start] >= depth[end]:
                 segments_of[start][tail, -1] = None

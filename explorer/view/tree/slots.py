@@ -86,15 +86,17 @@ def _edges(recording: Recording, slot_of: list[int]) -> list[tuple[int, int]]:
     nodes = recording.nodes
     replaced = {old: (decision, new) for decision, old, new in recording.substitutions}
     final = recording.resolver(recording.end)
+    kinds, bodies = nodes.kind, nodes.body
     seen: dict[tuple[int, int], None] = {}
     for node, slot in enumerate(slot_of):
         if slot < 0:
             continue
         born, gone = nodes.born[node], nodes.gone[node]
         for operand in nodes.operands[node]:
-            for producer in _producers(operand, born, gone, replaced, final):
-                start = slot_of[source(recording, producer)]
-                if start >= 0 and start != slot and nodes.body[producer] == nodes.body[node]:
+            producers = _producers(operand, born, gone, replaced, final) if operand in replaced else (operand,)
+            for producer in producers:
+                start = slot_of[source(recording, producer) if kinds[producer] == "item" else producer]
+                if start >= 0 and start != slot and bodies[producer] == bodies[node]:
                     seen[start, slot] = None
     return list(seen)
 

@@ -17,21 +17,24 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
     level = [0 if missing[index] == 0 else -1 for index in range(count)]
     ready = [index for index in range(count) if missing[index] == 0]
     for index in ready:
+        below = level[index] + 1
         for reader in readers[index]:
             missing[reader] -= 1
-            level[reader] = max(level[reader], level[index] + 1)
+            if level[reader] < below:
+                level[reader] = below
             if missing[reader] == 0:
                 ready.append(reader)
+    if len(ready) == count:
+        return level
     return [value if missing[index] == 0 else -1 for index, value in enumerate(level)]
 
 
-def ranks(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+def ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Return the level of each item for drawing: on cycles, edges back to items with smaller numbers are ignored."""
-    forward = [edge for edge in edges if min(edge) >= 0]
-    level = levels(count, forward)
+    level = levels(count, edges)
     if min(level, default=0) >= 0:
         return level
-    return levels(count, [(tail, head) for tail, head in forward if tail < head or level[tail] >= 0])
+    return levels(count, [(tail, head) for tail, head in edges if tail < head or level[tail] >= 0])
 
 
 def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[Collection[int]]) -> list[bool]:
