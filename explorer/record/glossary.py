@@ -17,6 +17,7 @@ GLOSSARY = {
     "fused": "computed in one loop, so that results between the operations are never written to memory",
     "inlined": "a function's operations put in the place of its call",
     "intermediate result": "a value that only later operations read, and nobody asked for",
+    "first run": "a run that also sets up its memory and computes what later runs find ready",
     "kernel": "one loop over arrays: one operation, or several that are fused",
     "live": "still to be read, so that its memory cannot be used for something else",
     "one-hot": "a vector that is 1 at one place and 0 elsewhere",
@@ -31,6 +32,7 @@ GLOSSARY = {
     "stride": "the number of pixels by which a filter or a window moves on",
     "tile": "a small square of an image that is computed at once",
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
+    "warm run": "a run of a program that has run before: its memory and its constants are ready",
     "Winograd": "a way to compute small convolutions with fewer multiplications",
 }
 """term → its explanation, which follows the term and a colon"""

@@ -264,3 +264,7 @@ class Run:
     steps: tuple[Step, ...]
     micros: float
     values: dict[int, Summary] = field(default_factory=dict)
+    warm: bool = False
+    """whether the program had run before, so that its memory was in use and its constants were computed"""
+    watched: bool = False
+    """whether values were summarised between the kernels of this run"""

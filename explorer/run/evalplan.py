@@ -27,6 +27,7 @@ from explorer.run.diagnosis.inspectable_plan import InspectablePlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
+from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.recording import recorder, stage_rows
@@ -99,6 +100,10 @@ class EvalPlan(InspectablePlan):
         self.running = False
         """True while the plan is being made or run"""
         self._timing: Timing | None = None
+        self._inputs: Mapping[Expr, Array] = {}
+        """values of the parameters in the last run"""
+        self._program: Program | None = None
+        """the program of the last run, while it may run once more"""
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
         self._views: list[View] = []
@@ -182,8 +187,9 @@ class EvalPlan(InspectablePlan):
                 fix="evaluate in another plan: ex.EvalPlan(), or ex.evaluate(x)",
             )
         handles, self.running = self._handles, True
+        self._inputs = {**self._bound, **(inputs or {})}
         try:
-            results, timing = self._run({**self._bound, **(inputs or {})})
+            results, timing = self._run(self._inputs)
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
             self._timing = timing
@@ -191,6 +197,9 @@ class EvalPlan(InspectablePlan):
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
+        else:
+            if self._views or self.record == "values":
+                self._measure_warm()
         finally:
             self._handles, self._fresh, self._recording, self.running = [], False, None, False
             if self._planned is not None:
@@ -232,7 +241,7 @@ class EvalPlan(InspectablePlan):
         cached = cache.take(known) if known is not None else None
         if known is not None and cached is not None:
             try:
-                timing = EXECUTORS[self.executor].run(cached.program, None)
+                timing = EXECUTORS[self.executor].run(cached.program, None)._replace(warm=True)
             except RunError:  # the second failure names the lines of this graph, not of the one first planned
                 pass
             else:
@@ -247,9 +256,9 @@ class EvalPlan(InspectablePlan):
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = EXECUTORS[self.executor].run(program, watch)
-        if watch is not None:
-            self._values = watch.summaries
         results = program.take()
+        if watch is not None:
+            self._values, self._program, timing = watch.summaries, program, timing._replace(watched=True)
         if known is not None:
             cache.put(known.key, CachedProgram(program, known))
         return results, timing
@@ -293,11 +302,25 @@ class EvalPlan(InspectablePlan):
                 self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused)
         return self._recording
 
+    def _measure_warm(self) -> None:
+        """Measure a warm run for a reader of times, where only a first run was measured and another one may be."""
+        program, self._program = self._program, None
+        if self._timing is not None and self.record != "off":
+            run = EXECUTORS[self.executor].run
+            self._timing = warm_timing(self.planned, program, run, self._inputs, self._timing)
+            self._recording = None
+
     def explore(self, **options: Any) -> Any:
-        """Return a widget that steps through the plan; after eval() the same widget shows the measured run."""
+        """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
+
+        Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, unless
+        one of its operations is not ``pure``.
+        """
         hooks.check_view(**options)
-        if self._planned is None or (self._handles and not self._fresh):
+        is_unknown = self._planned is None and not self._roots
+        if is_unknown or (self._handles and not self._fresh):
             self.prepare()
+        self._measure_warm()
         view = hooks.explore(self, **options)
         self._views.append(view)
         return view

@@ -80,4 +80,5 @@ def measured(planned: Plan, executor: str, timing: Timing) -> Run:
         Step(index, (began - begin) / 1000, (ended - began) / 1000, placements[index].live, threads[index])
         for index, (began, ended) in enumerate(zip(timing.began, timing.ended, strict=True))
     ]
-    return Run(executor, tuple(sorted(steps, key=lambda step: step.start)), (max(timing.ended) - begin) / 1000)
+    in_order = tuple(sorted(steps, key=lambda step: step.start))
+    return Run(executor, in_order, timing.nanoseconds / 1000, warm=timing.warm, watched=timing.watched)

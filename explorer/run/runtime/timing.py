@@ -6,9 +6,18 @@ from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """Start and end of each kernel, by its number, in ns of one clock."""
+    """Start and end of each kernel, by its number, in ns of one clock, and the conditions of the run."""
 
     began: list[int]
     ended: list[int]
     threads: list[int]
     """thread of each kernel: 0 is the caller, others are workers; empty if the caller ran all of them"""
+    warm: bool = False
+    """whether the program had run before"""
+    watched: bool = False
+    """whether an observer summarised values between kernels"""
+
+    @property
+    def nanoseconds(self) -> int:
+        """Duration of the run."""
+        return max(self.ended) - min(self.began) if self.began else 0

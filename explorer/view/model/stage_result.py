@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.record import Recording, Stage
+from explorer.record import Recording, Run, Stage
 from explorer.record.reasons import bytes_text, count_text, micros_text
 
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
@@ -96,9 +96,14 @@ def _ran(recording: Recording, number: int) -> list[str]:
         return ["nothing ran"]
     peak = max(step.live for step in run.steps)
     estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
-    took = f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)}"
+    took = f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
     if estimate > 0:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for the reference machine"
         took = f"{took}, {ratio}"
-    values = ["statistics of values were recorded"] * bool(run.values)
+    when = "between its kernels" if run.watched else "in a run before it"
+    values = [f"statistics of values were recorded {when}"] * bool(run.values)
     return [took, f"measured peak {bytes_text(peak)} live", *values]
+
+
+def _condition(run: Run) -> str:
+    return "warm run" if run.warm else "first run"

@@ -93,7 +93,7 @@ export class PanelParts {
       ["memory", bufferText(kernel, trace.recording.schedule)],
       ["work", `${countText(kernel.flops)} flops`],
       ["estimated", `${microsText(kernel.estimate)} on the reference machine`],
-      ["measured", step ? microsText(step.micros) + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
+      ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));

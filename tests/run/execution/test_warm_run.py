@@ -1,0 +1,123 @@
+"""Which run is measured, and how often a program runs for it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.run.execution import warm_run
+from explorer.run.plan_cache import cache
+from explorer.view.model.stage_result import stage_result
+
+
+class TimesComputed(ex.Elementwise):
+    """x + 1, counted."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(2)),)
+    count = 0
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        type(self).count += 1
+        return np.add(x, 1, out=out)
+
+
+class Announced(TimesComputed):
+    """x + 1, with an effect."""
+
+    pure = False
+
+
+def evaluated(operation: type[TimesComputed], **options: Any) -> tuple[ex.EvalPlan, Any]:
+    operation.count = 0
+    cache.clear()
+    plan = ex.EvalPlan(**options)
+    handle = plan.register(operation()(ex.tensor(np.ones(4))))
+    plan.eval()
+    return plan, handle
+
+
+@pytest.mark.spec("P-17")
+def test_values_are_gathered_in_one_run_and_times_in_another() -> None:
+    plan, handle = evaluated(TimesComputed, record="values")
+    run = plan.recording.run
+    assert (TimesComputed.count, run.warm, run.watched, len(run.values)) == (2, True, False, 2)
+    np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
+
+
+@pytest.mark.spec("P-17")
+def test_a_plan_that_nobody_looks_at_runs_once() -> None:
+    plan, _ = evaluated(TimesComputed)
+    assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
+
+
+@pytest.mark.spec("P-17")
+def test_a_view_shows_a_warm_run() -> None:
+    plan, handle = evaluated(TimesComputed)
+    view = plan.explore()
+    assert view.recording.run.warm
+    assert TimesComputed.count == 3  # a program of its own, once to warm it
+    np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
+    count = TimesComputed.count
+    plan.explore()
+    assert TimesComputed.count == count
+
+
+@pytest.mark.spec("P-17")
+def test_an_open_view_shows_a_warm_run_of_later_values() -> None:
+    plan = ex.EvalPlan()
+    plan.register(TimesComputed()(ex.tensor(np.ones(4))))
+    view = plan.explore()
+    plan.eval()
+    assert view.recording.run.warm
+
+
+@pytest.mark.spec("P-17")
+@pytest.mark.parametrize("record", ["times", "values"])
+def test_an_operation_with_an_effect_has_it_once(record: str) -> None:
+    plan, _ = evaluated(Announced, record=record)
+    run = plan.explore().recording.run
+    assert (Announced.count, run.warm, run.watched) == (1, False, record == "values")
+
+
+@pytest.mark.spec("P-17")
+def test_what_is_slow_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_run, "_LONGEST", 0)
+    plan, _ = evaluated(TimesComputed, record="values")
+    assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
+
+
+@pytest.mark.spec("P-17")
+def test_a_cached_program_is_warm() -> None:
+    evaluated(TimesComputed)
+    plan = ex.EvalPlan()
+    plan.register(TimesComputed()(ex.tensor(np.ones(4))))
+    assert plan.eval().explore().recording.run.warm
+    assert plan.reused
+    assert TimesComputed.count == 2
+
+
+@pytest.mark.spec("P-17")
+def test_an_interrupt_of_the_second_run_loses_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("explorer.run.evalplan.warm_timing", interrupted)
+    plan = ex.EvalPlan(record="values")
+    handle = plan.register(ex.tensor([1.0]) + 1)
+    with pytest.raises(KeyboardInterrupt):
+        plan.eval()
+    assert handle.data() == [2.0]
+
+
+@pytest.mark.spec("P-17")
+def test_the_result_of_the_run_says_which_run_it_was() -> None:
+    plan, _ = evaluated(TimesComputed, record="values")
+    said = stage_result(plan.recording, len(plan.recording.stages) - 1)
+    assert "in a warm run" in said
+    assert "in a run before it" in said
+    plan, _ = evaluated(Announced, record="values")
+    said = stage_result(plan.recording, len(plan.recording.stages) - 1)
+    assert "in a first run" in said
+    assert "between its kernels" in said
