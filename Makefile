@@ -25,7 +25,7 @@ help: ## this list
 
 setup: $(VENV)/.ready ## set up .venv (the other targets do it by themselves)
 
-lab: $(VENV)/.ready ## JupyterLab on the notebooks (ARGS=--no-browser where there is no screen)
+lab: $(VENV)/.lab ## JupyterLab on the notebooks (ARGS=--no-browser where there is no screen)
 	$(BIN)/jupyter lab --notebook-dir=notebooks $(ROOT) $(ARGS)
 
 site: $(VENV)/.ready ## the notebooks as static pages that step: site/index.html (ARGS="-o elsewhere")
@@ -73,6 +73,11 @@ bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
 
 clean: ## remove both environments and what tools left behind
 	rm -rf $(VENV) $(BENCH) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# JupyterLab loads the extension from a copy that an installation makes, so it is installed anew after a change.
+$(VENV)/.lab: $(VENV)/.ready $(shell find explorer/lab explorer/view/static -type f -not -path "*/__pycache__/*")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
 
 $(VENV)/.ready: GROUPS := --group dev
 $(BENCH)/.ready: GROUPS := --group dev --group bench --group models

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -12,18 +11,13 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.view.compare.comparison_html import page_html
 from explorer.view.export.html_page import html
+from tests.browser.axe import complaints
 from tests.browser.player import node, press
 from tests.golden.programs import PROGRAMS, recorded
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
 
-AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-FOUND = """async ([where, rules]) => {
-    const { violations } = await axe.run(where, { resultTypes: ["violations"], runOnly: rules });
-    return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)}`));
-}"""
 STATES = {
     "at first": (),
     "a node selected": ("Enter",),
@@ -31,12 +25,6 @@ STATES = {
     "help": ("Escape", "?"),
     "the end, with heat": ("Escape", "End", "h"),
 }
-
-
-def complaints(page, where="html", rules=RULES):
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE)
-    return page.evaluate(FOUND, [where, rules])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 import explorer as ex
+from tests.browser.axe import complaints
 from tests.browser.notebook import Lab, Notebook
 from tests.browser.player import press
 
@@ -64,7 +65,29 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
         page.keyboard.press("Enter")
         expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
         assert view.evaluate("(view) => view.offsetHeight === view.parentElement.offsetHeight")
+        assert complaints(page, ".explorer-file:not(.lm-mod-hidden .explorer-file)") == []
     assert not list(folder.glob(".ipynb_checkpoints/*")), "JupyterLab made a copy of a model"
+
+
+@pytest.mark.spec("V-17", "V-20")
+def test_a_tab_says_what_it_waits_for(lab: Lab, page: Page, folder: Path) -> None:
+    """Until the server answers a tab says that it reads; a server without the extension is told apart from a file."""
+    shutil.copy(ASSETS / "digits.onnx", folder)
+    waiting: list[Route] = []
+    page.route("**/explorer/view/**", lambda route: waiting.append(route))
+    opened(lab, page, folder)
+    with page.expect_request("**/explorer/view/**"):
+        tab = double_click(page, "digits.onnx")
+    expect(tab.get_by_role("status")).to_have_text("Reading digits.onnx …")
+    progress = '{"progress": {"phase": "planning", "what": "fuse", "done": 3, "total": 9}}\n'
+    problem = '{"problem": {"given": "<b>wrong</b>", "rule": "must be right", "fix": ""}}\n'
+    waiting.pop().fulfill(body=progress + problem)
+    expect(tab.get_by_role("alert")).to_have_text("<b>wrong</b>rule: must be right")
+    with page.expect_request("**/explorer/view/**"):
+        page.get_by_role("button", name="Reload").click()
+    expect(tab.get_by_role("status")).to_have_text("Reading digits.onnx …")
+    waiting.pop().continue_()
+    expect(tab.locator(".explorer-view")).to_be_visible()
 
 
 @pytest.mark.spec("V-17")
@@ -128,8 +151,8 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
     page.wait_for_function(
         "name => window.jupyterapp.serviceManager.workspaces.list()"
-        ".then(({ values }) => JSON.stringify(values).includes(name))",
-        arg=f"{folder.name}/digits.onnx",
+        ".then(({ values }) => JSON.stringify(values.map(({ data }) => data['layout-restorer:data'])).includes(name))",
+        arg=f"explorer-graphs:{folder.name}/digits.onnx",
     )
     page.goto(f"{lab.url}/lab")
     expect(page.locator(".explorer-file .explorer-view")).to_be_visible(timeout=60_000)

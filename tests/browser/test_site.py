@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from explorer.site.build import build_site
+from tests.browser.axe import complaints
 from tests.browser.player import node, press
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[1-3]*.ipynb"))
-AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-FOUND = """async (rules) => (await axe.run(document, { resultTypes: ["violations"], runOnly: rules })).violations
-    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))"""
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +76,7 @@ def test_axe_finds_nothing(site: Path, open_page: Callable[..., Page], scheme: s
         for index in range(place.count()):
             place.nth(index).scroll_into_view_if_needed()
             expect(place.nth(index).locator(".explorer-view")).to_have_attribute("data-theme", scheme)
-        page.evaluate(AXE)
-        assert page.evaluate(FOUND, RULES) == []
+        assert complaints(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

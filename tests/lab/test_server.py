@@ -15,6 +15,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -22,11 +23,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
+from tornado.web import Application
 
 import explorer as ex
+from explorer.lab import model_worker
 from explorer.record import to_json
 from explorer.view.payload.payload import payload
-from explorer_jupyter import ExplorerFiles
+from explorer_jupyter import ExplorerFiles, ModelHandler
 
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "assets"
@@ -307,6 +311,75 @@ def test_few_files_are_read_at_once(tmp_path: Path) -> None:
     counts = [int(line) for line in b"".join(answers).split()]
     assert len(counts) == 5
     assert max(counts) <= 2
+
+
+@pytest.mark.spec("V-17")
+def test_a_tab_that_is_closed_ends_its_reading(tmp_path: Path) -> None:
+    """A reading that nobody waits for any more is given up, and its process ended."""
+    note = tmp_path / "pid"
+    code = (
+        f"import os, time; open({str(note)!r} + '~', 'w').write(str(os.getpid()));"
+        f"os.rename({str(note)!r} + '~', {str(note)!r}); time.sleep(600)"
+    )
+
+    async def run() -> None:
+        files = ExplorerFiles(worker=worker(code))
+        request = HTTPServerRequest(
+            start_line=RequestStartLine("GET", "/explorer/view/a", "HTTP/1.1"),
+            headers=HTTPHeaders({"Host": "localhost"}),
+            connection=Mock(),
+        )
+        handler = ModelHandler(Application(), request, files=files)
+
+        async def send(chunk: bytes) -> None:
+            raise AssertionError(chunk)
+
+        handler._reading = asyncio.ensure_future(files.read(REQUEST, send))
+        while not note.exists():
+            await asyncio.sleep(0.01)
+        handler.on_connection_close()
+        with pytest.raises(asyncio.CancelledError):
+            await handler._reading
+
+    asyncio.run(run())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+@pytest.mark.spec("V-17", "V-20")
+def test_a_reading_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that takes long is answered with progress before its view; one that is read at once without."""
+    request = {**REQUEST, "root": str(ASSETS)}
+    monkeypatch.chdir(ASSETS)
+    for patience, has_progress in ((0.0, True), (600.0, False)):
+        monkeypatch.setattr(model_worker, "_PATIENCE", patience)
+        lines: list[dict[str, Any]] = []
+        model_worker.answer(request, lines.append)
+        assert list(lines[-1]) == ["payload"]
+        phases = {line["progress"]["phase"] for line in lines[:-1]}
+        assert bool(phases) is has_progress
+        assert phases <= {"reading", "building", "planning"}
+
+
+def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is told as such, in one line, and is no end without an answer."""
+
+    def fail(path: Path) -> Any:
+        raise ZeroDivisionError("by \x1b[31m zero")
+
+    monkeypatch.setattr(model_worker, "open", fail)
+    monkeypatch.chdir(ASSETS)
+    lines: list[dict[str, Any]] = []
+    model_worker.answer(REQUEST, lines.append)
+    (line,) = lines
+    assert "ZeroDivisionError: by \\x1b[31m zero" in line["problem"]["given"]
+    assert "fault of explorer" in line["problem"]["rule"]
+
+
+def test_the_server_imports_nothing_of_the_package() -> None:
+    """Jupyter's server loads the extension without the package, whose import takes time."""
+    code = "import explorer_jupyter, sys; raise SystemExit('explorer' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_worker_ends_with_its_server() -> None:

@@ -183,12 +183,16 @@ function contentClass(Widget, Poll) {
 }
 
 /**
- * The plugin that opens models' files.
+ * The plugin that opens models' files; none where JupyterLab would fetch them whole.
  * @param {string} id @param {(name: string) => Promise<any>} shared gives JupyterLab's modules @param {() => Promise<any>} frontEnd gives the explorer's
  */
 export async function documents(id, shared, frontEnd) {
   const names = ["@lumino/widgets", "@lumino/polling", "@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/coreutils", "@jupyterlab/docregistry", "@jupyterlab/services", "@jupyterlab/ui-components"];
   const [{ Widget }, { Poll }, { ILayoutRestorer }, { WidgetTracker }, coreutils, { ABCWidgetFactory, DocumentWidget }, services, { LabIcon, ToolbarButton, refreshIcon }] = await Promise.all(names.map(shared));
+  if (!services.IDefaultDrive) {
+    console.warn("explorer-graphs: models' files open with a double click from JupyterLab 4.4 on");
+    return [];
+  }
   const Content = contentClass(Widget, Poll);
 
   const activate = (app, drive, restorer) => {
@@ -221,5 +225,5 @@ export async function documents(id, shared, frontEnd) {
     });
     restorer?.restore(tracker, { command: "docmanager:open", args: ({ context }) => ({ path: context.path, factory: FACTORY }), name: ({ context }) => context.path });
   };
-  return { id, description: "Opens models' files", autoStart: true, requires: [services.IDefaultDrive], optional: [ILayoutRestorer], activate };
+  return [{ id, description: "Opens models' files", autoStart: true, requires: [services.IDefaultDrive], optional: [ILayoutRestorer], activate }];
 }

@@ -135,7 +135,7 @@
           tracker.widgetAdded.connect((_, panel) => attend(panel.content.rendermime));
         },
       };
-      return [outputs, await documents(`${NAME}:documents`, shared, frontEnd)];
+      return [outputs, ...(await documents(`${NAME}:documents`, shared, frontEnd))];
     },
   };
 
