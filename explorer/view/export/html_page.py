@@ -57,7 +57,7 @@ page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
 """
 
 _CLEAR = """
-document.getElementById("explorer").replaceChildren();
+takeFallback(document.getElementById("explorer"));
 """
 
 _UNSEEN = "position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)"

@@ -6,6 +6,7 @@ import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
 import { restored } from "./data/stored.js";
 import { Trace } from "./data/recording.js";
+import { takeFallback } from "./save/page_source.js";
 import { View } from "./view.js";
 
 /**
@@ -40,7 +41,21 @@ function telling(model) {
     onValue: (node) => model.send({ kind: "value", node }),
     onTurn: (direction) => save({ direction }),
     onTab: () => openTab(model),
+    onFile: (ending) => written(model, ending),
   };
+}
+
+/** What the kernel writes for the ending of a file. @param {string} ending @returns {Promise<string>} */
+function written(model, ending) {
+  return new Promise((done) => {
+    const take = (message) => {
+      if (message?.kind !== "file" || message.ending !== ending) return;
+      model.off("msg:custom", take);
+      done(message.text);
+    };
+    model.on("msg:custom", take);
+    model.send({ kind: "file", ending });
+  });
 }
 
 /** Open the page that the kernel writes; the tab is opened by the press itself, which browsers ask for. */
@@ -49,13 +64,7 @@ function openTab(model) {
   if (!tab) return;
   tab.document.title = "explorer";
   tab.document.body.textContent = "The kernel writes this page …";
-  const take = (message) => {
-    if (message?.kind !== "page") return;
-    model.off("msg:custom", take);
-    tab.location.replace(URL.createObjectURL(new Blob([message.html], { type: "text/html" })));
-  };
-  model.on("msg:custom", take);
-  model.send({ kind: "page" });
+  written(model, ".html").then((page) => tab.location.replace(URL.createObjectURL(new Blob([page], { type: "text/html" }))));
 }
 
 /** Let a view follow its traits; returns what ends it. */
@@ -129,5 +138,5 @@ async function renderPair(model, el, shared) {
   };
 }
 
-export { Totals, Trace, addressOf, handOver, keepAddress, mount, mountPair, restored };
+export { Totals, Trace, addressOf, handOver, keepAddress, mount, mountPair, restored, takeFallback };
 export default { render };

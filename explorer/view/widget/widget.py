@@ -34,6 +34,9 @@ from explorer.view.replay.steps import stage_ends
 from explorer.view.tree.scopes import nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
 
+_SAVED = (".html", ".json")
+"""endings of the files that the kernel writes for a page; pictures are drawn by the page itself"""
+
 
 def _json(value: dict[str, Any], widget: object) -> str:
     """Encode data as one JSON text: ipywidgets would search nested lists for binary data, which is slow."""
@@ -92,14 +95,14 @@ class GraphView(NotebookWidget):
         )
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
-        """Send the layouts of boxes that a reader opens, the value of a leaf that he selects, or a page of its own."""
+        """Send the layouts of boxes that a reader opens, the value of a leaf that the reader selects, or a file."""
         if content.get("kind") == "place":
             self.send(answer(self._drawing, content["boxes"]))
             self._asked.update(content["boxes"])
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
-        elif content.get("kind") == "page":
-            self.send({"kind": "page", "html": WRITERS[".html"](self.recording, self.state)})
+        elif content.get("kind") == "file" and (ending := content["ending"]) in _SAVED:
+            self.send({"kind": "file", "ending": ending, "text": WRITERS[ending](self.recording, self.state)})
 
     @property
     def state(self) -> ViewState:

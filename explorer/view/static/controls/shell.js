@@ -8,6 +8,7 @@ import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
 import { forgetIn } from "../panel/terms.js";
+import { SaveMenu } from "../save/save_menu.js";
 import { Search } from "./search.js";
 import { TimelineSlider } from "./timeline_slider.js";
 
@@ -63,8 +64,9 @@ export class Shell {
     put(this.stageChips.root, "aria-label", `stages${of}`);
     put(this.panel.root, "aria-label", `why${of}`);
     this.heard = html("div", { class: "ex-heard", role: "status", "aria-live": "polite" });
+    this.saveMenu = new SaveMenu(view);
     root.replaceChildren(
-      html("div", { class: "ex-top" }, this.stageChips.root, this.#tools()),
+      html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
       html("div", { class: "ex-main" }, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
@@ -96,6 +98,7 @@ export class Shell {
       iconButton("fit", "fit into view (f)", () => view.fit()),
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
+      this.saveMenu.button,
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),

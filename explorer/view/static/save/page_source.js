@@ -1,0 +1,26 @@
+// The source of the page itself, so that a page can be saved from within.
+
+/** @type {DocumentFragment | undefined} what a page shows without scripts */
+let fallback;
+
+/** Take away what a page shows without scripts; its source keeps it. @param {HTMLElement} element */
+export function takeFallback(element) {
+  fallback = document.createDocumentFragment();
+  fallback.append(...element.childNodes);
+}
+
+/** Whether the view stands in a page of its own, which has a source. */
+export function isOwnPage() {
+  return fallback !== undefined;
+}
+
+/** The page as a file that opens where the reader is. */
+export function pageSource() {
+  const copy = /** @type {HTMLElement} */ (document.documentElement.cloneNode(true));
+  copy.querySelector("#explorer").replaceChildren(fallback.cloneNode(true));
+  const held = copy.querySelector("#explorer-data");
+  const data = JSON.parse(held.textContent);
+  if (data.options) data.options.start = location.hash.slice(1);
+  held.textContent = JSON.stringify(data).replace(/[<>&\u2028\u2029]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return `<!doctype html>\n${copy.outerHTML}`;
+}

@@ -1,0 +1,88 @@
+// The menu that saves what a view shows: as a picture, as a page, as data.
+
+import { html, put, say } from "../dom.js";
+import { iconButton } from "../controls/toolbar.js";
+import { Roving } from "../controls/roving.js";
+import { isOwnPage, pageSource } from "./page_source.js";
+import { picture, pixels } from "./picture.js";
+
+/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it */
+
+/** A button, and the menu that it opens. */
+export class SaveMenu {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    this.view = view;
+    this.forms = this.#forms();
+    this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", click: () => this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
+    this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.#first()?.focus() }, ...this.items);
+    new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
+    this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
+    this.button = iconButton("save", "save: picture, page …", () => {});
+    put(this.button, "aria-haspopup", "menu");
+    put(this.button, "aria-expanded", "false");
+    this.button.popoverTargetElement = this.root;
+  }
+
+  /** @returns {Form[]} */
+  #forms() {
+    const { view } = this;
+    const { onFile } = view.callbacks;
+    const drawn = () => picture(view);
+    const forms = [
+      { ending: ".svg", label: "picture of this step, to scale", type: "image/svg+xml", kernel: false, content: () => drawn().text },
+      { ending: ".png", label: "picture of this step, in pixels", type: "image/png", kernel: false, content: () => pixels(drawn()) },
+    ];
+    const page = { ending: ".html", label: "page with all steps", type: "text/html" };
+    if (onFile) forms.push({ ...page, kernel: true, content: () => onFile(".html") });
+    else if (isOwnPage()) forms.push({ ...page, kernel: false, content: pageSource });
+    if (onFile) forms.push({ ending: ".json", label: "data: explorer diff compares it", type: "application/json", kernel: true, content: () => onFile(".json") });
+    return forms;
+  }
+
+  #first() {
+    return this.items.find((item) => !item.disabled);
+  }
+
+  #place(isOpen) {
+    put(this.button, "aria-expanded", String(isOpen));
+    if (!isOpen) return;
+    this.forms.forEach(({ kernel }, index) => (this.items[index].disabled = kernel && this.view.root.classList.contains("ex-no-kernel")));
+    const { right, bottom } = this.button.getBoundingClientRect();
+    for (const menu of [this.root, this.problem]) Object.assign(menu.style, { top: `${bottom + 4}px`, right: `${Math.max(4, document.documentElement.clientWidth - right)}px` });
+  }
+
+  /** Keys of the menu are no keys of the view. */
+  #key(event) {
+    if (event.key !== "Tab") event.stopPropagation();
+  }
+
+  #left({ relatedTarget }) {
+    if (relatedTarget && !this.root.contains(relatedTarget)) this.root.hidePopover();
+  }
+
+  /** @param {Form} form */
+  async #save({ ending, type, content }) {
+    this.root.hidePopover();
+    try {
+      const given = await content();
+      download(`${fileName(this.view.trace.recording.title)}${ending}`, given instanceof Blob ? given : new Blob([given], { type }));
+    } catch (error) {
+      say(this.problem, `No ${ending.slice(1).toUpperCase()} was saved: ${error.message}`);
+      this.problem.showPopover();
+    }
+  }
+}
+
+/** The name of a file after a title, which may hold anything. */
+export function fileName(title) {
+  const plain = title.replace(/[^\p{L}\p{N}._]+/gu, "-").replace(/^[.-]+|[.-]+$/g, "");
+  return [...plain].slice(0, 80).join("") || "recording";
+}
+
+function download(name, blob) {
+  const address = URL.createObjectURL(blob);
+  html("a", { href: address, download: name }).click();
+  // The browser has begun to read by then; what it has not read is gone with the address.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
