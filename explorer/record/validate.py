@@ -116,18 +116,26 @@ def _check_decisions(recording: Recording) -> None:
     _rows("substitutions", [row[0] for row in recording.substitutions], "decisions", recording.end)
     _rows("declined_edges", chain.from_iterable(row[1:] for row in recording.declined_edges), "nodes", nodes)
     _rows("declined_edges", [row[0] for row in recording.declined_edges], "decisions", recording.end)
-    replaced: set[int] = set()
-    for _, old, new in recording.substitutions:
-        # Views follow replacements forwards, and would go round in a circle.
-        if new in replaced:
-            raise ValueError(
-                f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}, "
-                "and was replaced itself before"
-            )
-        replaced.add(old)
+    _check_substitutions(recording)
     for group in recording.groups:
         _rows("groups.decision", (group.decision,), "decisions", recording.end)
         _rows("groups.members", group.members, "nodes", nodes)
+
+
+def _check_substitutions(recording: Recording) -> None:
+    """Check that views can take replacements one by one, forwards and back: none goes round in a circle."""
+    replaced: set[int] = set()
+    last = -1
+    for decision, old, new in recording.substitutions:
+        place = f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}"
+        if new in replaced or new == old:
+            raise ValueError(f"{place}, and was replaced itself before")
+        if old in replaced:
+            raise ValueError(f"{place}, which was replaced before")
+        if decision < last:
+            raise ValueError(f"{place} by decision {decision}, behind a row of decision {last}: order rows by decision")
+        replaced.add(old)
+        last = decision
 
 
 _MOST = 1 << 1000

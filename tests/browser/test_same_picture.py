@@ -50,7 +50,7 @@ SEEN = """(explorer, [payload, turns]) => {
             ghosts: slots.filter(([, mark]) => dead.has(mark.state)).map(([slot, mark]) => [slot, mark.node]),
             copies: kept.filter(([, mark]) => mark.copies > 1).map(([slot, mark]) => [slot, mark.copies]),
             outputs: kept.filter(([, mark]) => mark.flags.includes("output")).map(([slot]) => slot),
-            frames: scene.frames.map(({ index, slots, boxes }) =>
+            frames: [...scene.frames.values()].map(({ index, slots, boxes }) =>
                 [index, slots, boxes, view.canvas.frame(index).shapes]),
             segments,
         };

@@ -81,6 +81,8 @@ def _set(*path: Any, to: Any) -> Callable[[Plain], None]:
             _set("substitutions", to=[[0, 1, 2], [0, 2, 1]]),
             "substitutions: node 1 is put in the place of 2, and was",
         ),
+        (_set("substitutions", to=[[0, 1, 1]]), "substitutions: node 1 is put in the place of 1, and was"),
+        (_set("substitutions", to=[[0, 0, 1], [0, 0, 2]]), "substitutions: node 2 is put in the place of 0, which was"),
         (_set("nodes", "attributes", to={"01": {}}), "attributes: expected node ids as names, found '01'"),
         (_set("nodes", "label", to=["x"]), "label: expected 3 values, as many as operation has, found 1"),
         (_set("nodes", "operands", 1, to=[0, 3]), "recording.nodes.operands: 3 is no row of nodes, which has 3"),

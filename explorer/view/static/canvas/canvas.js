@@ -36,7 +36,7 @@ export class Canvas {
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
     /** @type {Map<string, {path: SVGPathElement | null, edge: any, segment: any, placement: any, tiles: Tiles}>} */ this.edges = new Map();
     /** @type {Map<number, FrameView>} */ this.frames = new Map();
-    /** @type {Map<number, import("../scene/scene.js").Frame>} */ this.framed = new Map();
+    /** @type {Map<number, import("../scene/frames.js").Frame>} */ this.framed = new Map();
   }
 
   *#layers() {
@@ -112,24 +112,58 @@ export class Canvas {
    * @param {import("../scene/scene.js").Scene} scene @param {Marks} marks
    */
   show(scene, marks, motion = 0) {
+    const isStep = scene.changes.since === this.scene?.number && this.shown === this.placement && areAlike(marks, this.marks);
     this.scene = scene;
     this.marks = marks;
-    this.inside = { found: this.#foundInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
-    this.#sortEdges(scene);
-    this.#sortFrames(scene);
-    for (const layer of this.#layers()) layer.renew();
+    this.shown = this.placement;
+    if (isStep) this.#touch(scene);
+    else this.#begin(scene, marks);
     put(this.root, "aria-label", this.#tally());
-    this.ports.show(scene, this.placement);
     if (motion > 0 && !calm()) this.#moveEdges(scene);
+  }
+
+  /** Draw all that is in sight. */
+  #begin(scene, marks) {
+    this.inside = { found: this.#foundInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
+    for (const [key, drawn] of this.edges) {
+      if (scene.edges.has(key)) continue;
+      drawn.tiles.drop(key);
+      this.edges.delete(key);
+    }
+    for (const [key, edge] of scene.edges) this.#sortEdge(key, edge);
+    for (const key of [...this.outlines.where.keys()]) if (!scene.frames.has(Number(key))) this.#dropFrame(Number(key));
+    this.framed = scene.frames;
+    for (const frame of scene.frames.values()) this.#sortFrame(frame);
+    for (const layer of this.#layers()) layer.renew();
+    this.ports.show(scene, this.placement);
+  }
+
+  /** Draw what is in sight and differs from the scene before. */
+  #touch(scene) {
+    const { changes, edges, frames } = scene;
+    for (const slot of changes.slots) this.items.touch(`n${slot}`);
+    for (const box of changes.boxes) for (const layer of [this.layerOf.get(box), this.titles]) layer?.touch(`b${box}`);
+    for (const key of changes.edges) {
+      const edge = edges.get(key);
+      if (edge) this.#sortEdge(key, edge);
+      else this.edges.get(key)?.tiles.drop(key), this.edges.delete(key);
+      this.edges.get(key)?.tiles.touch(key);
+    }
+    for (const index of changes.frames) {
+      const frame = frames.get(index);
+      if (frame) this.#sortFrame(frame);
+      else this.#dropFrame(index);
+    }
+    // An outline goes around what comes and goes beside its members, too.
+    const isFramed = changes.slots.size > 0 || changes.frames.size > 0;
+    for (const layer of this.#layers()) layer.renew(!isFramed || (layer !== this.outlines && layer !== this.titles));
+    if (changes.edges.size) this.ports.show(scene, this.placement);
   }
 
   /** How much stands on the canvas, in words: what is out of sight has no element to be counted. */
   #tally() {
-    let nodes = 0;
-    for (const slot of this.placement.slots.keys()) if (this.scene.slots.has(slot)) nodes++;
-    let closed = 0;
-    for (const [box, layer] of this.layerOf) if (layer === this.items && !this.scene.boxes.get(box)?.empty) closed++;
-    return [nodes && counted(nodes, "node"), closed && counted(closed, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
+    const { nodes, boxes } = this.scene.drawn;
+    return [nodes && counted(nodes, "node"), boxes && counted(boxes, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
   }
 
   /** How many matches each closed box hides. */
@@ -186,25 +220,18 @@ export class Canvas {
     return title ? view.label : view.root;
   }
 
-  /** File the edges of a scene; what changes is drawn over what stays. */
-  #sortEdges(scene) {
-    for (const [key, drawn] of this.edges) {
-      if (scene.edges.has(key)) continue;
-      drawn.tiles.drop(key);
-      this.edges.delete(key);
+  /** File an edge; what changes is drawn over what stays. */
+  #sortEdge(key, edge) {
+    const tiles = edge.state === "plain" ? this.lines : this.changed;
+    const drawn = this.edges.get(key);
+    if (drawn?.placement === this.placement && drawn.tiles === tiles) {
+      drawn.edge = edge;
+      return;
     }
-    for (const [key, edge] of scene.edges) {
-      const tiles = edge.state === "plain" ? this.lines : this.changed;
-      const drawn = this.edges.get(key);
-      if (drawn?.placement === this.placement && drawn.tiles === tiles) {
-        drawn.edge = edge;
-        continue;
-      }
-      const segment = this.placement.segment(edge.box, edge.from, edge.to);
-      if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
-      this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
-      tiles.put(key, extentOf(segment));
-    }
+    const segment = this.placement.segment(edge.box, edge.from, edge.to);
+    if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
+    this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
+    tiles.put(key, extentOf(segment));
   }
 
   #edge(key) {
@@ -215,20 +242,16 @@ export class Canvas {
     return drawn.path;
   }
 
-  /** File the outlines of a scene's kernels and batches. */
-  #sortFrames(scene) {
-    const wanted = new Map(scene.frames.map((frame) => [frame.index, frame]));
-    for (const index of this.framed.keys()) {
-      if (wanted.has(index)) continue;
-      for (const layer of [this.outlines, this.titles]) layer.drop(String(index));
-      this.frames.delete(index);
-    }
-    this.framed = wanted;
+  /** File the outline of a kernel or a batch. */
+  #sortFrame(frame) {
     const { slots, boxes } = this.placement;
-    for (const [index, frame] of wanted) {
-      const [left, top, right, bottom] = around([...frame.slots.map((slot) => slots.get(slot)), ...frame.boxes.map((box) => boxes.get(box))]);
-      for (const layer of [this.outlines, this.titles]) layer.put(String(index), [left, top, right - left, bottom - top]);
-    }
+    const [left, top, right, bottom] = around([...frame.slots.map((slot) => slots.get(slot)), ...frame.boxes.map((box) => boxes.get(box))]);
+    for (const layer of [this.outlines, this.titles]) layer.put(String(frame.index), [left, top, right - left, bottom - top]);
+  }
+
+  #dropFrame(index) {
+    for (const layer of [this.outlines, this.titles]) layer.drop(String(index));
+    this.frames.delete(index);
   }
 
   /** The outline of a group, as the scene has it. @param {number} index */
@@ -262,4 +285,11 @@ export class Canvas {
     const index = Number(key.slice(1));
     return key[0] === "n" ? this.placement.slots.get(index) : this.placement.boxes.get(index);
   }
+}
+
+/** Whether two sets of marks are drawn alike. @param {Marks} one @param {Marks} other */
+function areAlike(one, other) {
+  const isSame = ["selected", "other", "box", "matches", "heat"].every((name) => one[name] === other[name]);
+  const isEmpty = one.differs.size === 0 && other.differs.size === 0;
+  return isSame && isEmpty && one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind);
 }

@@ -22,7 +22,7 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number, this.time);
   }
 
-  /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
+  /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
   show(frame, scene, placement, differs) {
     if (this.scene === scene) return;
     this.scene = scene;

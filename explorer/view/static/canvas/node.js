@@ -215,7 +215,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
   show(mark, selected, found, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
     if (key === this.key) return;

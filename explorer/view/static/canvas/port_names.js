@@ -13,9 +13,8 @@ export class PortNames {
   show(scene, placement) {
     const found = new Map();
     const right = flowsRight(placement.layout);
-    for (const { box, from, to } of scene.edges.values()) {
-      const { names, points } = placement.segment(box, from, to);
-      if (!names?.length) continue;
+    for (const [key, { names, points }] of placement.named) {
+      if (!scene.edges.has(key)) continue;
       const ends = right ? [[points[0] + 5, points[1] - 4], [points.at(-2) - 9, points.at(-1) - 4]] : [[points[0] + 5, points[1] + 10], [points.at(-2) + 5, points.at(-1) - 5]];
       for (const [end, place] of ends.entries()) {
         if (!names[end]) continue;

@@ -8,7 +8,7 @@ const [SIDE, AROUND] = [900, 700];
 const FEW = 400;
 
 /**
- * @typedef {{keys: Set<string>, group: SVGSVGElement | null, version: number}} Tile group: made when first in sight
+ * @typedef {{keys: Set<string>, stale: Set<string>, group: SVGSVGElement | null, version: number}} Tile stale: keys to be drawn anew; group: made when first in sight
  */
 
 /** Holds what one layer draws by where it stands. */
@@ -30,7 +30,7 @@ export class Tiles {
   }
 
   #make() {
-    return { keys: new Set(), group: null, version: -1 };
+    return { keys: new Set(), stale: new Set(), group: null, version: -1 };
   }
 
   /** File a key under its rectangle; the next renewal draws it, if its tile is in sight then. @param {string} key @param {number[]} rect */
@@ -40,8 +40,8 @@ export class Tiles {
     if (before === tile) return;
     if (before) this.drop(key);
     tile.keys.add(key);
+    tile.stale.add(key);
     this.where.set(key, tile);
-    tile.version = -1;
   }
 
   #tile(column, row) {
@@ -54,6 +54,7 @@ export class Tiles {
   /** Take a key and its element away. @param {string} key */
   drop(key) {
     this.where.get(key)?.keys.delete(key);
+    this.where.get(key)?.stale.delete(key);
     this.where.delete(key);
     this.#erase(key);
   }
@@ -63,16 +64,21 @@ export class Tiles {
     this.elements.delete(key);
   }
 
+  /** Draw a key anew when the layer is shown next, if its tile is in sight then. @param {string} key */
+  touch(key) {
+    this.where.get(key)?.stale.add(key);
+  }
+
   /** Draw nothing until the next renewal: what is filed is of another placement than the scene. @param {number} count keys of all layers */
   pause(count) {
     this.count = count;
     this.ready = false;
   }
 
-  /** Draw what is in sight anew now, and the rest when it comes into sight. */
-  renew() {
+  /** Draw what is in sight anew now, and the rest when it comes into sight; or, of it all, only what was touched. @param {boolean} [touched] */
+  renew(touched = false) {
     this.ready = true;
-    this.version++;
+    if (!touched) this.version++;
     this.#show();
   }
 
@@ -101,9 +107,9 @@ export class Tiles {
     if (!this.ready) return;
     for (const tile of wanted) {
       if (!this.shown.has(tile)) this.#reveal(tile);
-      if (tile.version === this.version) continue;
+      for (const key of tile.version === this.version ? tile.stale : tile.keys) this.#renew(tile, key);
       tile.version = this.version;
-      for (const key of tile.keys) this.#renew(tile, key);
+      tile.stale.clear();
     }
   }
 

@@ -1,5 +1,7 @@
 // Recording with the lookups that views need.
 
+import { Index } from "./index.js";
+import { Substitutions } from "./substitutions.js";
 import { unpack } from "./unpack.js";
 
 /**
@@ -26,14 +28,16 @@ export class Trace {
     this.#indexKernels();
     this.#indexDecisions();
     for (const [box, position, text] of this.replay.rows) this.#rows.set(box, [...(this.#rows.get(box) ?? []), [position, text]]);
-    this.#final = Int32Array.from({ length: this.count }, (_, node) => node);
-    this.#finalAt = 0;
+    this.#rowsAt = new Index(this.decisions.length + 1, (enter) => this.replay.rows.forEach(([box, position]) => enter(position, box)));
+    this.substitutions = new Substitutions(this.recording.substitutions, this.count);
+    /** node → the nodes that read it, as recorded */
+    this.readers = new Index(this.count, (enter) => this.nodes.operands.forEach((operands, node) => operands.forEach((operand) => enter(operand, node))));
   }
 
-  #final;
-  #finalAt;
   #decisionsOf = new Map();
+  /** @type {Index[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
+  /** @type {Index | undefined} */ #rowsAt = undefined;
 
   #indexSlots() {
     /** slot → the box that it stands in */
@@ -72,14 +76,21 @@ export class Trace {
         this.#decisionsOf.get(node).push(index);
       }
     });
-    this.replacement = new Map(this.recording.substitutions.map(([decision, old, by]) => [old, { decision, by }]));
+    const { declined_edges: edges, declined_readers: readers } = this.recording;
+    const byDecision = (rows) => new Index(this.decisions.length, (enter) => rows.forEach(([decision], row) => enter(decision, row)));
+    this.#declined = [byDecision(edges), byDecision(readers)];
+    const { born, gone } = this.nodes;
+    /** decision → the nodes that it produced or took away */
+    this.changedBy = new Index(this.decisions.length, (enter) => {
+      born.forEach(enter);
+      gone.forEach(enter);
+    });
   }
 
   /** The values that are written and read again because of the declined ones of some decisions: [operand, reader]. @param {number} first @param {number} last @returns {[number, number][]} */
   declinedEdges(first, last) {
     const { declined_edges: edges, declined_readers: readers } = this.recording;
-    const wanted = ([decision]) => first <= decision && decision < last;
-    const [placed, plain] = [edges.filter(wanted), readers.filter(wanted)];
+    const [placed, plain] = [edges, readers].map((rows, kind) => [...this.#declined[kind].between(first, last)].map((row) => rows[row]));
     const final = placed.length ? this.resolver(last) : [];
     const ends = placed.map(([decision, place]) => {
       const reader = this.decisions[decision].subjects[place >> 2];
@@ -156,17 +167,9 @@ export class Trace {
     return this.sentence(index).map(({ text }) => text).join("");
   }
 
-  /** Node → the node that replaces it after `position` decisions. @returns {Int32Array} */
+  /** Node → the node that replaces it after `position` decisions; the next call changes it. @returns {Int32Array} */
   resolver(position) {
-    if (this.#finalAt === position) return this.#final;
-    const final = this.#final;
-    for (const [, old] of this.recording.substitutions) final[old] = old;
-    for (let index = this.recording.substitutions.length - 1; index >= 0; index--) {
-      const [decision, old, by] = this.recording.substitutions[index];
-      if (decision < position) final[old] = final[by];
-    }
-    this.#finalAt = position;
-    return final;
+    return this.substitutions.at(position);
   }
 
   /** Follow ports to the node that computes their value. */
@@ -209,6 +212,11 @@ export class Trace {
   /** What a closed box says at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
   rowText(box, position) {
     return this.#rows.get(box)?.filter(([first]) => first <= position).at(-1)?.[1] ?? "";
+  }
+
+  /** The closed boxes that say something else from a position on. @param {number} position */
+  rowsAt(position) {
+    return this.#rowsAt.of(position);
   }
 
   /** Bytes live while a kernel runs: measured if there is a run, else planned. */

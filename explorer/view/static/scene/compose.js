@@ -91,13 +91,17 @@ export class Placement {
         } else this.slots.set(item.slot, rect);
       });
     }
+    /** @type {[string, Segment][]} the segments that end at a port with a name */ this.named = [];
     for (const index of this.shownBoxes) {
-      for (const edge of this.layout.boxes[index].edges) this.#route(index, this.layout.boxes[index], this.composed.get(index), edge, origins.get(index));
+      for (const edge of this.layout.boxes[index].edges) {
+        const segment = this.#route(index, this.layout.boxes[index], this.composed.get(index), edge, origins.get(index));
+        if (segment.names.length) this.named.push([`${segment.box}:${segment.from}:${segment.to}`, segment]);
+      }
     }
   }
 
   #route(index, box, own, [from, to, route, out, into, ...names], origin) {
-    if (!route.length) return void this.#plain(index, from, to, out, into, names);
+    if (!route.length) return this.#plain(index, from, to, out, into, names);
     const end = (item, x, y, isStart, port) => {
       if (item < 0) return [own.ports[isStart ? 0 : 1][port], isStart ? 0 : own.size[1]];
       const [left, top, wide, high] = own.places[item];
@@ -121,7 +125,9 @@ export class Placement {
       points.push(Math.round(origin[0] + x + one * first[0] + other * last[0]));
       points.push(Math.round(origin[1] + y + one * first[1] + other * last[1]));
     }
-    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names });
+    const segment = { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
+    this.segments.set(`${index}:${from}:${to}`, segment);
+    return segment;
   }
 
   /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */

@@ -3,6 +3,9 @@
 import { html, say } from "../dom.js";
 import { metricText, sumName } from "../data/totals.js";
 
+/** What is coloured where heat is off. */
+const NONE = { slots: new Map(), boxes: new Map() };
+
 /** Selects a measure and shows the meaning of each colour. */
 export class Heat {
   /** @param {import("../data/totals.js").Totals} totals @param {() => void} changed */
@@ -35,9 +38,9 @@ export class Heat {
   /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
-    const [slots, boxes] = [new Map(), new Map()];
     const metric = totals.metrics.find(({ name }) => name === this.measure);
-    if (!metric) return { slots, boxes };
+    if (!metric) return NONE;
+    const [slots, boxes] = [new Map(), new Map()];
     const measure = sumName(metric);
     const held = totals.at(scene.moment.position);
     for (const [slot, mark] of scene.slots) {

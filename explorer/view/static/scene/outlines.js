@@ -19,7 +19,7 @@ const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= to
 
 /** The outline of one group on one placement; what is near is found once, and asked at every moment. */
 export class Outline {
-  /** @param {import("./scene.js").Frame} frame @param {import("./compose.js").Placement} placement */
+  /** @param {import("./frames.js").Frame} frame @param {import("./compose.js").Placement} placement */
   constructor({ slots, boxes }, placement) {
     this.rects = [...slots.map((slot) => placement.slots.get(slot)), ...boxes.map((box) => placement.boxes.get(box))];
     this.whole = around(this.rects);

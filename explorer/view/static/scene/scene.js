@@ -1,108 +1,203 @@
 // Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
 
-import { microsText } from "../data/number_format.js";
+import { BoxMarks } from "./box_marks.js";
+import { EdgeStates } from "./edge_states.js";
+import { Frames } from "./frames.js";
 import { SlotStates } from "./slot_states.js";
+import { Uses } from "./uses.js";
 
 /**
- * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
- *   waits: number, done: number, waiting: boolean, micros: number, second: string,
- *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
- *   left: what it says where only rows of batches are left in it
- * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number, micros: number}} Frame
- *   boxes: the closed operators that hide members
- * @typedef {{moment: any, slots: Map<number, import("./slot_states.js").SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
- *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
- *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
+ * @typedef {{since: number, slots: Set<number>, boxes: Set<number>, edges: Set<string>, frames: Set<number>}} Changes
+ *   what differs from the scene of a number; with −1 everything may
+ * @typedef {{number: number, moment: import("../data/timeline.js").Moment, slots: Map<number, import("./slot_states.js").SlotState>,
+ *   boxes: Map<number, import("./box_marks.js").BoxMark>, frames: Map<number, import("./frames.js").Frame>,
+ *   edges: Map<string, import("./edge_states.js").EdgeState>, moves: import("./edge_states.js").Move[], attention: number[],
+ *   drawn: {nodes: number, boxes: number}, changes: Changes}} Scene drawn: nodes in sight or not, and closed boxes that hold something
  */
 
-/** Builds the scenes of one trace. */
+/** Builds the scenes of one trace: a step touches only what its decision or its kernel touches. Its scenes share their tables. */
 export class SceneBuilder {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./compose.js").Paths} paths */
   constructor(trace, timeline, paths) {
     this.trace = trace;
     this.paths = paths;
     this.slotStates = new SlotStates(trace, timeline);
+    this.frames = new Frames(trace);
+    this.uses = new Uses(trace);
     this.cut = new Map();
+    this.number = 0;
+    /** slots that were looked at, in all: the work of a step */ this.visited = 0;
+    /** slot → how many outlines have it as a member */ this.memberships = new Int32Array(trace.layout.slots.length);
+    /** @type {Scene | null} */ this.last = null;
+    /** @type {import("./compose.js").Placement | null} */ this.placement = null;
   }
 
   /** @param {import("../data/timeline.js").Moment} moment @param {import("./compose.js").Placement} placement @returns {Scene} */
   scene(moment, placement) {
+    const { last } = this;
+    this.last = last && this.placement === placement && isStep(last.moment, moment) ? this.#step(last, moment) : this.#begin(moment, placement);
+    return this.last;
+  }
+
+  /** A scene of its own, whatever was before. */
+  #begin(moment, placement) {
     const { trace } = this;
-    const before = moment.decision >= 0 ? Int32Array.from(trace.resolver(moment.position - 1)) : null;
-    const final = trace.resolver(moment.position);
-    const scene = { moment, slots: new Map(), boxes: new Map(), frames: [], edges: new Map(), moves: [], attention: [] };
+    this.placement = placement;
+    this.boxMarks = new BoxMarks(trace, placement);
+    this.edgeStates = new EdgeStates(trace, this.paths, placement, this.cut);
+    this.memberships.fill(0);
+    this.uses.begin(moment.position);
+    const { marks } = this.boxMarks;
+    const { edges } = this.edgeStates;
+    /** @type {Scene} */
+    const scene = { number: ++this.number, moment, slots: new Map(), boxes: marks, frames: new Map(), edges, moves: [], attention: [], drawn: { nodes: 0, boxes: 0 }, changes: this.#changes(-1) };
+    const groups = trace.recording.groups.keys();
+    const slots = trace.layout.slots.keys();
+    return this.#refresh(scene, new Set(slots), new Set(groups), new Set());
+  }
+
+  #changes(since) {
+    return { since, slots: new Set(), boxes: new Set(), edges: new Set(), frames: new Set() };
+  }
+
+  /** The scene a step forward or back, or the same one again. */
+  #step(last, moment) {
+    const { trace, uses } = this;
+    /** @type {Scene} */
+    const scene = { ...last, number: ++this.number, moment, drawn: { ...last.drawn }, changes: this.#changes(last.number) };
+    if (last.moment.step === moment.step) return scene;
+    const [slots, groups, readers] = [new Set(this.apart), new Set(), new Set()];
+    for (const decision of new Set([last.moment.decision, moment.decision])) {
+      if (decision < 0) continue;
+      const { subjects, produced } = trace.decisions[decision];
+      for (const node of [...subjects, ...produced, ...trace.changedBy.of(decision)]) slots.add(trace.slotOf[node]);
+      for (const node of trace.substitutions.changed(decision).keys()) for (const reader of trace.readers.of(node)) readers.add(trace.slotOf[reader]);
+      for (const group of this.frames.bornBy.of(decision)) groups.add(group);
+    }
+    for (const { slot } of this.#apartBy(moment.decision, moment.decision + 1, moment.position).flat()) slots.add(slot);
+    const [from, to] = [last.moment.position, moment.position];
+    const decision = Math.min(from, to);
+    if (from !== to) {
+      for (const slot of uses.step(decision, to > from)) slots.add(slot);
+      for (const group of this.frames.changedBy(decision)) groups.add(group);
+      for (const box of trace.rowsAt(decision + 1)) if (this.boxMarks.sums.has(box)) this.boxMarks.stale.add(box);
+    }
+    for (const index of this.#kernelsBetween(last.moment, moment)) {
+      const kernel = trace.kernels[index];
+      for (const node of [...kernel.nodes, ...kernel.ready_candidates, ...kernel.frees]) slots.add(trace.slotOf[node]);
+      for (const group of this.frames.ofKernel.of(index)) groups.add(group);
+    }
+    slots.delete(-1);
+    readers.delete(-1);
+    return this.#refresh(scene, slots, groups, readers);
+  }
+
+  /** The kernels that stand on another side of the present one, both ends included. @returns {Iterable<number>} */
+  *#kernelsBetween(last, moment) {
+    const { trace } = this;
+    if (last.kernel < 0 || last.kernel === moment.kernel) return;
+    const isRun = moment.phase === "run";
+    const [low, high] = [last.kernel, moment.kernel].map((kernel) => (isRun ? trace.stepOf.get(kernel) : kernel)).sort((one, other) => one - other);
+    for (let index = low; index <= high; index++) yield isRun ? trace.steps[index].kernel : index;
+  }
+
+  /** Look at some slots and groups again, and at the edges of some more slots. @param {Scene} scene @param {Set<number>} slots @param {Set<number>} groups @param {Set<number>} readers */
+  #refresh(scene, slots, groups, readers) {
+    const { trace, edgeStates, boxMarks } = this;
+    const { moment, changes } = scene;
+    for (const group of groups) this.#frame(scene, group, slots);
     const decision = trace.decisions[moment.decision];
     const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
-    const frames = this.#frames(moment, placement);
     const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []);
-    const outputs = new Set([...trace.roots].map((root) => trace.slotOf[trace.origin(final[root])]));
-    const used = this.#used(moment.position, final);
-    const copies = this.#copies(moment.position);
-    const members = new Set(frames.flatMap((frame) => frame.slots));
-    trace.layout.slots.forEach((_, slot) => {
-      if (placement.hiddenIn[slot] === -2) return;
-      const mark = this.slotStates.state(slot, moment, { decision, touched, ready, used, outputs, copies, members });
-      if (mark === null) return;
-      scene.slots.set(slot, mark);
-      if (this.slotStates.needsAttention(mark, moment)) scene.attention.push(slot);
-    });
-    this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
-    this.#edges(scene, placement, before, final);
-    this.#declined(scene, placement, final);
-    scene.frames = frames.map((frame) => this.#state(frame, moment));
+    const now = { decision, touched, ready, uses: this.uses, memberships: this.memberships };
+    const attention = new Set(scene.attention);
+    const wasAttention = new Set(attention);
+    for (const slot of slots) {
+      if (this.placement.hiddenIn[slot] === -2) continue;
+      this.visited++;
+      const [before, mark] = [scene.slots.get(slot), this.slotStates.state(slot, moment, now)];
+      if (mark && this.slotStates.needsAttention(mark, moment)) attention.add(slot);
+      else attention.delete(slot);
+      if (before) this.#count(scene, slot, before, wasAttention.has(slot), -1);
+      if (mark) this.#count(scene, slot, mark, attention.has(slot), 1);
+      if (mark) scene.slots.set(slot, mark);
+      else scene.slots.delete(slot);
+      if (before || mark) changes.slots.add(slot);
+      // A ghost shows what the readers of its node read before.
+      if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
+    }
+    scene.attention = [...attention].sort((one, other) => one - other);
+    const final = trace.resolver(moment.position);
+    const stood = moment.decision < 0 ? new Map() : trace.substitutions.changed(moment.decision);
+    edgeStates.forgive();
+    for (const each of [slots, readers]) for (const slot of each) edgeStates.read(slot, scene.slots.get(slot), scene, final, stood);
+    this.#decline(scene);
+    scene.moves = [...edgeStates.moves].sort(([one], [other]) => one - other).flatMap(([, moves]) => moves);
+    changes.edges = edgeStates.stale;
+    edgeStates.stale = new Set();
+    changes.boxes = boxMarks.refresh(moment.position);
+    scene.drawn = { nodes: scene.drawn.nodes, boxes: boxMarks.inhabited };
     return scene;
   }
 
-  #boxes(scene, placement, covered) {
-    const attention = new Set(scene.attention);
-    const inhabited = new Set();
-    for (const [slot, mark] of scene.slots) {
-      for (let around = this.trace.boxOf[slot]; around >= 0 && !inhabited.has(around); around = this.trace.layout.boxes[around].parent) {
-        inhabited.add(around);
+  #count(scene, slot, mark, attention, by) {
+    this.boxMarks.count(slot, mark, attention, by);
+    if (this.placement.hiddenIn[slot] === -1) scene.drawn.nodes += by;
+  }
+
+  /** Look at the outline of a group again; its members are slots to look at. */
+  #frame(scene, index, slots) {
+    const before = scene.frames.get(index);
+    const frame = this.frames.frame(index, scene.moment, this.placement);
+    for (const [each, by] of /** @type {[import("./frames.js").Frame | undefined, 1 | -1][]} */ ([[before, -1], [frame, 1]])) {
+      for (const slot of each?.slots ?? []) {
+        this.memberships[slot] += by;
+        slots.add(slot);
       }
-      const box = placement.hiddenIn[slot];
-      if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { ...NOTHING, member: covered.has(box) };
-      if (attention.has(slot)) found.changed++;
-      found.active ||= mark.flags.includes("current");
-      found.output ||= mark.flags.includes("output");
-      if (mark.flags.includes("waiting")) found.waits++;
-      else if (this.trace.kernelOf[mark.node] >= 0) found.done++;
-      found.micros += mark.micros;
-      scene.boxes.set(box, found);
+      for (const box of each?.boxes ?? []) this.boxMarks.cover(box, by);
     }
-    for (const box of placement.boxes.keys()) {
-      if (!inhabited.has(box)) scene.boxes.set(box, { ...NOTHING, empty: true });
-    }
-    for (const [box, mark] of scene.boxes) {
-      mark.left = mark.empty ? "" : this.trace.rowText(box, scene.moment.position);
-      mark.waiting = mark.waits > 0 && mark.done === 0;
-      mark.second = mark.micros && !mark.member ? microsText(mark.micros) : "";
-      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}|${mark.left}`;
-    }
+    if (frame) scene.frames.set(index, frame);
+    else scene.frames.delete(index);
+    if (before || frame) scene.changes.frames.add(index);
   }
 
-  /** Slots with a reader. */
-  #used(position, final) {
+  /** The slots of the nodes that read, as recorded, what has ever stood in a slot. @returns {number[]} */
+  #readersOf(slot) {
     const { trace } = this;
-    const { operands } = trace.nodes;
-    const used = new Set();
-    for (let node = 0; node < trace.count; node++) {
-      if (!trace.exists(node, position)) continue;
-      for (const operand of operands[node]) used.add(trace.slotOf[trace.origin(final[operand])]);
+    const nodes = [...trace.layout.slots[slot].nodes];
+    const found = [];
+    for (const node of nodes) {
+      for (const reader of trace.readers.of(node)) {
+        if (trace.nodes.kind[reader] === "item") nodes.push(reader);
+        else if (trace.slotOf[reader] >= 0) found.push(trace.slotOf[reader]);
+      }
     }
-    return used;
+    return found;
   }
 
-  /** Node → number of equal nodes that it stands for, including itself, where others were merged into it. */
-  #copies(position) {
-    const { recording, replay } = this.trace;
-    const copies = new Map();
-    for (const row of replay.merges) {
-      const [decision, old, kept] = recording.substitutions[row];
-      if (decision < position) copies.set(kept, (copies.get(kept) ?? 1) + (copies.get(old) ?? 1));
+  /** Mark the edges that a declined decision keeps apart: those of the moment's decision, or of all of a stage as a whole. */
+  #decline(scene) {
+    const { decision, whole, stage, position } = scene.moment;
+    const { first, last } = whole ? (this.trace.recording.stages[stage] ?? NO_STAGE) : { first: decision, last: decision + 1 };
+    const pairs = this.#apartBy(first, last, position);
+    this.edgeStates.decline(pairs.map(([one, other]) => [one.slot, other.slot]));
+    /** slots with nodes to which something was declined @type {number[]} */ this.apart = [];
+    for (const [one, other] of pairs) {
+      for (const [end, far] of [[one, other], [other, one]]) {
+        const mark = scene.slots.get(end.slot);
+        if (mark) mark.apart = [...mark.apart, far.node];
+        this.apart.push(end.slot);
+      }
     }
-    return copies;
+  }
+
+  /** Both ends, as they stand at a position, of the edges that some decisions keep apart. */
+  #apartBy(first, last, position) {
+    const { trace } = this;
+    const edges = trace.declinedEdges(first, last);
+    const final = trace.resolver(position);
+    const pairs = edges.map((nodes) => nodes.map((node) => ({ node, slot: trace.slotOf[trace.origin(final[node])] })));
+    return pairs.filter(([one, other]) => one.slot >= 0 && other.slot >= 0 && one.slot !== other.slot);
   }
 
   /** The nodes that were merged into one. */
@@ -117,109 +212,13 @@ export class SceneBuilder {
     merged.delete(node);
     return [...merged].reverse();
   }
-
-  #edges(scene, placement, before, final) {
-    const { trace } = this;
-    const { operands, born } = trace.nodes;
-    for (const [slot, mark] of scene.slots) {
-      const isGhost = mark.state === "gone" || mark.state === "was";
-      for (const operand of operands[mark.node]) {
-        const producer = trace.slotOf[trace.origin(final[operand])];
-        if (producer < 0 || producer === slot) continue;
-        if (isGhost) {
-          this.#draw(scene, placement, producer, slot, mark.state);
-          continue;
-        }
-        // What stood where a ghost stands now was read here.
-        const was = trace.slotOf[trace.origin(operand)];
-        const ghost = was === producer ? undefined : scene.slots.get(was);
-        if (ghost?.state === "gone" || ghost?.state === "was") this.#draw(scene, placement, was, slot, ghost.state);
-        if (before && before[operand] !== final[operand] && born[mark.node] < scene.moment.decision) {
-          this.#move(scene, placement, trace.slotOf[trace.origin(before[operand])], producer, slot);
-        } else this.#draw(scene, placement, producer, slot, mark.state === "new" ? "new" : "plain");
-      }
-    }
-  }
-
-  /** Mark the edges that a declined decision keeps apart: those of the moment's decision, or of all of a stage as a whole. */
-  #declined(scene, placement, final) {
-    const { trace } = this;
-    const { decision, whole, stage } = scene.moment;
-    const { first, last } = whole ? (trace.recording.stages[stage] ?? NO_STAGE) : { first: decision, last: decision + 1 };
-    for (const [operand, reader] of trace.declinedEdges(first, last)) {
-      const ends = [operand, reader].map((node) => trace.slotOf[trace.origin(final[node])]);
-      if (ends.includes(-1) || ends[0] === ends[1]) continue;
-      this.#draw(scene, placement, ends[0], ends[1], "declined", true);
-      ends.forEach((slot, end) => {
-        const mark = scene.slots.get(slot);
-        if (mark) mark.apart = [...mark.apart, [operand, reader][1 - end]];
-      });
-    }
-  }
-
-  #move(scene, placement, from, to, slot) {
-    if (from === to || from < 0) return this.#draw(scene, placement, to, slot, "plain");
-    this.#draw(scene, placement, to, slot, "moved");
-    scene.moves.push({ before: this.#cut(from, slot), after: this.#cut(to, slot) });
-  }
-
-  #cut(producer, consumer) {
-    const key = producer * this.trace.layout.slots.length + consumer;
-    let found = this.cut.get(key);
-    // With their key: a step asks for every edge's again.
-    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer).map((segment) => [...segment, segment.join(":")])));
-    return found;
-  }
-
-  #draw(scene, placement, producer, consumer, state, onlyDrawn = false) {
-    const hidden = placement.hiddenIn[consumer];
-    // Edges inside one closed box are not drawn.
-    if (hidden >= 0 && placement.hiddenIn[producer] === hidden) return;
-    for (const [box, from, to, key] of this.#cut(producer, consumer)) {
-      if (!placement.composed.has(box)) continue;
-      const known = scene.edges.get(key);
-      if (onlyDrawn && !known) continue;
-      if (!known || RANK[state] > RANK[known.state]) scene.edges.set(key, { box, from, to, state });
-    }
-  }
-
-  /** Fused kernels and batches. */
-  #frames(moment, placement) {
-    const { trace } = this;
-    const frames = [];
-    trace.recording.groups.forEach((group, index) => {
-      if (group.decision >= moment.position || moment.position > trace.replay.outlined[index]) return;
-      const slots = group.members.filter((node) => trace.exists(node, moment.position)).map((node) => trace.slotOf[node]);
-      if (slots.length < 2) return;
-      const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
-      const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
-      const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
-      // A kernel that is inside one closed operator is not outlined: the box is its outline.
-      if (!shown.length && (!boxes.length || hiding.size < 2)) return;
-      frames.push({ group, index, slots: shown, boxes, state: "", number: 0, micros: 0 });
-    });
-    return frames;
-  }
-
-  #state(frame, moment) {
-    const { trace } = this;
-    const kernel = trace.kernelOf[frame.group.members[frame.group.members.length - 1]];
-    const isKernel = frame.group.kind === "kernel" && kernel >= 0;
-    const numbered = isKernel && (moment.phase === "format" || moment.phase === "memory" || moment.phase === "run" || (moment.phase === "order" && (moment.whole || kernel <= moment.kernel)));
-    const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
-    frame.state = frame.group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
-    frame.number = numbered ? kernel + 1 : 0;
-    const step = isKernel && moment.phase === "run" && (moment.whole || moment.kernel >= 0) && !waits ? trace.stepOf.get(kernel) : undefined;
-    frame.micros = step === undefined ? 0 : trace.steps[step].micros;
-    return frame;
-  }
-
-  /** The number of a kernel in the order, or in the run. */
-  #place(kernel, moment) {
-    return moment.phase === "run" ? (this.trace.stepOf.get(kernel) ?? -1) : kernel;
-  }
 }
 
-const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", left: "", key: "" };
-const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4, declined: 5 };
+/** Whether two moments are one or neighbours, between which only little changes: a stage as a whole, and the first kernel of an order or a run, change all that waits. */
+function isStep(one, other) {
+  if (one.step === other.step && one.stage === other.stage) return true;
+  return one.stage === other.stage && !one.whole && !other.whole && Math.abs(one.step - other.step) === 1 && one.kernel < 0 === other.kernel < 0;
+}
+
+const isGhost = (mark) => mark?.state === "gone" || mark?.state === "was";
 const NO_STAGE = { first: 0, last: 0 };

@@ -18,7 +18,7 @@ export class SlotStates {
   }
 
   /** What a slot shows at a moment; null where nothing stands. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
-  state(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
+  state(slot, moment, { decision, touched, ready, uses, memberships }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
     const first = this.timeline.stages[moment.stage]?.first ?? 0;
@@ -30,11 +30,11 @@ export class SlotStates {
     else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
     else if (born[node] >= first && born[node] >= 0) state = "fresh";
     if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "declined");
-    if (!isGhost && outputs.has(slot)) flags.push("output");
-    else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
+    if (!isGhost && uses.outputs[slot] > 0) flags.push("output");
+    else if (!isGhost && !uses.readers[slot] && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);

@@ -1,0 +1,114 @@
+// Segments of edges at a moment: how many edges of each state run through each, and which is drawn.
+
+/**
+ * @typedef {{box: number, from: number, to: number, state: string, counts: number[]}} EdgeState counts: edges that run through it, by rank
+ * @typedef {[box: number, from: number, to: number, key: string]} Piece a segment of one edge, with its key
+ * @typedef {{before: Piece[], after: Piece[]}} Move the segments of an edge before a decision and after it
+ */
+
+const STATES = ["was", "gone", "plain", "new", "moved", "declined"];
+const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4, declined: 5 };
+
+/** The segments of one placement, kept by difference. */
+export class EdgeStates {
+  /** @param {import("../data/recording.js").Trace} trace @param {import("./compose.js").Paths} paths @param {import("./compose.js").Placement} placement @param {Map<number, Piece[]>} cut segments of edges, found once for all placements */
+  constructor(trace, paths, placement, cut) {
+    this.trace = trace;
+    this.paths = paths;
+    this.placement = placement;
+    this.cut = cut;
+    /** @type {Map<string, EdgeState>} */ this.edges = new Map();
+    /** @type {{key: string, rank: number}[][]} slot → the segments of what it reads */ this.drawn = [];
+    /** @type {Map<number, Move[]>} */ this.moves = new Map();
+    /** @type {string[]} */ this.declined = [];
+    /** @type {Set<string>} keys of segments that changed */ this.stale = new Set();
+  }
+
+  /**
+   * Draw what a slot reads. @param {number} slot @param {import("./slot_states.js").SlotState | undefined} mark @param {import("./scene.js").Scene} scene
+   * @param {Int32Array} final node → the node that stands for it now @param {Map<number, number>} before the nodes that stood for some before the decision of the moment
+   */
+  read(slot, mark, scene, final, before) {
+    const { trace } = this;
+    const { operands, born } = trace.nodes;
+    const [old, drawn] = [this.drawn[slot], []];
+    this.drawn[slot] = drawn;
+    this.moves.delete(slot);
+    const isGhost = mark?.state === "gone" || mark?.state === "was";
+    for (const operand of mark ? operands[mark.node] : []) {
+      const producer = trace.slotOf[trace.origin(final[operand])];
+      if (producer < 0 || producer === slot) continue;
+      if (isGhost) {
+        this.#draw(drawn, producer, slot, mark.state);
+        continue;
+      }
+      // What stood where a ghost stands now was read here.
+      const was = trace.slotOf[trace.origin(operand)];
+      const ghost = was === producer ? undefined : scene.slots.get(was);
+      if (ghost?.state === "gone" || ghost?.state === "was") this.#draw(drawn, was, slot, ghost.state);
+      const stood = before.get(operand);
+      if (stood !== undefined && born[mark.node] < scene.moment.decision) this.#move(drawn, trace.slotOf[trace.origin(stood)], producer, slot);
+      else this.#draw(drawn, producer, slot, mark.state === "new" ? "new" : "plain");
+    }
+    for (const { key, rank } of old ?? []) this.#count(key, rank, -1);
+  }
+
+  /** Mark the edges that declined decisions keep apart, where they are drawn. @param {[number, number][]} pairs slots */
+  decline(pairs) {
+    for (const [producer, consumer] of pairs) {
+      if (this.#isHidden(producer, consumer)) continue;
+      for (const [, , , key] of this.segments(producer, consumer)) {
+        if (!this.edges.has(key)) continue;
+        this.#count(key, RANK.declined, 1);
+        this.declined.push(key);
+      }
+    }
+  }
+
+  /** Take the marks of declined decisions away. */
+  forgive() {
+    for (const key of this.declined) this.#count(key, RANK.declined, -1);
+    this.declined = [];
+  }
+
+  #move(drawn, from, to, slot) {
+    if (from === to || from < 0) return this.#draw(drawn, to, slot, "plain");
+    this.#draw(drawn, to, slot, "moved");
+    if (!this.moves.has(slot)) this.moves.set(slot, []);
+    this.moves.get(slot).push({ before: this.segments(from, slot), after: this.segments(to, slot) });
+  }
+
+  /** Edges inside one closed box are not drawn. */
+  #isHidden(producer, consumer) {
+    const { hiddenIn } = this.placement;
+    return hiddenIn[consumer] >= 0 && hiddenIn[producer] === hiddenIn[consumer];
+  }
+
+  #draw(drawn, producer, consumer, state) {
+    if (this.#isHidden(producer, consumer)) return;
+    for (const [box, from, to, key] of this.segments(producer, consumer)) {
+      if (!this.placement.composed.has(box)) continue;
+      if (!this.edges.has(key)) this.edges.set(key, { box, from, to, state: "", counts: [0, 0, 0, 0, 0, 0] });
+      this.#count(key, RANK[state], 1);
+      drawn.push({ key, rank: RANK[state] });
+    }
+  }
+
+  #count(key, rank, by) {
+    const edge = this.edges.get(key);
+    edge.counts[rank] += by;
+    const state = STATES[edge.counts.reduce((highest, count, each) => (count > 0 ? each : highest), -1)];
+    if (state === edge.state) return;
+    this.stale.add(key);
+    if (state === undefined) this.edges.delete(key);
+    else edge.state = state;
+  }
+
+  /** The segments of an edge, each with its key at its end: a step asks for them again. @returns {Piece[]} */
+  segments(producer, consumer) {
+    const key = producer * this.trace.layout.slots.length + consumer;
+    let found = this.cut.get(key);
+    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer).map(([box, from, to]) => [box, from, to, `${box}:${from}:${to}`])));
+    return found;
+  }
+}

@@ -1,0 +1,63 @@
+// Outlined groups at a moment: fused kernels and batches, with their numbers and times.
+
+/**
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number, micros: number}} Frame
+ *   boxes: the closed operators that hide members
+ */
+
+import { Index } from "../data/index.js";
+
+/** The groups of one trace. */
+export class Frames {
+  /** @param {import("../data/recording.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    const { groups } = trace.recording;
+    const { outlined } = trace.replay;
+    const count = trace.decisions.length;
+    this.bornBy = new Index(count, (enter) => groups.forEach(({ decision }, index) => enter(decision, index)));
+    this.goneBy = new Index(count, (enter) => outlined.forEach((position, index) => enter(position < count ? position : -1, index)));
+    this.holding = new Index(trace.count, (enter) => groups.forEach(({ members }, index) => members.forEach((node) => enter(node, index))));
+    this.ofKernel = new Index(trace.kernels.length, (enter) => groups.forEach((group, index) => enter(trace.kernelOf[group.members.at(-1)], index)));
+  }
+
+  /** The groups whose outlines one decision may change. @param {number} decision @returns {Iterable<number>} */
+  *changedBy(decision) {
+    yield* this.bornBy.of(decision);
+    yield* this.goneBy.of(decision);
+    for (const node of this.trace.changedBy.of(decision)) yield* this.holding.of(node);
+  }
+
+  /** The outline of a group, undefined where it has none. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {import("./compose.js").Placement} placement @returns {Frame | undefined} */
+  frame(index, moment, placement) {
+    const { trace } = this;
+    const group = trace.recording.groups[index];
+    if (group.decision >= moment.position || moment.position > trace.replay.outlined[index]) return undefined;
+    const slots = group.members.filter((node) => trace.exists(node, moment.position)).map((node) => trace.slotOf[node]);
+    if (slots.length < 2) return undefined;
+    const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
+    const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
+    const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
+    // A kernel that is inside one closed operator is not outlined: the box is its outline.
+    if (!shown.length && (!boxes.length || hiding.size < 2)) return undefined;
+    return { group, index, slots: shown, boxes, ...this.#now(group, moment) };
+  }
+
+  /** State, number and time of a group. */
+  #now(group, moment) {
+    const { trace } = this;
+    const { phase, whole } = moment;
+    const kernel = trace.kernelOf[group.members.at(-1)];
+    const isKernel = group.kind === "kernel" && kernel >= 0;
+    const numbered = isKernel && (phase === "format" || phase === "memory" || phase === "run" || (phase === "order" && (whole || kernel <= moment.kernel)));
+    const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
+    const state = group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
+    const step = isKernel && phase === "run" && (whole || moment.kernel >= 0) && !waits ? trace.stepOf.get(kernel) : undefined;
+    return { state, number: numbered ? kernel + 1 : 0, micros: step === undefined ? 0 : trace.steps[step].micros };
+  }
+
+  /** The number of a kernel in the order, or in the run. */
+  #place(kernel, moment) {
+    return moment.phase === "run" ? (this.trace.stepOf.get(kernel) ?? -1) : kernel;
+  }
+}

@@ -1,0 +1,72 @@
+// Uses of slots at a position: how many operands and outputs stand there, and for how many equal nodes a node stands.
+
+import { Index } from "../data/index.js";
+
+/** Counts for one trace, kept by difference from decision to decision. */
+export class Uses {
+  /** @param {import("../data/recording.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    /** operands that stand in each slot */ this.readers = new Int32Array(trace.layout.slots.length);
+    /** outputs that stand in each slot */ this.outputs = new Int32Array(trace.layout.slots.length);
+    const { substitutions } = trace.recording;
+    /** decision → the rows of substitutions by which it merged equal nodes */
+    this.merges = new Index(trace.decisions.length, (enter) => trace.replay.merges.forEach((row) => enter(substitutions[row][0], row)));
+    /** @type {Map<number, number>} node → how many equal nodes it stands for, where others were merged into it */ this.copies = new Map();
+  }
+
+  /** Count everything. @param {number} position */
+  begin(position) {
+    const { trace } = this;
+    const final = trace.resolver(position);
+    this.readers.fill(0);
+    this.outputs.fill(0);
+    this.copies.clear();
+    for (let node = 0; node < trace.count; node++) this.#read(node, position, final, 1);
+    for (const root of trace.roots) this.outputs[trace.slotOf[trace.origin(final[root])]]++;
+    const { recording, replay } = trace;
+    for (const row of replay.merges) if (recording.substitutions[row][0] < position) this.#merge(row, 1);
+  }
+
+  /** Take one decision, or take it back. @param {number} decision @param {boolean} forward @returns {Set<number>} the slots that it concerns */
+  step(decision, forward) {
+    const { trace } = this;
+    const changed = trace.substitutions.changed(decision);
+    const nodes = new Set(trace.changedBy.of(decision));
+    for (const node of changed.keys()) for (const reader of trace.readers.of(node)) nodes.add(reader);
+    const roots = [...changed.keys()].filter((node) => trace.roots.has(node));
+    const slots = new Set();
+    for (const [position, by] of forward ? [[decision, -1], [decision + 1, 1]] : [[decision + 1, -1], [decision, 1]]) {
+      const final = trace.resolver(position);
+      for (const node of nodes) for (const slot of this.#read(node, position, final, by)) slots.add(slot);
+      for (const root of roots) {
+        const slot = trace.slotOf[trace.origin(final[root])];
+        this.outputs[slot] += by;
+        slots.add(slot);
+      }
+    }
+    const merges = [...this.merges.of(decision)];
+    for (const row of forward ? merges : merges.reverse()) {
+      this.#merge(row, forward ? 1 : -1);
+      slots.add(trace.slotOf[trace.recording.substitutions[row][2]]);
+    }
+    slots.delete(-1);
+    return slots;
+  }
+
+  /** Count what a node reads, if it exists. @returns {number[]} the slots */
+  #read(node, position, final, by) {
+    const { trace } = this;
+    if (!trace.exists(node, position)) return [];
+    const slots = trace.nodes.operands[node].map((operand) => trace.slotOf[trace.origin(final[operand])]);
+    for (const slot of slots) if (slot >= 0) this.readers[slot] += by;
+    return slots;
+  }
+
+  #merge(row, by) {
+    const [, old, kept] = this.trace.recording.substitutions[row];
+    const count = (this.copies.get(kept) ?? 1) + by * (this.copies.get(old) ?? 1);
+    if (count > 1) this.copies.set(kept, count);
+    else this.copies.delete(kept);
+  }
+}

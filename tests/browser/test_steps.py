@@ -1,0 +1,134 @@
+"""A step touches only what it changes: what it shows is what the scene computed anew shows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.view.layout.box_layout import draw
+from explorer.view.payload.payload import payload
+from tests.golden.programs import PROGRAMS, recorded
+from tests.support.cells import MODELS
+from tests.support.large import flat
+from tests.view import sample
+from tests.view.stories import story
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-1", "V-13")]
+
+WALK = """(explorer, [payload, turns]) => {
+    const view = explorer.mount(document.body, payload);
+    document.body.firstElementChild.style.width = "1200px";
+    const sorted = (map) => [...map].sort(([one], [other]) => (one < other ? -1 : 1));
+    const rows = ({ slots, boxes, frames, edges, moves, attention, drawn }) => JSON.stringify({
+        slots: sorted(slots), boxes: sorted(boxes), frames: sorted(frames), edges: sorted(edges),
+        moves, attention, drawn,
+    }, (name, value) => (name === "group" ? undefined : value));
+    const parts = "[data-key], .ex-edge, .ex-frame, .ex-frame-label, text";
+    const elements = () => [...view.canvas.root.querySelectorAll(parts)]
+        .filter((element) => !element.closest(".ex-none")).map((element) => element.outerHTML).sort().join("\\n");
+    const found = { wrong: [], steps: 0 };
+    for (const { step, open, anew, selected } of turns) {
+        if (selected !== null) view.selection.select(selected);
+        if (open) {
+            view.open = new Set(open);
+            view.chosen = new Set(open);
+            view.replace();
+        }
+        const before = view.scene.number;
+        view.step(step);
+        found.steps += view.scene.changes.since === before ? 1 : 0;
+        const { trace, timeline, paths, now, placement, scene } = view;
+        const other = new view.sceneBuilder.constructor(trace, timeline, paths).scene(now, placement);
+        if (rows(scene) !== rows(other)) found.wrong.push(["scene", now.step, rows(scene), rows(other)]);
+        if (!anew) continue;
+        const drawn = elements();
+        view.canvas.shown = null;
+        view.show();
+        if (elements() !== drawn) found.wrong.push(["drawing", now.step, drawn, elements()]);
+    }
+    view.destroy();
+    return found;
+}"""
+
+
+def walk(module: Callable[[str, Any], Any], recording: Recording, seed: int, length: int) -> int:
+    """Walk at random, each step beside a scene of its own; the steps that were no jumps."""
+    pick = random.Random(seed)
+    boxes = draw(recording).model.tree
+    turns = []
+    by = 1
+    for turn in range(length):
+        by = -by if pick.random() < 0.2 else by
+        # Now and then further, where everything is computed anew.
+        step = by if pick.random() < 0.95 else pick.randrange(-40, 41)
+        wanted = [*boxes.bodies, *(box for box in range(len(boxes.boxes)) if pick.random() < 0.6)]
+        chosen = pick.randrange(-1, len(recording.nodes)) if pick.random() < 0.1 else None
+        turns.append(
+            {"step": step, "open": wanted if pick.random() < 0.03 else None, "anew": turn % 5 == 0, "selected": chosen}
+        )
+    found = module(WALK, [payload(recording, position=pick.randrange(recording.end + 1)), turns])
+    for what, step, seen, expected in found["wrong"][:1]:
+        assert seen == expected, (what, step)
+    assert found["wrong"] == []
+    return int(found["steps"])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_steps_through_programs_show_what_is_there(module, name):
+    assert walk(module, recorded(name), 1, 200) > 40
+
+
+def test_steps_through_a_run_show_what_is_there(module):
+    """Of a program with kernels of several members, merged nodes and values that end before the last kernel."""
+    plan = ex.EvalPlan()
+    for value in flat(80)[-3:]:
+        plan.register(value)
+    recording = plan.eval().recording
+    assert any(kernel.frees for kernel in recording.schedule.kernels)
+    assert recording.groups
+    assert recording.run
+    assert walk(module, recording, 2, 300) > 40
+
+
+def pruned_later() -> Recording:
+    """What is replaced, merged and read by others, is taken away by later decisions of the stage."""
+    make = sample.Builder("pruned later", "00aa")
+    row = make.type(4, 4)
+    x = make.leaf("x", row)
+    first, second, third = (make.node(name, x, type=row) for name in ("exp", "exp", "tanh"))
+    readers = [make.node("add", one, other, type=row) for one, other in ((first, second), (second, third), (third, x))]
+    make.stage("recorded", "record")
+    make.stage("rewrites", "rewrite")
+    make.decide("Dedup", "same", "the same", (second,), (first,), replace=[(second, first)])
+    new = make.node("log", x, type=row, born=make.next_decision())
+    make.decide("Rule", "better", "better", (third,), (new,), replace=[(third, new)])
+    make.decide("Rule", "no", "not here", readers[:2], applied=False)
+    for node in (third, second):
+        make.recording.nodes.gone[node] = -1
+    make.decide("Prune", "unread", "nobody reads it", (third,), gone=(third,))
+    make.decide("Prune", "unread", "nobody reads it", (second,), gone=(second,))
+    make.decide("Rule", "no", "not here", readers[1:], applied=False)
+    return make.roots(*readers)
+
+
+def test_steps_over_what_is_taken_away_later_show_what_is_there(module):
+    assert walk(module, pruned_later(), 5, 120) > 40
+
+
+def test_steps_through_a_sample_show_what_is_there(module):
+    assert walk(module, sample.mlp(), 2, 200) > 40
+
+
+@pytest.mark.parametrize("name", ["resnet18", "encoder"])
+def test_steps_through_models_show_what_is_there(module, name):
+    assert walk(module, ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording, 3, 150) > 40
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_steps_through_random_stories_show_what_is_there(module, seed):
+    assert walk(module, story(seed), seed, 120) > 20
