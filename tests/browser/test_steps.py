@@ -14,7 +14,7 @@ from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.cells import MODELS
-from tests.support.large import flat
+from tests.support.large import flat, planned
 from tests.view import sample
 from tests.view.stories import story
 
@@ -132,3 +132,34 @@ def test_steps_through_models_show_what_is_there(module, name):
 @pytest.mark.parametrize("seed", range(24))
 def test_steps_through_random_stories_show_what_is_there(module, seed):
     assert walk(module, story(seed), seed, 120) > 20
+
+
+VISITS = """(explorer, payload) => {
+    const view = explorer.mount(document.body, payload);
+    view.opening.all(true);
+    const visits = [];
+    for (const { start, end } of view.timeline.stages) {
+        if (end - start < 3) continue;
+        const middle = start + ((end - start) >> 1);
+        view.go(middle - 5);
+        for (let turn = 0; turn < 10; turn++) {
+            const { step, stage } = view.now;
+            const before = view.sceneBuilder.visited;
+            view.step(turn < 5 ? 1 : -1);
+            if (view.now.stage === stage) visits.push(view.sceneBuilder.visited - before);
+        }
+    }
+    view.destroy();
+    return visits;
+}"""
+
+
+def test_a_step_looks_at_as_many_slots_in_a_large_graph_as_in_a_small_one(module):
+    """Not the time is counted but the slots that are looked at again."""
+    most = {}
+    for count in (300, 3000):
+        visits = module(VISITS, payload(planned(count).recording))
+        assert len(visits) > 20
+        most[count] = sorted(visits)[len(visits) * 9 // 10]
+    assert most[3000] <= 40
+    assert most[3000] <= 4 * most[300]

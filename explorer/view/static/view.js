@@ -104,12 +104,15 @@ export class View {
   }
 
   #place(open) {
+    /** the instant that the placement is of */ this.settledAt = this.now.instant;
     this.placement = new Placement(this.trace.layout, open, this.trace.layout.bodies[this.body]);
     this.canvas.place(this.placement);
   }
 
   /** Make room for what has come, and take it from what has gone; a graph that was seen whole still is. */
   #settle() {
+    if (this.openBoxes.areAlike(this.settledAt, this.now.instant)) return;
+    this.settledAt = this.now.instant;
     const open = this.openBoxes.drawn(this.now, this.open, this.chosen);
     const { open: before, size } = this.placement;
     if (open.size === before.size && [...open].every((box) => before.has(box))) return;

@@ -77,9 +77,15 @@ export class Shell {
 
   /** What lies over the canvas now: nothing that changes is revealed under it. */
   #overlays() {
-    const { heat } = this.view;
-    const over = [this.search.root, heat.legend, this.minimap.root].filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));
-    return over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
+    const { heat, room } = this.view;
+    const parts = [heat.legend, this.minimap.root, this.search.root];
+    const key = `${room.width} ${room.height} ${heat.legend.textContent} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
+    // Asking for places is a layout of the whole page: only where they may be others. Results of a search come and go.
+    if (key !== this.overlaid?.key || !this.search.root.hidden) {
+      const over = parts.filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));
+      this.overlaid = { key, edges: over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]) };
+    }
+    return this.overlaid.edges;
   }
 
   #tools() {

@@ -38,9 +38,9 @@ export class Decisions {
     [this.first, this.last] = own ? [stage.first, stage.last] : [0, this.trace.decisions.length];
     this.moment = moment;
     if (this.last - this.first < 2) return false;
-    let applied = 0;
-    for (let index = this.first; index < this.last; index++) applied += this.trace.decisions[index].verdict === "applied" ? 1 : 0;
-    say(this.title, `${own ? stage.name : "the whole plan"}: ${grouped(applied)} applied, ${grouped(this.last - this.first - applied)} declined`);
+    const stages = this.timeline.stages.filter(({ first, last }) => this.first <= first && last <= this.last);
+    const [applied, declined] = ["applied", "declined"].map((verdict) => stages.reduce((sum, counts) => sum + counts[verdict], 0));
+    say(this.title, `${own ? stage.name : "the whole plan"}: ${grouped(applied)} applied, ${grouped(declined)} declined`);
     this.#list();
     return this.root;
   }
@@ -60,37 +60,46 @@ export class Decisions {
     for (const button of this.buttons) put(button, "aria-pressed", String(button.dataset.verdict === this.verdict));
   }
 
-  #list() {
+  /** The rows that the list has at every moment of a stage; those of the last one asked for are kept. */
+  #groups() {
+    const key = `${this.first}|${this.last}|${this.verdict}|${this.least}|${this.field.value}`;
+    if (this.kept?.key === key) return this.kept;
     const query = new Query(this.field.value);
     const found = [];
     for (let index = this.first; index < this.last; index++) {
       const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
-      const text = fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`);
-      if (query.isEmpty || query.matchesText(text)) found.push(index);
+      const text = () => fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`);
+      if (query.isEmpty || query.matchesText(text())) found.push(index);
     }
     const groups = foldedDecisions(this.trace, found);
     const isTrifle = ({ verdict, cost }) => verdict === "declined" && cost < this.least;
     const trifles = groups.filter(isTrifle);
     const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
-    const near = listed.findIndex(({ decisions }) => decisions.includes(this.moment.decision));
+    const places = new Map(listed.flatMap(({ decisions }, place) => decisions.map((decision) => [decision, place])));
+    this.kept = { key, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
+    return this.kept;
+  }
+
+  #list() {
+    const { listed, trifles, places, isAnyDeclined } = this.#groups();
+    const near = places.get(this.moment.decision) ?? -1;
     const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, listed.length - LISTED));
-    const rows = listed.slice(from, from + LISTED).flatMap((group) => {
+    const rows = listed.slice(from, from + LISTED).flatMap((group, place) => {
       const heading = group === trifles[0] ? [html("li", { class: "ex-soft ex-trifles" }, `below ${microsText(this.least)}:`)] : [];
-      return [...heading, ...this.#folded(group)];
+      return [...heading, ...this.#folded(group, from + place === near)];
     });
     this.rows.replaceChildren(...rows);
-    this.costs.hidden = !groups.some(({ verdict }) => verdict === "declined");
-    say(this.rest, found.length === 0 ? "no decision matches" : listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
+    this.costs.hidden = !isAnyDeclined;
+    say(this.rest, listed.length === 0 ? "no decision matches" : listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
   }
 
   /** Decisions with one sentence as one row; the places of all of them, if the view stands at one. */
-  #folded({ decisions, cost, verdict }) {
+  #folded({ decisions, cost, verdict }, here) {
     const { decision } = this.moment;
-    const here = decisions.includes(decision);
     const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && microsText(cost)];
     const row = this.row(here ? decision : decisions[0], this.moment, [count, detail]);
-    const others = here ? decisions.filter((index) => index !== decision).slice(0, PLACES) : [];
+    const others = here ? decisions.slice(0, PLACES + 1).filter((index) => index !== decision).slice(0, PLACES) : [];
     return [row, ...others.map((index) => this.row(index, this.moment, [], false))];
   }
 

@@ -7,6 +7,24 @@ export class OpenBoxes {
     this.boxes = layout.boxes;
     /** @type {Map<number, [number, number][]>} box → first and last instants at which it is drawn open */ this.spans = new Map();
     for (const [box, first, last] of replay.opens) this.spans.set(box, [...(this.spans.get(box) ?? []), [first, last]]);
+    /** instants from which on other boxes are drawn open than before, in order */
+    this.turns = Float64Array.from(new Set(replay.opens.flatMap(([, first, last]) => [first, last + 1]))).sort();
+  }
+
+  /** Whether the same boxes are drawn open at two instants, as far as no reader opens or closes any. @param {number} one @param {number} other */
+  areAlike(one, other) {
+    return this.#turnsUntil(one) === this.#turnsUntil(other);
+  }
+
+  /** How many turns there are up to an instant. */
+  #turnsUntil(instant) {
+    let [low, high] = [0, this.turns.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.turns[middle] <= instant) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** @param {import("../data/timeline.js").Moment} moment @param {Set<number>} open @param {Set<number>} chosen those that a reader opened stay open @returns {Set<number>} */
