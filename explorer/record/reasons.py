@@ -31,6 +31,11 @@ def bytes_text(count: float) -> str:
     return f"{count:.3g} TB"
 
 
+def counted_text(count: int, noun: str, plural: str = "") -> str:
+    """Return a number of things: ``1 node``, ``1,234 nodes``; ``plural`` where it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def count_text(count: float) -> str:
     """Format a large number: 950, 25 K, 1.82 G, up to T."""
     for unit in ("", " K", " M", " G"):

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 
 from explorer.record import Decision, Stage
-from explorer.record.reasons import bytes_text, count_text, micros_text
+from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
 
 _UNIT = re.compile(r"_(?:bytes|flops|us)$")
 _PRICES = ("separate_us", "together_us")
@@ -73,4 +73,5 @@ def stage_size(stage: Stage) -> str:
     counted = {"record": "nodes", "rewrite": "nodes", "order": "kernels", "run": "steps"}.get(stage.kind, "")
     if counted not in stage.counts:
         return ""
-    return f"{stage.counts[counted]:,}" + (f" {counted}" if counted != "nodes" else "")
+    count = stage.counts[counted]
+    return f"{count:,}" if counted == "nodes" else counted_text(count, counted.removesuffix("s"))

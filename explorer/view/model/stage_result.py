@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
-from explorer.record.reasons import bytes_text, count_text, micros_text
+from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
 
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
            "function": ("call opened", "calls opened")}  # fmt: skip
@@ -22,10 +22,6 @@ def stage_result(recording: Recording, number: int) -> str:
     return "; ".join(filter(None, [parts or "changed nothing", *_saved(recording, number)])) + "."
 
 
-def _counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
 def _changed(recording: Recording, number: int) -> list[str]:
     """List what a pass did, by kind: groups made, nodes replaced, nodes removed."""
     stage, nodes = recording.stages[number], recording.nodes
@@ -35,18 +31,18 @@ def _changed(recording: Recording, number: int) -> list[str]:
         if grown.isdisjoint(group.members):  # a kernel that grew is counted as it became
             groups[group.kind] = groups.get(group.kind, 0) + 1
         grown.update(group.members)
-    parts = [_counted(count, *_GROUPS[kind]) for kind, count in groups.items()]
+    parts = [counted_text(count, *_GROUPS[kind]) for kind, count in groups.items()]
     if parts:
         return parts
     replaced = {old for decision, old, _ in recording.substitutions if _holds(stage, decision)}
     first, last = stage.first, stage.last
     removed = sum(node not in replaced for node, gone in enumerate(nodes.gone) if first <= gone < last)
     if replaced:
-        parts.append(f"{_counted(len(replaced), 'node')} replaced")
+        parts.append(f"{counted_text(len(replaced), 'node')} replaced")
     if removed:
-        parts.append(f"{_counted(removed, 'node')} removed")
+        parts.append(f"{counted_text(removed, 'node')} removed")
     applied = sum(row.verdict == "applied" for row in recording.decisions[stage.first : stage.last])
-    return parts or [_counted(applied, "change")] * (applied > 0)
+    return parts or [counted_text(applied, "change")] * (applied > 0)
 
 
 def _holds(stage: Stage, decision: int) -> bool:
@@ -74,7 +70,7 @@ def _ordered(recording: Recording, number: int) -> list[str]:
     levels, schedule = recording.stages[number].counts.get("levels", 0), recording.schedule
     if schedule is None:
         return []
-    kernels = _counted(len(schedule.kernels), "kernel") + (f" in {_counted(levels, 'level')}" if levels else "")
+    kernels = counted_text(len(schedule.kernels), "kernel") + (f" in {counted_text(levels, 'level')}" if levels else "")
     return [kernels, f"{micros_text(sum(kernel.estimate for kernel in schedule.kernels))} estimated"]
 
 
@@ -85,7 +81,7 @@ def _placed(recording: Recording, number: int) -> list[str]:
     peak = f"{bytes_text(schedule.peak)} reserved"
     kept = f", {bytes_text(schedule.peak_without_reuse)} without reuse"
     return [
-        _counted(len(schedule.buffers), "buffer"),
+        counted_text(len(schedule.buffers), "buffer"),
         peak + (kept if schedule.peak < schedule.peak_without_reuse else ""),
     ]
 
@@ -96,7 +92,7 @@ def _ran(recording: Recording, number: int) -> list[str]:
         return ["nothing ran"]
     peak = max(step.live for step in run.steps)
     estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
-    took = f"{_counted(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
+    took = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
     if estimate > 0:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for the reference machine"
         took = f"{took}, {ratio}"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
@@ -137,9 +138,9 @@ class _Picture:
         shown = sum(slot in self.places for slot in self.state.shown)
         closed = sum(len(inside) > 1 for inside in self.live.values())
         parts = [
-            f"{shown} nodes",
-            f"{closed} closed boxes" if closed else "",
-            f"{len(self.state.groups)} fused kernels",
+            counted_text(shown, "node"),
+            counted_text(closed, "closed box", "closed boxes") if closed else "",
+            counted_text(len(self.state.groups), "fused kernel"),
         ]
         title = self.model.recording.title or "recording"
         return f"{title}: " + ", ".join(part for part in parts if part and not part.startswith("0 "))

@@ -3,8 +3,10 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.record.escape import visible
 from explorer.view.base import font
 from explorer.view.model.labels import TITLE
@@ -247,3 +249,12 @@ def test_closed_operators_carry_the_outline_of_their_kernel():
     assert texts(picture).count("conv2d · add · relu") == 6
     assert classes(picture).count("closed member") == 6
     assert "conv3.weight" not in texts(picture)
+
+
+@pytest.mark.spec("V-13")
+def test_one_is_no_plural():
+    value = ex.tensor(np.ones(3, np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(ex.exp(value)))
+    label = ElementTree.fromstring(svg(plan.prepare().recording)).get("aria-label")
+    assert label.endswith("3 nodes, 1 fused kernel")

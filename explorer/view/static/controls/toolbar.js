@@ -124,8 +124,8 @@ export function saying(trace, timeline, moment, summary) {
     return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
-  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} nodes` : "";
-  const nothing = stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
+  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}` : "";
+  const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
   return { place: counts || nothing, verdict: "", fragments: (stage.result ? [stage.result] : [...what, stage.purpose]).map(plain) };
 }

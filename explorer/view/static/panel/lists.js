@@ -8,6 +8,11 @@ export const LISTED = 40;
 
 const [MANY, NAMED] = [8, 3];
 
+/** The first parts of a list: one more than there is room for takes the place of the line that would say so. @template T @param {T[]} parts @param {number} room @returns {[T[], number]} and how many are left */
+export function fitting(parts, room) {
+  return parts.length <= room + 1 ? [parts, 0] : [parts.slice(0, room), parts.length - room];
+}
+
 /**
  * Nodes as a list; of many that read alike the first few stand for all.
  * @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row
@@ -22,7 +27,8 @@ export function nodeList(nodes, reads, row) {
   }
   const more = (count, what) => html("li", { class: "ex-soft" }, `and ${grouped(count)} more${what}`);
   const rows = [...alike.values()].flatMap((same) => (same.length > MANY ? [...same.slice(0, NAMED).map(row), more(same.length - NAMED, " like these")] : same.map(row)));
-  return html("ul", { class: "ex-nodes" }, ...rows.slice(0, LISTED), rows.length > LISTED && more(rows.length - LISTED, ""));
+  const [shown, left] = fitting(rows, LISTED);
+  return html("ul", { class: "ex-nodes" }, ...shown, left > 0 && more(left, ""));
 }
 
 /** A table of names and values; of class `name` besides. @param {[string, string | Element][]} rows */

@@ -35,12 +35,16 @@ export class MomentPanel {
     }
     const recorded = stage.kind === "record";
     const title = (recorded && trace.recording.title) || stage.name;
-    const parts = [html("h4", { "aria-level": 2 }, title), html("div", { class: "ex-sub" }, stage.purpose), moment.whole && stage.result && html("p", { class: "ex-result" }, stage.result)];
-    if (recorded) parts.push(this.parts.summary.table((node) => this.parts.link(node)));
+    // A stage as a whole has its result in the sentence above the canvas, or else its purpose: neither is said twice.
+    const isSaid = moment.kernel < 0 && !stage.result;
+    const parts = [html("h4", { "aria-level": 2 }, title), !isSaid && html("div", { class: "ex-sub" }, stage.purpose)];
+    if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
     const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));
-    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], ["nodes", "operations", "flops", "written"]), inside];
+    // Where nothing has been computed yet, nothing has been measured.
+    const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
+    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));

@@ -2,6 +2,7 @@
 
 import { html } from "../dom.js";
 import { bytesText, countText, grouped } from "../data/number_format.js";
+import { fitting } from "./lists.js";
 
 const [NAMED, KINDS] = [3, 12];
 
@@ -25,9 +26,8 @@ export class Summary {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;
-    const given = takes.slice(0, NAMED).map((node) => [several && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
-    const made = gives.slice(0, NAMED).map((node) => this.#type(node));
-    const flow = made.length ? [listed(given, takes.length), listed(made, gives.length)].filter(Boolean).join(" → ") : "";
+    const given = takes.map((node) => [several && this.#isNamed(node) && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
+    const flow = gives.length ? [listed(given), listed(gives.map((node) => this.#type(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
     const sums = [cost.parameters && `${grouped(cost.parameters)} parameters · ${bytesText(cost.weights)}`, cost.flops && `${countText(cost.flops)} flops`];
     const said = [flow, ...sums].filter(Boolean).join(", ");
@@ -63,26 +63,53 @@ export class Summary {
     return recording.types[nodes.type[last]]?.shape.join("×") ?? "";
   }
 
+  /** Whether somebody named a node: others are called by their operation. */
+  #isNamed(node) {
+    const { nodes, recording } = this.trace;
+    return this.trace.label(node) !== recording.operations[nodes.operation[node]];
+  }
+
   #type(node) {
     return this.trace.typeText(this.trace.nodes.type[node]);
   }
 
-  /** Inputs, outputs and operators as a table. @param {(node: number) => Element} link */
+  /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link */
   table(link) {
     const table = html("dl", { class: "ex-facts ex-summary" });
     const ends = [["inputs", this.takes], ["outputs", this.gives]];
     for (const [name, nodes] of ends) {
       if (!nodes.length) continue;
-      const rows = nodes.slice(0, NAMED).map((node) => html("div", {}, link(node), html("span", { class: "ex-soft" }, ` ${this.#type(node)}`)));
-      table.append(html("dt", {}, name), html("dd", {}, ...rows, nodes.length > NAMED && html("div", { class: "ex-soft" }, `and ${grouped(nodes.length - NAMED)} more`)));
+      const alike = [...groups(nodes, (node) => `${this.trace.label(node)} ${this.#type(node)}`).values()];
+      const [shown, left] = fitting(alike.flatMap((same) => (same.length > NAMED ? [same] : same.map((node) => [node]))), NAMED);
+      const rows = shown.map(([node, ...others]) => {
+        const count = others.length ? ` ×${grouped(others.length + 1)}` : "";
+        const parts = this.#isNamed(node) || name === "outputs" ? [link(node), html("span", { class: "ex-soft" }, ` ${this.#type(node)}${count}`)] : [link(node, this.#type(node)), html("span", { class: "ex-soft" }, count)];
+        return html("div", {}, ...parts);
+      });
+      table.append(html("dt", {}, name), html("dd", {}, ...rows, left > 0 && html("div", { class: "ex-soft" }, `and ${grouped(left)} more`)));
     }
     const { kinds } = this;
-    const said = kinds.slice(0, KINDS).map(([kind, count]) => html("span", {}, `${kind}${count > 1 ? ` ×${grouped(count)}` : ""}`));
-    if (said.length) table.append(html("dt", {}, "operations"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} more`)));
+    const [shown, left] = fitting(kinds, KINDS);
+    const said = shown.map(([kind, count]) => html("span", {}, `${kind}${count > 1 ? ` ×${grouped(count)}` : ""}`));
+    if (said.length) table.append(html("dt", {}, "operations"), html("dd", { class: "ex-kinds" }, ...said, left > 0 && html("span", { class: "ex-soft" }, `and ${grouped(left)} more`)));
     return table;
   }
 }
 
-function listed(texts, count) {
-  return count > texts.length ? `${texts.join(", ")} and ${grouped(count - texts.length)} more` : texts.join(", ");
+/** Parts that read alike, in the order of the first of each. @template T @param {T[]} parts @param {(part: T) => string} read */
+function groups(parts, read) {
+  /** @type {Map<string, any[]>} */ const found = new Map();
+  for (const part of parts) {
+    const same = found.get(read(part));
+    if (same) same.push(part);
+    else found.set(read(part), [part]);
+  }
+  return found;
+}
+
+/** Texts on one line: those alike once, with their number. */
+function listed(texts) {
+  const [shown, left] = fitting([...groups(texts, (text) => text)], NAMED);
+  const said = shown.map(([text, same]) => (same.length > 1 ? `${text} ×${grouped(same.length)}` : text)).join(", ");
+  return left ? `${said} and ${grouped(left)} more` : said;
 }

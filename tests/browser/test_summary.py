@@ -1,0 +1,78 @@
+"""The panel of a program as a whole: what is alike is said once, and nothing is cut that would fit."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from tests.browser.player import press
+from tests.golden.programs import PROGRAMS, recorded
+from tests.view import sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-17")]
+
+
+def rows(view, name):
+    """The lines of a fact of the summary."""
+    return view.locator(f".ex-summary dt:text-is('{name}') + dd > *").all_inner_texts()
+
+
+def leaf(shape, **options):
+    return ex.tensor(np.ones(shape, np.float32), **options)
+
+
+def explored(*values):
+    plan = ex.EvalPlan()
+    for value in values:
+        plan.register(value)
+    return plan.prepare().recording
+
+
+def test_inputs_and_outputs_that_read_alike_are_said_once(show):
+    shared = leaf((3,), name="x")
+    view = show(explored(*(ex.sum(ex.tanh(shared + leaf((3,)) * k)) for k in range(2, 8))))
+    assert rows(view, "outputs") == ["sum scalar float32 ×6"]
+    assert rows(view, "inputs")[0] == "x 3 float32"
+    assert "3 float32 ×6" in rows(view, "inputs")
+    expect(view.locator(".ex-say")).to_contain_text("→ scalar float32 ×6")
+    expect(view.locator(".ex-say")).not_to_contain_text("tensor")
+
+
+@pytest.mark.parametrize(("count", "last"), [(3, "c"), (4, "d"), (5, "and 2 more")])
+def test_a_line_that_says_one_more_is_the_one_more(show, count, last):
+    values = [leaf((size,), name=name) for size, name in zip(range(2, 7), "abcde", strict=True)]
+    view = show(explored(*(ex.tanh(value) for value in values[:count])))
+    assert len(rows(view, "inputs")) == min(count, 4)
+    assert rows(view, "inputs")[-1].startswith(last)
+
+
+def test_nothing_is_said_twice_and_nothing_was_measured_before_the_run(show):
+    """The sentence above the canvas is not repeated in the panel; a recorded program has no measured time."""
+    recording = sample.mlp()
+    view = show(recording)
+    for stage in recording.stages:
+        sentence = view.locator(".ex-say .ex-sentence").inner_text()
+        expect(view.locator(".ex-why")).not_to_contain_text(sentence)
+        assert view.locator(".ex-why dt:text-is('measured time')").count() == (stage.kind != "record")
+        press(view, "]")
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_facts_are_a_grid_of_names_and_values(show, name):
+    """A note stands below the facts, never between two columns of them."""
+    recording = recorded(name)
+    view = show(recording)
+    for _ in recording.decisions:
+        press(view, ".")
+        kinds = view.locator(".ex-why .ex-facts").evaluate_all(
+            "tables => tables.map((table) => [...table.children].map(({ localName }) => localName).join(' '))"
+        )
+        assert [kind for kind in kinds if kind.replace("dt dd", "").strip()] == []
+
+
+def test_one_is_one(show):
+    """One node, one kernel: no plural."""
+    recording = explored(ex.tanh(leaf((3,), name="x")))
+    view = show(recording)
+    expect(view.locator(".ex-rail")).to_contain_text("1 kernel")
+    expect(view.locator(".ex-rail")).not_to_contain_text("1 kernels")
