@@ -26,7 +26,7 @@ help: ## this list
 setup: $(VENV)/.ready ## set up .venv (the other targets do it by themselves)
 
 lab: $(VENV)/.lab ## JupyterLab on the notebooks (ARGS=--no-browser where there is no screen)
-	$(BIN)/jupyter lab --notebook-dir=notebooks $(ROOT) $(ARGS)
+	$(BIN)/jupyter lab --notebook-dir=. --FileContentsManager.preferred_dir=notebooks $(ROOT) $(ARGS)
 
 site: $(VENV)/.ready ## the notebooks as static pages that step: site/index.html (ARGS="-o elsewhere")
 	$(BIN)/explorer site $(sort $(wildcard notebooks/*.ipynb)) --title "Explorer, step by step" $(ARGS)

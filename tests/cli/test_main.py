@@ -286,8 +286,9 @@ def test_lab_without_a_file_opens_explorers_notebooks_where_they_are_installed_e
     assert main(["lab"]) == 0
     (folder / "notebooks" / "one.ipynb").write_text("{}")
     assert main(["lab"]) == 0
-    folders = [argument for command in commands for argument in command if argument.startswith("--notebook-dir=")]
-    assert folders == [f"--notebook-dir={place}" for place in (folder, folder, folder / "notebooks")]
+    folders = [[argument for argument in command if "dir=" in argument] for command in commands]
+    root = f"--notebook-dir={folder}"
+    assert folders == [[root], [root], [root, "--FileContentsManager.preferred_dir=notebooks"]]
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,12 @@ def execute(options: argparse.Namespace) -> int:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if options.file is None:
-        notebooks = Path(__file__).parents[3] / "notebooks"
-        command.append(f"--notebook-dir={notebooks if any(notebooks.glob('*.ipynb')) else Path.cwd()}")
+        checkout = Path(__file__).parents[3]
+        if any((checkout / "notebooks").glob("*.ipynb")):
+            # The models that the notebooks open lie beside their folder, and a double click opens them too.
+            command += [f"--notebook-dir={checkout}", "--FileContentsManager.preferred_dir=notebooks"]
+        else:
+            command.append(f"--notebook-dir={Path.cwd()}")
     else:
         command.append(os.path.join(os.curdir, notebook_for(options.file)))  # a name may begin with "-"
     return subprocess.call([*command, *options.handed])
