@@ -66,6 +66,22 @@ def test_show_lets_a_picture_flow_to_the_right(folder: Path) -> None:
     assert sides["right"][0] > sides["right"][1]
 
 
+@pytest.mark.spec("V-8", "V-14")
+def test_boxes_are_shown_down_to_a_depth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explorer show --depth 0` writes a picture of closed boxes, and a page that says so in its address."""
+    monkeypatch.chdir(tmp_path)
+    for depth in ("0", "1"):
+        assert main(["show", MODEL, "--depth", depth, "-o", f"{depth}.svg"]) == 0
+    assert Path("0.svg").read_text().count("<text") < Path("1.svg").read_text().count("<text")
+    assert main(["show", MODEL, "--depth", "0", "-o", "page.html"]) == 0
+    assert "depth=0" in Path("page.html").read_text()
+    with pytest.raises(SystemExit):
+        main(["show", MODEL, "--depth", "-1", "-o", "no.svg"])
+    assert "a depth must be a whole number" in capsys.readouterr().err
+
+
 @pytest.mark.spec("V-6")
 def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
     """`explorer show --weights` writes a page with the values of all weights, without an input."""

@@ -42,9 +42,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--direction", choices=("down", "right"), default="down", help="where values flow in pages and pictures"
     )
+    parser.add_argument(
+        "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures: 0 opens none"
+    )
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
+
+
+def depth(text: str) -> int:
+    """Return a depth of boxes; argparse makes its error a line."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r}: a depth must be a whole number from 0, such as 1")
+    return int(text)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -77,7 +87,7 @@ def execute(options: argparse.Namespace) -> int:
 
         tell(text(recording))
         return 0
-    save(recording, output, ViewState(theme=options.theme, direction=options.direction))
+    save(recording, output, ViewState(theme=options.theme, direction=options.direction, depth=options.depth))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
     say(_summary(output, recording, len(net.definition.operators)))

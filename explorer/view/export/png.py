@@ -46,6 +46,7 @@ def png(
     theme: str = "auto",
     open_boxes: Collection[int] | None = None,
     direction: str = "down",
+    depth: int | None = None,
 ) -> bytes:
     """Return a recording at a position (None: the end) as PNG, 2 px a unit; "auto" is light, because paper is.
 
@@ -55,7 +56,7 @@ def png(
 
     palette = DARK if theme == "dark" else LIGHT
     theme = "dark" if theme == "dark" else "light"
-    picture = svg(recording, position, theme=theme, open_boxes=open_boxes, direction=direction)
+    picture = svg(recording, position, theme=theme, open_boxes=open_boxes, direction=direction, depth=depth)
     width, height = (math.ceil(float(side) * SCALE) for side in _SIZE.findall(picture)[0])
     if max(width, height) > MOST:
         raise PictureSizeError(width, height)

@@ -33,6 +33,8 @@ class ViewState:
     """numbers laid over the graph of a page"""
     direction: str = "down"
     """where values flow: "down" or "right" """
+    depth: int | None = None
+    """boxes are open down to this depth, instead of ``open_boxes``: at 0 none is"""
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""
@@ -45,7 +47,8 @@ class ViewState:
             "stage": self.stage or None,
             "step": self.step,
             "node": self.selected if self.selected >= 0 else None,
-            "open": boxes,
+            "depth": self.depth,
+            "open": boxes if self.depth is None else None,
         }
         return urlencode({name: value for name, value in parts.items() if value is not None}, safe=",")
 
@@ -70,7 +73,7 @@ def _png(recording: Recording, state: ViewState) -> bytes:
 
 
 def _drawn(state: ViewState) -> dict[str, Any]:
-    return {"theme": state.theme, "open_boxes": state.open_boxes, "direction": state.direction}
+    return {"theme": state.theme, "open_boxes": state.open_boxes, "direction": state.direction, "depth": state.depth}
 
 
 def _dot(recording: Recording, state: ViewState) -> str:

@@ -41,12 +41,14 @@ def svg(
     marks: Mapping[int, Difference] | None = None,
     open_boxes: Collection[int] | None = None,
     direction: str = "down",
+    depth: int | None = None,
 ) -> str:
     """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
 
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
     made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
-    to the layout; values flow in the ``direction`` "down" or "right". Raises ValueError outside 0 … ``end``.
+    to the layout, and ``depth`` opens those down to it instead; values flow in the ``direction`` "down" or "right".
+    Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -57,6 +59,8 @@ def svg(
     model = placed.model
     with gc_paused():
         state = state_at(recording, model.slots, where)
+        if depth is not None:
+            open_boxes = model.tree.opened_to(depth)
         chosen = {index for index, box in enumerate(model.tree.boxes) if box.open} if open_boxes is None else open_boxes
         wanted = {*chosen, *model.tree.bodies}
         spans = open_spans(recording, model.slots, model.tree)

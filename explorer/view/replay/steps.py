@@ -23,6 +23,16 @@ def stage_ends(recording: Recording) -> list[int]:
     return ends
 
 
+def step_at(recording: Recording, position: int) -> int:
+    """Return the step after this number of decisions; raises ValueError where there are fewer."""
+    if position == 0:
+        return 0
+    for stage, start in zip(recording.stages, [0, *stage_ends(recording)], strict=False):
+        if stage.first < position <= stage.last:
+            return start + position - stage.first
+    raise ValueError(f"position {position} is outside this recording: it has positions 0 to {recording.end}")
+
+
 def position_at(recording: Recording, step: int, name: str = "") -> int:
     """Return the number of decisions taken at a step; kernels that a stage picks or runs follow its decisions.
 

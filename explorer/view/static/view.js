@@ -133,9 +133,12 @@ export class View {
     const heat = this.heat.shares(this.scene, this.placement);
     const { node, box, matches } = this.selection;
     const selected = this.selection.standing;
-    const lit = this.shell.panel.parts.gradientLinks.lit(node, box, this.scene.moment.position);
+    const { lineage, gradientLinks } = this.shell.panel.parts;
+    const traced = lineage.lit(this.selection, this.scene, this.placement);
+    const lit = traced?.slots ?? gradientLinks.lit(node, box, this.scene.moment.position);
+    this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: traced?.edges, differs: this.differs }, motion);
     this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);

@@ -83,6 +83,20 @@ class Tree:
             self._postorder = order[::-1]
         return self._postorder
 
+    def opened_to(self, depth: int) -> set[int]:
+        """Return the boxes that are open where boxes are open down to a depth: at 0 none is; ValueError below."""
+        if depth < 0:
+            raise ValueError(f"depth {depth}: it must be 0, which closes all boxes, or more")
+        inside = dict.fromkeys(self.bodies, 0)
+        opened = set()
+        for box in reversed(self.postorder()):
+            for kind, index in self.boxes[box].items:
+                if kind == "box":
+                    inside[index] = inside[box] + 1
+            if 0 < inside[box] <= depth:
+                opened.add(box)
+        return opened
+
     def compact(self) -> None:
         """Renumber the boxes from the outside in, and drop unreachable ones."""
         old = self.postorder()[::-1]

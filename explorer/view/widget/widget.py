@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import traitlets
 
-from explorer.record import Recording, Stage
+from explorer.record import Recording
 from explorer.record.unmeasured import unmeasured
 from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
@@ -30,7 +29,7 @@ from explorer.view.model.overlay import overlay
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import stage_ends
+from explorer.view.replay.steps import stage_ends, step_at
 from explorer.view.tree.scopes import nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
 
@@ -41,6 +40,10 @@ _SAVED = (".html", ".json")
 def _json(value: dict[str, Any], widget: object) -> str:
     """Encode data as one JSON text: ipywidgets would search nested lists for binary data, which is slow."""
     return json.dumps(value, separators=(",", ":"))
+
+
+WAYS = ("inputs", "outputs")
+"""sides of a node that ``trace`` lights"""
 
 
 class GraphView(NotebookWidget):
@@ -72,7 +75,7 @@ class GraphView(NotebookWidget):
         self._asked: set[int] = set()
         self._overlays: dict[str, HeatMetric] = {}
         self._ends = stage_ends(recording)
-        step = _step_at(recording, self._ends, position)
+        step = step_at(recording, position)
         super().__init__(
             payload=self._payload(theme, position),
             step=step,
@@ -196,6 +199,23 @@ class GraphView(NotebookWidget):
         node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node
         self.send({"kind": "focus", "node": node})
+
+    def collapse(self, depth: int = 0) -> None:
+        """Open the boxes down to a depth, and close those below it; at depth 0 all are closed.
+
+        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows what the outermost boxes hold.
+        """
+        self.open_boxes = sorted(self._drawing.model.tree.opened_to(depth))
+
+    def trace(self, node: int | str, way: str = "inputs") -> None:
+        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
+
+        A string names an operator of a file, a layer or a scope. Raises ValueError for another way.
+        """
+        if way not in WAYS:
+            raise ValueError(f'way {way!r} is not one of {", ".join(WAYS)}: view.trace(node, "inputs")')
+        self.focus(node)
+        self.send({"kind": "trace", "way": way})
 
     def why(self, one: int | str, other: int | str | None = None) -> str:
         """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
@@ -324,17 +344,3 @@ class GraphView(NotebookWidget):
             if row.name == name and start <= step <= end:
                 return True
         return False
-
-
-def _step_at(recording: Recording, ends: list[int], position: int) -> int:
-    """Return the step after this number of decisions."""
-    if position == 0:
-        return 0
-    for stage, (start, _) in zip(recording.stages, pairwise([0, *ends]), strict=True):
-        if _holds(stage, position - 1):
-            return start + position - stage.first
-    raise ValueError(f"position {position} is outside this recording: it has positions 0 to {recording.end}")
-
-
-def _holds(stage: Stage, decision: int) -> bool:
-    return stage.first <= decision < stage.last

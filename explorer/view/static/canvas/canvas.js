@@ -13,7 +13,7 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, along?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
  */
 
 /** Draws scenes on a placement. */
@@ -238,7 +238,7 @@ export class Canvas {
     const drawn = this.edges.get(key);
     drawn.path ??= svg("path");
     put(drawn.path, "d", pathText(drawn.segment) + (drawn.edge.state === "declined" ? crossText(drawn.segment) : ""));
-    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}`);
+    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}${this.marks.along?.has(key) ? " ex-along" : ""}`);
     return drawn.path;
   }
 

@@ -86,6 +86,8 @@ export function listenToKeys(view) {
     F: () => view.sizes.turnFullScreen(),
     w: () => view.sizes.turnPanel(),
     h: () => view.heat.next(),
+    i: () => view.selection.trace("inputs"),
+    r: () => view.selection.trace("outputs"),
     n: () => view.shell.search.walk(1),
     N: () => view.shell.search.walk(-1),
     e: () => view.opening.all(true),
@@ -93,6 +95,7 @@ export function listenToKeys(view) {
     "?": () => view.help(),
     Escape: () => escape(view),
   };
+  for (let depth = 0; depth < 10; depth++) anywhere[depth] = () => view.opening.to(depth);
   for (const { key, act } of view.callbacks.keys ?? []) anywhere[key] = act;
   const zoom = (factor) => view.camera.zoom(factor, undefined, undefined, true);
   const onCanvas = {
@@ -138,6 +141,7 @@ function toggleFocused(view, open) {
 function escape(view) {
   if (!view.shell.help.hidden) view.help();
   else if (!view.shell.search.root.hidden) view.shell.search.close();
+  else if (view.selection.way) view.selection.trace("");
   else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);
   else if (view.body !== 0) view.enter(0);
 }

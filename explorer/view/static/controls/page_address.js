@@ -36,6 +36,7 @@ export function addressOf(view) {
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (view.turning.isOther(parts.get("direction"))) view.turning.turn();
+  if (/^\d+$/.test(parts.get("depth") ?? "")) view.opening.to(Number(parts.get("depth")));
   if (parts.has("open")) {
     const boxes = parts.get("open").split(",").map(Number);
     view.opening.set(boxes.filter((box) => trace.layout.boxes[box]));

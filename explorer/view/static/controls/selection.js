@@ -13,6 +13,7 @@ export class Selection {
     /** a node, −1 for none */ this.node = -1;
     /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
+    /** @type {"" | import("../scene/lineage.js").Way} which side of the selected node is lit */ this.way = "";
     /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
   }
 
@@ -23,6 +24,7 @@ export class Selection {
     this.node = node >= 0 && node < view.trace.count ? node : -1;
     this.other = -1;
     this.box = -1;
+    if (this.node < 0) this.way = "";
     if (seek && this.node >= 0) this.#seek(this.node);
     else view.show();
     if (changed) view.callbacks.onSelect?.(this.node);
@@ -107,9 +109,21 @@ export class Selection {
     view.show();
   }
 
+  /** Light everything that leads to the selected node, or all that is computed from it; again: end it. @param {"" | import("../scene/lineage.js").Way} way */
+  trace(way) {
+    this.traced(this.way === way ? "" : way);
+  }
+
+  /** @param {"" | import("../scene/lineage.js").Way} way */
+  traced(way) {
+    this.way = this.node < 0 ? "" : way;
+    this.view.show();
+  }
+
   #choose(box) {
     const changed = this.node >= 0;
     this.node = -1;
+    this.way = "";
     this.other = -1;
     this.box = box;
     if (changed) this.view.callbacks.onSelect?.(-1);

@@ -17,6 +17,8 @@ const hinted = new WeakSet();
 
 const NO_KERNEL = "The kernel that planned this graph has stopped or restarted: steps stay on this page. Run the cell again for a living view.";
 
+/** Depths that the menu and the keys know. */
+const DEEPEST = 9;
 const SPEEDS = [0.5, 1, 2, 4];
 
 /** Builds the page of a view once for each payload. */
@@ -38,6 +40,8 @@ export class Shell {
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),
+      trace: (way) => view.selection.trace(way),
+      way: () => view.selection.way,
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
     new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
@@ -100,7 +104,7 @@ export class Shell {
       html("span", { class: "ex-gone-kernel", role: "status", tabindex: 0, title: NO_KERNEL, "aria-label": NO_KERNEL }, "no kernel"),
       view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
-      ...(view.trace.layout.boxes.length > 1 ? boxes : []),
+      ...(view.trace.layout.boxes.length > 1 ? [this.#depth(), ...boxes] : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
@@ -112,6 +116,19 @@ export class Shell {
     );
     new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;
+  }
+
+  /** A menu that opens boxes down to a depth, where there is more than one. */
+  #depth() {
+    const deepest = this.view.opening.depths.reduce((most, depth) => Math.max(most, depth), 0) + 1;
+    if (deepest < 2) return false;
+    const options = ["depth", ...Array(Math.min(deepest, DEEPEST) + 1).keys()].map((depth) => html("option", { value: depth }, typeof depth === "number" ? `depth ${depth}` : depth));
+    const change = (event) => {
+      const { value } = event.target;
+      event.target.selectedIndex = 0;
+      if (value !== "depth") this.view.opening.to(Number(value));
+    };
+    return html("select", { class: "ex-depth", title: "open boxes down to a depth (0 … 9)", "aria-label": "open boxes down to a depth", change }, ...options);
   }
 
   #transport() {

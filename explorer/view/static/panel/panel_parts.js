@@ -8,12 +8,14 @@ import { Summary } from "./program_summary.js";
 import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { GradientLinks } from "../scene/gradient_links.js";
+import { Lineage } from "../scene/lineage.js";
 import { badText, bufferText } from "../scene/slot_states.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
- *   changes: (node: number) => string[], leafValue: (node: number) => string}} Actions changes: those of a node against the other of two graphs;
+ *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
+ *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string}} Actions changes: those of a node against the other of two graphs;
  *   leafValue: what to say of a leaf whose value is not known
  */
 
@@ -28,6 +30,7 @@ export class PanelParts {
     this.actions = actions;
     this.bufferTimeline = new BufferTimeline(trace);
     this.gradientLinks = new GradientLinks(trace);
+    this.lineage = new Lineage(trace, sceneBuilder.paths);
     this.summary = new Summary(trace, totals);
     this.decisionCard = new DecisionCard(trace, timeline, actions);
     this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
@@ -43,6 +46,15 @@ export class PanelParts {
   /** Lists of the gradient of a node or a box, and of the nodes whose gradient it is. @param {number} node @param {number} box */
   twins(node, box) {
     return this.gradientLinks.tell(node, box, (each) => this.link(each), this.moment.position);
+  }
+
+  /** Buttons that light everything before a node, or after it, and how much that is. @param {number} node */
+  tracing(node) {
+    const { trace, way } = this.actions;
+    const button = (wanted, label) => html("button", { class: "ex-link", type: "button", "aria-pressed": String(way() === wanted), click: () => trace(wanted) }, label);
+    const current = way();
+    const said = current && this.trace.exists(node, this.moment.position) && ` · ${this.lineage.sentence(node, current, this.moment.position)}`;
+    return html("div", { class: "ex-note", role: "status" }, button("inputs", "trace inputs (i)"), " · ", button("outputs", "trace outputs (r)"), said);
   }
 
   /** The line that recorded a node: the user's, or the file's own. */

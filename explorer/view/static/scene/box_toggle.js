@@ -28,13 +28,39 @@ export class Opening {
 
   /** Open or close every box. @param {boolean} open */
   all(open) {
-    const wanted = this.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : []));
+    this.#only(this.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
+  }
+
+  #only(wanted) {
     this.pending.when(wanted, () => {
       this.view.open = new Set(wanted);
       this.view.chosen = new Set(wanted);
       this.#reopened(this.view.focus.key);
       this.view.fit();
     });
+  }
+
+  /** How many boxes are around each box; the graph itself is no box. @returns {number[]} */
+  get depths() {
+    const { boxes } = this.layout;
+    /** @type {number[]} */ const depths = [];
+    const order = [...this.layout.bodies];
+    for (const body of order) depths[body] = -1;
+    // An array grows while it is visited.
+    for (const box of order) {
+      for (const item of boxes[box].items) {
+        if (item.box === undefined) continue;
+        depths[item.box] = depths[box] + 1;
+        order.push(item.box);
+      }
+    }
+    return depths;
+  }
+
+  /** Open every box down to a depth, and close those below: at depth 0 all are closed. @param {number} depth */
+  to(depth) {
+    const { depths } = this;
+    this.#only(this.layout.boxes.flatMap((_, box) => (depths[box] < depth ? [box] : [])));
   }
 
   /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes @param {() => void} [act] what follows */

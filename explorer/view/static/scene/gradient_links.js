@@ -1,14 +1,16 @@
 // Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the way back.
 
 import { html } from "../dom.js";
+import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", inputs: "", outputs: "" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
   forward: "the selection is part of its gradient",
+  ...TRACED,
 };
 const LISTED = 40;
 

@@ -1,0 +1,95 @@
+// Lineage of a node: everything that it is computed from, or everything that is computed from it.
+
+import { counted } from "../data/number_format.js";
+
+/** @typedef {"inputs" | "outputs"} Way */
+
+/** What a traced node is to the selection, for screen readers; on the canvas it is lit, and everything else is dim. */
+export const TRACED = { inputs: "leads to the selection", outputs: "is computed from the selection" };
+
+/** Finds and draws the lineage of nodes of one trace. */
+export class Lineage {
+  /** @param {import("../data/recording.js").Trace} trace @param {import("./compose.js").Paths} paths */
+  constructor(trace, paths) {
+    this.trace = trace;
+    this.paths = paths;
+    this.known = { key: "", /** @type {Set<number>} */ nodes: new Set() };
+  }
+
+  /** The nodes on one side of a node at a position, without itself: linear in the graph, whose depth does not matter. @param {number} node @param {Way} way @param {number} position */
+  nodes(node, way, position) {
+    const key = `${node} ${way} ${position}`;
+    if (this.known.key !== key) this.known = { key, nodes: this.#reached(node, way, position) };
+    return this.known.nodes;
+  }
+
+  #reached(node, way, position) {
+    const { trace } = this;
+    const { operands } = trace.nodes;
+    const final = trace.resolver(position);
+    /** @type {(node: number) => Iterable<number>} */
+    let next = (each) => operands[each].map((operand) => final[operand]);
+    if (way === "outputs") {
+      /** @type {Map<number, number[]>} */ const readers = new Map();
+      for (let each = 0; each < trace.count; each++) {
+        if (!trace.exists(each, position)) continue;
+        for (const operand of operands[each]) {
+          const read = final[operand];
+          if (readers.has(read)) readers.get(read).push(each);
+          else readers.set(read, [each]);
+        }
+      }
+      next = (each) => readers.get(each) ?? [];
+    }
+    const reached = new Set([node]);
+    // A set grows while it is visited.
+    for (const each of reached) for (const other of next(each)) reached.add(other);
+    reached.delete(node);
+    return reached;
+  }
+
+  /** How many of each there are, in words. @param {number} node @param {Way} way @param {number} position */
+  sentence(node, way, position) {
+    const { trace } = this;
+    const { kind } = trace.nodes;
+    const { parameters } = trace.recording.leaves;
+    let [operations, inputs, weights] = [0, 0, 0];
+    for (const each of this.nodes(node, way, position)) {
+      if (kind[each] === "operation" || kind[each] === "call") operations++;
+      else if (parameters[each] > 0) weights++;
+      else if (kind[each] === "leaf" || kind[each] === "input") inputs++;
+    }
+    const label = trace.label(node);
+    if (way === "outputs") return operations ? `${counted(operations, "operation")} ${operations === 1 ? "is" : "are"} computed from ${label}` : `nothing is computed from ${label}`;
+    const leaves = [inputs && counted(inputs, "input"), weights && counted(weights, "weight")].filter(Boolean).join(" and ");
+    const before = operations ? `${counted(operations, "operation")} ${operations === 1 ? "leads" : "lead"} to ${label}` : `no operation leads to ${label}`;
+    return leaves ? `${before}, from ${leaves}` : before;
+  }
+
+  /** The slots of the lineage that a reader asked for, and the edges along it; none where nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
+  lit({ way, standing: node }, scene, placement) {
+    if (!way || node < 0) return undefined;
+    const { trace } = this;
+    const { position } = scene.moment;
+    const slotOf = (each) => trace.slotOf[trace.origin(each)];
+    const nodes = this.nodes(node, way, position);
+    /** @type {Map<number, string>} */ const slots = new Map();
+    for (const each of nodes) if (slotOf(each) >= 0) slots.set(slotOf(each), way);
+    const own = slotOf(node);
+    slots.delete(own);
+    const final = trace.resolver(position);
+    /** @type {Set<string>} */ const edges = new Set();
+    for (const consumer of [own, ...slots.keys()]) {
+      const mark = scene.slots.get(consumer);
+      if (!mark) continue;
+      for (const operand of trace.nodes.operands[mark.node]) {
+        const producer = slotOf(final[operand]);
+        if (producer < 0 || producer === consumer || !(slots.has(producer) || producer === own)) continue;
+        // Of outputs, what the selection reads itself is no part; of inputs, who reads the selection is none.
+        if (consumer === own && way === "outputs") continue;
+        for (const segment of this.paths.segments(producer, consumer)) if (placement.composed.has(segment[0])) edges.add(segment.join(":"));
+      }
+    }
+    return { slots, edges };
+  }
+}

@@ -1,0 +1,61 @@
+"""Boxes that are open down to a depth."""
+
+import pytest
+
+from explorer.view.export.writers import ViewState
+from explorer.view.layout.box_layout import draw
+from explorer.view.picture.svg import svg
+from explorer.view.widget.widget import GraphView
+from tests.view import sample
+
+
+def depth_of(tree, box):
+    """The number of boxes around a box, the graph's own apart."""
+    around = -1
+    while box not in tree.bodies:
+        box, around = tree.boxes[box].parent, around + 1
+    return around
+
+
+@pytest.mark.spec("V-8")
+@pytest.mark.parametrize("depth", [0, 1, 2, 99])
+def test_boxes_around_which_there_are_fewer_are_open(depth):
+    tree = draw(sample.transformer()).model.tree
+    assert tree.opened_to(depth) == {
+        box for box in range(len(tree.boxes)) if box not in tree.bodies and depth_of(tree, box) < depth
+    }
+
+
+@pytest.mark.spec("V-8")
+def test_a_depth_below_nothing_is_refused():
+    with pytest.raises(ValueError, match="depth -1: it must be 0"):
+        draw(sample.mlp()).model.tree.opened_to(-1)
+
+
+@pytest.mark.spec("V-8")
+def test_a_picture_is_drawn_to_a_depth():
+    recording = sample.transformer()
+    sizes = [svg(recording, depth=depth).count("<text") for depth in (0, 1, 9)]
+    assert sizes == sorted(set(sizes))
+    every = set(range(len(draw(recording).model.tree.boxes)))
+    assert svg(recording, depth=9) == svg(recording, open_boxes=every)
+
+
+@pytest.mark.spec("V-8", "V-14")
+def test_the_address_of_a_page_names_its_depth():
+    assert ViewState(depth=2, open_boxes=[1]).address() == "depth=2"
+
+
+@pytest.mark.spec("V-8")
+def test_a_view_collapses_its_boxes():
+    view = GraphView(sample.transformer())
+    view.collapse(1)
+    assert set(view.open_boxes) == draw(sample.transformer()).model.tree.opened_to(1)
+    view.collapse()
+    assert view.open_boxes == []
+
+
+@pytest.mark.spec("V-9")
+def test_an_unknown_side_of_a_node_is_refused():
+    with pytest.raises(ValueError, match="'up' is not one of inputs, outputs"):
+        GraphView(sample.mlp()).trace(6, "up")
