@@ -7,11 +7,13 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.notebook import Lab, Notebook
+from explorer.cli import main
+from tests.browser.notebook import ROOT, Lab, Notebook
 from tests.browser.player import node, press
 
 pytestmark = pytest.mark.browser
 
+NOTEBOOKS = ROOT / "notebooks"
 CODE = """
 import numpy as np
 import explorer as ex
@@ -68,6 +70,29 @@ def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook, open_
     expect(view).to_have_count(1)
     press(view, "End")
     expect(view.locator(".ex-say")).not_to_be_empty()
+
+
+@pytest.mark.spec("V-22")
+def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, open_page):
+    """A committed notebook that a reader runs, saves and strips is the committed file, byte by byte."""
+    name = "01_expressions_and_the_plan.ipynb"
+    committed = (NOTEBOOKS / name).read_bytes()
+    page = reopened(lab, open_page(), name, json.loads(committed), kernel=True)
+    page.wait_for_function(
+        "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
+        " && window.jupyterapp.shell.currentWidget.context.sessionContext.isReady",
+        arg=name,
+    )
+    book = Notebook(page)
+    book.command("notebook:run-all-cells")
+    page.wait_for_function(
+        "() => [...window.jupyterapp.shell.currentWidget.content.model.cells]"
+        ".every((cell) => cell.type !== 'code' || cell.executionState === 'idle')"
+    )
+    saved(lab, book)
+    assert (lab.root / name).read_bytes() != committed
+    assert main(["strip", str(lab.root / name)]) == 0
+    assert (lab.root / name).read_bytes() == committed
 
 
 @pytest.mark.spec("V-15")

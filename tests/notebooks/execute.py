@@ -1,4 +1,4 @@
-"""Run the notebooks in place and keep what is the same on every machine: ``make notebooks``."""
+"""Run the notebooks in place and strip them as ``explorer strip`` does: ``make notebooks``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from explorer.cli.support.notebook_strip import WIDGET
+from explorer.cli.support.notebook_strip import WIDGET, strip_notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
-def strip(notebook: nbformat.NotebookNode) -> None:
-    """Take out what differs from run to run: widget state and ids, times, the interpreter's version."""
-    notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    for cell in notebook.cells:
-        cell.metadata = {"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {}
-        for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET, None)  # of progress bars, too, which have no picture
-        if "outputs" in cell:
-            # A progress bar that has gone leaves an empty output, on machines that were slow enough to show it.
-            cell.outputs = [output for output in cell.outputs if output.output_type != "display_data" or output.data]
 
 
 def execute(path: Path) -> None:
@@ -36,7 +24,10 @@ def execute(path: Path) -> None:
         coalesce_streams=True,
         resources={"metadata": {"path": path.parent}},
     ).execute()
-    strip(notebook)
+    strip_notebook(notebook)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET, None)  # without a picture beside it, it leaves the text
     nbformat.validate(notebook)
     nbformat.write(notebook, path)
 

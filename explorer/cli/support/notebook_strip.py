@@ -1,4 +1,8 @@
-"""Stripping of notebooks: widget state is removed where a picture stands, so that the picture is what readers see."""
+"""Stripping of notebooks: of a run only the outputs are kept, and pictures where they stand beside widgets.
+
+A notebook that was run in JupyterLab and stripped is the same on every machine, like one that ``make notebooks`` ran:
+a version control sees a change only where the cells or their outputs changed.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,38 @@ from explorer.core.files.open_untrusted import content
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _PICTURES = ("image/svg+xml", "application/vnd.explorer+json")
+_OF_A_MACHINE = ("language_info", "trusted")
+"""metadata of a notebook that Jupyter writes anew for each kernel"""
+_OF_A_RUN = ("execution", "trusted", "ExecuteTime")
+"""metadata of a cell that each run writes anew: times, and whether it is trusted"""
+_KERNEL = ("python3", "Python 3")
+"""name of Python's kernel, and the display name that it has; installations call it differently"""
+
+
+def strip_notebook(notebook: dict[str, Any]) -> int:
+    """Remove what a run and a machine leave beside the outputs; return the number of changes."""
+    return strip_widgets(notebook) + _strip_metadata(notebook) + sum(map(_strip_outputs, notebook["cells"]))
+
+
+def _strip_metadata(notebook: dict[str, Any]) -> int:
+    found = [(notebook["metadata"], name) for name in _OF_A_MACHINE]
+    found += [(cell["metadata"], name) for cell in notebook["cells"] for name in _OF_A_RUN]
+    changes = sum(metadata.pop(name, None) is not None for metadata, name in found)
+    kernel = notebook["metadata"].get("kernelspec", {})
+    name, display_name = _KERNEL
+    if kernel.get("name") == name and kernel.get("display_name") != display_name:
+        kernel["display_name"] = display_name
+        changes += 1
+    return changes
+
+
+def _strip_outputs(cell: dict[str, Any]) -> int:
+    """Remove empty outputs: a progress bar that has gone leaves one, on machines that were slow enough to show it."""
+    outputs = cell.get("outputs", [])
+    kept = [output for output in outputs if output["output_type"] != "display_data" or output["data"]]
+    if len(kept) < len(outputs):
+        cell["outputs"] = kept
+    return len(outputs) - len(kept)
 
 
 def strip_widgets(notebook: dict[str, Any]) -> int:
@@ -38,7 +74,7 @@ def stripped(path: Path) -> tuple[int, str]:
     data = content(path)
     try:
         notebook = json.loads(data)
-        changes = strip_widgets(notebook) if notebook["nbformat"] == 4 else -1
+        changes = strip_notebook(notebook) if notebook["nbformat"] == 4 else -1
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # whatever a wrong shape leads to
         changes = -1
     if changes < 0:

@@ -72,9 +72,27 @@ def test_a_check_changes_nothing_and_says_what_it_found(tmp_path: Path, view, ca
     before = path.read_bytes()
     assert main(["strip", "--check", str(path)]) == 1
     assert path.read_bytes() == before
-    assert capsys.readouterr().out == f"{path}: has widget state\n"
+    assert capsys.readouterr().out == f"{path}: is not stripped\n"
     assert main(["strip", str(path)]) == 0
     assert main(["strip", "--check", str(path)]) == 0
+
+
+@pytest.mark.spec("V-22")
+def test_what_differs_from_run_to_run_is_removed(tmp_path: Path) -> None:
+    """Times, the interpreter's version, a machine's name of the kernel and the traces of progress bars are removed."""
+    clean = notebook({"text/plain": "3"})
+    clean.cells[0].metadata = {"tags": ["raises-exception"], "scrolled": True}
+    clean.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "title": "x"}
+    path = written(tmp_path, clean)
+    expected = path.read_bytes()
+    clean.cells[0].metadata |= {"execution": {"iopub.status.busy": "2026-11-23T09:00:00Z"}, "trusted": True}
+    clean.cells[0].outputs.append(nbformat.v4.new_output("display_data", data={}))
+    clean.metadata["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    clean.metadata["language_info"] = {"name": "python", "version": "3.11.7"}
+    written(tmp_path, clean)
+    assert main(["strip", "--check", str(path)]) == 1
+    assert main(["strip", str(path)]) == 0
+    assert path.read_bytes() == expected
 
 
 @pytest.mark.parametrize(
