@@ -24,10 +24,10 @@ def execute(path: Path) -> None:
         coalesce_streams=True,
         resources={"metadata": {"path": path.parent}},
     ).execute()
-    strip_notebook(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET, None)  # without a picture beside it, it leaves the text
+            output.get("data", {}).pop(WIDGET, None)  # a widget without a picture beside it leaves its text
+    strip_notebook(notebook)
     nbformat.validate(notebook)
     nbformat.write(notebook, path)
 
