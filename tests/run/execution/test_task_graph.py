@@ -114,3 +114,20 @@ def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken
         found = memory.take(start, size, number)
         assert set(found) == {owner for owner in owners[start : start + size] if owner >= 0}
         owners[start : start + size] = [number] * size
+
+
+@pytest.mark.spec("P-8")
+def test_calls_that_share_a_table_of_values_never_run_at_once() -> None:
+    """Calls of one body that need no memory of their own share a program: the later one waits for the earlier."""
+
+    @ex.function
+    def shifted(x: Any) -> Any:
+        return ex.tanh(x)
+
+    ends = [shifted(ex.tensor(np.full(3, float(number)))) for number in range(2)]
+    planned = plan(ends, Options(inline=Inline(0), without=("batch",), lanes=2))
+    schedule = planned.schedule
+    calls = [index for index, kernel in enumerate(schedule.kernels) if kernel.result.operation.name == "call"]
+    assert [schedule.placements[index].scratch_offset for index in calls] == [-1, -1]
+    assert len({schedule.chains[index] for index in calls}) == 2
+    assert calls[0] in dependencies(schedule, {})[calls[1]]

@@ -60,6 +60,18 @@ def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> No
 
 
 @pytest.mark.spec("P-1", "P-4")
+def test_a_long_chain_of_additions_is_walked_to_the_members_of_both_values() -> None:
+    """Two terms a row, two hundred rows: the chain has twice as many additions as one value has rows."""
+    first, second = values((200, 3)), values((200, 3))
+    root = Index0(0)(first) + Index0(0)(second)
+    for index in range(1, 200):
+        root = root + Index0(index)(second) + Index0(index)(first)
+    graph = simplified(root)
+    assert "index0" not in [node.operation.name for node in graph.live]
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "P-4")
 def test_a_sum_of_some_members_is_refused_with_their_number() -> None:
     rows = _rows()
     root = ex.add_n(rows[0], rows[3])
