@@ -14,9 +14,9 @@ import { unpack } from "./unpack.js";
 export class Trace {
   /** @param {{recording: any, layout: any, replay: any, heat: any, options: any}} payload */
   constructor(payload) {
-    this.recording = unpack(payload.recording);
-    this.layout = unpack(payload.layout);
-    /** @type {Replay} */ this.replay = unpack(payload.replay);
+    /** @type {import("../types").RecordingTables} */ this.recording = unpack(payload.recording);
+    /** @type {import("../types").LayoutTables & {isTurned?: boolean}} isTurned: by a reader */ this.layout = unpack(payload.layout);
+    /** @type {import("../types").ReplayTables} */ this.replay = unpack(payload.replay);
     /** @type {import("./totals.js").Metric[]} */ this.metrics = unpack(payload.heat);
     this.options = payload.options;
     this.nodes = this.recording.nodes;
@@ -199,6 +199,7 @@ export class Trace {
   /**
    * The node in a slot after `position` decisions: [node, whether it is a ghost]; −1 if it is empty.
    * Ghosts are those of one stage, whose first decision is `first`.
+   * @returns {[number, boolean]}
    */
   standing(slot, position, first) {
     let ghost = -1;

@@ -64,6 +64,7 @@ export class Totals {
     const { trace } = this;
     const time = new Float64Array(trace.count);
     const { flops } = trace.nodes;
+    /** @type {[import("../types").Kernel, number][]} */
     const clocked = trace.steps.length ? trace.steps.map((step) => [trace.kernels[step.kernel], step.micros]) : trace.kernels.map((kernel) => [kernel, kernel.estimate]);
     for (const [kernel, micros] of clocked) {
       const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);

@@ -55,7 +55,7 @@ export class DecisionCard {
     const edges = this.trace.declinedEdges(index, index + 1);
     for (const [label, value] of Object.entries(this.trace.decisions[index].facts)) {
       const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
-      table.append(html("dt", {}, label), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, value)])));
+      table.append(html("dt", {}, label), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])));
     }
     if (cost > 0) table.append(html("dt", {}, "cost of declining"), html("dd", {}, microsText(cost)));
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {

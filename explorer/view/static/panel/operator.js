@@ -8,7 +8,9 @@ export function operatorParts(trace, row) {
   const operator = trace.recording.operators?.[row];
   if (!operator) return [];
   const parts = operator.doc ? [html("div", { class: "ex-note" }, operator.doc)] : [];
-  for (const [title, rows] of [["attributes", operator.attributes], ["weights", operator.weights]]) {
+  /** @type {[string, [string, string][]][]} */
+  const tables = [["attributes", operator.attributes], ["weights", operator.weights]];
+  for (const [title, rows] of tables) {
     if (rows.length) parts.push(heading(title), facts(rows.map(([name, text]) => [name, html("code", {}, text)])));
   }
   return parts;

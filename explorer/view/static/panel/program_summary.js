@@ -76,6 +76,7 @@ export class Summary {
   /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link */
   table(link) {
     const table = html("dl", { class: "ex-facts ex-summary" });
+    /** @type {[string, number[]][]} */
     const ends = [["inputs", this.takes], ["outputs", this.gives]];
     for (const [name, nodes] of ends) {
       if (!nodes.length) continue;

@@ -1,0 +1,310 @@
+// Types of the payload, unpacked: assets/front_end_types.py writes them from the rows of explorer/record and from
+// explorer/view/payload/shapes.py.
+
+/** Graph of nodes: row 0 is the top graph, each other row the body of a function. */
+export interface Body {
+  name: string;
+  inputs: number[];
+  outputs: number[];
+}
+
+/** Container of slots and boxes; an edge is its items, its route, its ports and the names of these. */
+export interface BoxTable {
+  kind: string;
+  label: string;
+  text: string[];
+  type: string;
+  layer: number;
+  operator: number;
+  batches: number[];
+  count: number;
+  parent: number;
+  open: boolean;
+  closed: [number, number];
+  size: [number, number];
+  placed: boolean;
+  ports: [number[], number[]];
+  items: ItemTable[];
+  edges: any[];
+}
+
+/** Part of a sentence that is written as code. */
+export interface Code {
+  code: string;
+}
+
+/** Decision; a fact is a text, a node, or several of both. */
+export interface DecisionTable {
+  stage: number;
+  rule: string;
+  verdict: "applied" | "declined";
+  code: string;
+  location: string;
+  reason: number;
+  facts: Record<string, string | number | (string | number)[]>;
+  subjects: number[];
+  produced: number[];
+  before: number[];
+  cost: number;
+}
+
+/** Meaning of a reason. */
+export interface ExplanationTable {
+  meaning: string;
+  change: string;
+  anchor: string;
+}
+
+/** Operator of a model's file: its attributes and weights as the file names them. */
+export interface FileOperator {
+  scope: number;
+  attributes: [string, string][];
+  weights: [string, string][];
+  doc: string;
+}
+
+/** Forward node, the nodes that compute its gradient, and the forward values saved for them. */
+export interface Gradient {
+  node: number;
+  backward: number[];
+  saved: number[];
+}
+
+/** Nodes put together, with titles and their widths in px, the longest first. */
+export interface GroupTable {
+  decision: number;
+  kind: string;
+  members: number[];
+  titles: [string, number][];
+}
+
+/** Slot or box inside a box; without a place where the box is not laid out yet. */
+export interface ItemTable {
+  slot?: number;
+  box?: number;
+  at?: [number, number, number, number];
+  rank?: number;
+}
+
+/** Kernel in the schedule: the nodes it computes (the last one is its result) and its place. */
+export interface Kernel {
+  nodes: number[];
+  level: number;
+  chain: number;
+  flops: number;
+  bytes: number;
+  workspace: number;
+  estimate: number;
+  buffer: number;
+  in_place: boolean;
+  ready_candidates: number[];
+  ready_count: number;
+  pick_reason: string;
+  frees: number[];
+  live: number;
+  waiting: number[];
+  waiting_count: number;
+}
+
+/** Layer, with its ports and policies in words. */
+export interface LayerTable {
+  name: string;
+  type: string;
+  ports: string;
+  use: string;
+  order: string;
+  clauses: string[];
+  policies: [string, string][];
+  feedback: [boolean, string][];
+  scopes: number[];
+}
+
+/** Boxes, slots and their texts: name, type, and the second line of a ghost; "turned" has the other direction. */
+export interface LayoutTables {
+  direction: "down" | "right";
+  turned?: any[];
+  boxes: BoxTable[];
+  slots: SlotTable[];
+  texts: [string, string, string][];
+  bodies: number[];
+}
+
+/** Elements and bytes of the values that exist before a run. */
+export interface LeafTable {
+  parameters: Record<number, number>;
+  weights: Record<number, number>;
+  others: Record<number, number>;
+}
+
+/** Heat metric. */
+export interface MetricTable {
+  name: string;
+  unit: string;
+  row: string;
+  text: string;
+  values: number[] | null;
+}
+
+/** Node table, in columns of equal length. */
+export interface Nodes {
+  operation: number[];
+  kind: ("leaf" | "constant" | "input" | "operation" | "call" | "item")[];
+  label: string[];
+  type: number[];
+  operands: number[][];
+  scope: number[];
+  source: number[];
+  flops: number[];
+  bytes: number[];
+  born: number[];
+  gone: number[];
+  body: number[];
+  callee: number[];
+  attributes: Record<number, Record<string, string>>;
+}
+
+/** Options of a view. */
+export interface OptionTable {
+  theme: "auto" | "light" | "dark";
+  position: number;
+  height: number;
+}
+
+/** Payload, unpacked. */
+export interface PayloadTables {
+  recording: RecordingTables;
+  layout: LayoutTables;
+  replay: ReplayTables;
+  heat: MetricTable[];
+  options: OptionTable;
+}
+
+/** Template of a sentence: texts, code, and labels of facts. */
+export interface ReasonTable {
+  sentence: (string | Code | [string] | [string, string])[];
+  explanation: number;
+  note?: string;
+}
+
+/** Tables of a recording. */
+export interface RecordingTables {
+  title: string;
+  options: Record<string, any>;
+  operations: string[];
+  types: TypeTable[];
+  scopes: Scope[];
+  sources: SourceTable[];
+  bodies: Body[];
+  nodes: Nodes;
+  stages: StageTable[];
+  reasons: ReasonTable[];
+  explanations: ExplanationTable[];
+  decisions: DecisionTable[];
+  substitutions: [number, number, number][];
+  declined_edges: [number, number][];
+  declined_readers: [number, number, number][];
+  accounts: Record<string, string>;
+  marks: Record<number, Record<number, string>>;
+  groups: GroupTable[];
+  gradients?: Gradient[];
+  layers: LayerTable[];
+  operators?: FileOperator[];
+  leaf_values?: Record<number, Summary>;
+  leaves: LeafTable;
+  first_nan: number;
+  schedule: Schedule | null;
+  run: Run | null;
+}
+
+/** Rules of the story, applied. */
+export interface ReplayTables {
+  ends: number[];
+  kernels: number[][];
+  merges: number[];
+  outlined: number[];
+  opens: [number, number, number][];
+  rows: [number, number, string][];
+}
+
+/** Measurements of a run. */
+export interface Run {
+  executor: string;
+  steps: Step[];
+  micros: number;
+  values: Record<number, Summary>;
+  warm: boolean;
+  watched: boolean;
+}
+
+/** Planned run: kernels in order, the size of each buffer, and the memory needed in bytes. */
+export interface Schedule {
+  kernels: Kernel[];
+  buffers: number[];
+  peak: number;
+  peak_without_reuse: number;
+}
+
+/** Box around nodes in the user's program; ``parent`` is a scope row. */
+export interface Scope {
+  name: string;
+  kind: string;
+  parent: number;
+  type: string;
+}
+
+/** Place that nodes share. */
+export interface SlotTable {
+  nodes: number[];
+  text: number[];
+  at: [number, number, number, number][];
+}
+
+/** Line of a cell or a file. */
+export interface SourceTable {
+  place: string;
+  text: string;
+}
+
+/** Stage, with its numbers in words. */
+export interface StageTable {
+  name: string;
+  kind: "record" | "rewrite" | "order" | "format" | "memory" | "run";
+  first: number;
+  last: number;
+  purpose: string;
+  size: string;
+  cost: string;
+  result: string;
+  counts: [string, string][];
+}
+
+/** Measured run of one kernel, in µs from the start of the run; ``live`` bytes are measured while it runs. */
+export interface Step {
+  kernel: number;
+  start: number;
+  micros: number;
+  live: number;
+  thread: number;
+}
+
+/** Summary of a value: statistics of finite elements, a 32-bin histogram, a thumbnail (rows of 0…255). */
+export interface Summary {
+  shape: number[];
+  dtype: string;
+  min: number | null;
+  max: number | null;
+  mean: number | null;
+  std: number | null;
+  nan: number;
+  inf: number;
+  histogram: number[];
+  thumbnail: number[][];
+  elements: string;
+}
+
+/** Type of a value: its text is that of the shape and of what follows it. */
+export interface TypeTable {
+  shape: number[];
+  text: string;
+  dtype: string;
+}
