@@ -49,7 +49,13 @@ def read_chapter(path: Path) -> Chapter:
     Raises FileError for a file that is no notebook, ExplorerError without nbconvert.
     """
     notebook = _notebook(path)
-    views = _place_views(notebook)
+    try:
+        views = _place_views(notebook)
+    except ValueError as error:
+        raise FileError(
+            str(error), path=str(path), rule="a stored view must be as explorer wrote it",
+            fix="run the notebook again, and save it",
+        ) from error  # fmt: skip
     body = _body(notebook)
     outline = _Outline()
     outline.feed(body)
@@ -104,7 +110,10 @@ def _place_views(notebook: NotebookNode) -> int:
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
     """Return the place of a view: its data, and until the view is drawn its picture."""
-    options = restored(data[MIME])["options"]
+    options = restored(data[MIME]).get("options")
+    height = options.get("height") if isinstance(options, dict) else None
+    if type(height) is not int:
+        raise ValueError(f"this is no stored view: its height is {height!r}")
     plain = data.get("text/plain", "")
     if "image/svg+xml" in data:
         picture = image(data["image/svg+xml"], "the graph as a picture; its decisions stand below as text")
@@ -113,7 +122,7 @@ def _figure(number: int, data: Mapping[str, Any]) -> Markup:
     lines = [Markup(f"{element('span', line)}\n") for line in plain.splitlines()]
     as_text = element("details", element("summary", "as text"), element("pre", *lines)) if lines else Markup("")
     stored = Markup(f'<script type="application/json">{inline_json(json.dumps(data[MIME]))}</script>')
-    place = element("div", picture, class_="book-place", style=f"--book-height:{int(options['height'])}px")
+    place = element("div", picture, class_="book-place", style=f"--book-height:{height}px")
     label = f"view {number + 1}"
     return element("figure", place, as_text, stored, class_="book-view", id=f"view-{number + 1}", aria_label=label)
 

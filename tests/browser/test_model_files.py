@@ -44,6 +44,13 @@ def double_click(page: Page, name: str) -> Locator:
     return page.locator(".explorer-file:visible")
 
 
+def drawn(tab: Locator) -> Locator:
+    """The explorer of a tab, once the server has read the file: its first process imports the package."""
+    view = tab.locator(".explorer-view")
+    expect(view).to_be_visible(timeout=60_000)
+    return view
+
+
 @pytest.mark.spec("V-17")
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, folder: Path, theme: str) -> None:
@@ -54,7 +61,7 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
     opened(lab, page, folder, f"JupyterLab {theme}")
     for name, weight in (("digits.onnx", "conv2.weight"), ("digits.pnnx.param", "conv2.weight")):
         tab = double_click(page, name)
-        view = tab.locator(".explorer-view")
+        view = drawn(tab)
         expect(view).to_have_attribute("data-theme", theme.lower())
         expect(tab.locator(".explorer-file-message")).to_be_empty()
         press(view, ".")
@@ -87,7 +94,7 @@ def test_a_tab_says_what_it_waits_for(lab: Lab, page: Page, folder: Path) -> Non
         page.get_by_role("button", name="Reload").click()
     expect(tab.get_by_role("status")).to_have_text("Reading digits.onnx …")
     waiting.pop().continue_()
-    expect(tab.locator(".explorer-view")).to_be_visible()
+    drawn(tab)
 
 
 @pytest.mark.spec("V-17")
@@ -104,7 +111,7 @@ def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> No
     assert [names[0] == "Explorer" for names in offers] == [True, True, True, False, False]
     assert all("Explorer" in names and "Editor" in names for names in offers)
     jupyter.command("docmanager:open", {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
-    expect(page.locator(".explorer-file:visible .ex-rail")).to_contain_text("run")
+    expect(drawn(page.locator(".explorer-file:visible")).locator(".ex-rail")).to_contain_text("run")
 
 
 @pytest.mark.spec("V-17")
@@ -115,20 +122,19 @@ def test_a_tab_follows_its_file(lab: Lab, page: Page, folder: Path) -> None:
     opened(lab, page, folder)
     tab = double_click(page, "net.onnx")
     alert = tab.get_by_role("alert")
-    expect(alert.locator(".explorer-file-given")).to_contain_text("net.onnx")
+    expect(alert.locator(".explorer-file-given")).to_contain_text("net.onnx", timeout=60_000)
     expect(alert.locator(".explorer-file-fix")).not_to_be_empty()
     shutil.copyfile(ASSETS / "digits.onnx", model)
-    view = tab.locator(".explorer-view")
-    expect(view).to_be_visible()
+    view = drawn(tab)
     expect(alert).to_have_count(0)
     press(view, ".", ".")
     said = view.locator(".ex-say").inner_text()
     assert "decision" in said
     model.write_bytes(b"\xff\xfe")
-    expect(alert).to_be_visible()
+    expect(alert).to_be_visible(timeout=60_000)
     expect(view.locator(".ex-say")).to_have_text(said)
     shutil.copyfile(ASSETS / "digits.onnx", model)
-    expect(alert).to_have_count(0)
+    expect(alert).to_have_count(0, timeout=60_000)
     expect(view.locator(".ex-say")).to_have_text(said)
 
 
@@ -138,7 +144,7 @@ def test_a_hostile_name_is_text(lab: Lab, page: Page, folder: Path) -> None:
     (folder / HOSTILE).write_bytes(b"\xff")
     jupyter = opened(lab, page, folder)
     jupyter.command("docmanager:open", {"path": f"{folder.name}/{HOSTILE}"})
-    expect(page.locator(".explorer-file-given")).to_contain_text("<img src=x onerror=")
+    expect(page.locator(".explorer-file-given")).to_contain_text("<img src=x onerror=", timeout=60_000)
     assert page.locator(".explorer-file img").count() == 0
 
 
@@ -147,7 +153,7 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
     """JupyterLab that is loaded again shows the explorers that were open."""
     shutil.copy(ASSETS / "digits.onnx", folder)
     opened(lab, page, folder)
-    expect(double_click(page, "digits.onnx").locator(".explorer-view")).to_be_visible()
+    drawn(double_click(page, "digits.onnx"))
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
     page.wait_for_function(
         "name => window.jupyterapp.serviceManager.workspaces.list()"
@@ -155,4 +161,4 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
         arg=f"explorer-graphs:{folder.name}/digits.onnx",
     )
     page.goto(f"{lab.url}/lab")
-    expect(page.locator(".explorer-file .explorer-view")).to_be_visible(timeout=60_000)
+    drawn(page.locator(".explorer-file"))

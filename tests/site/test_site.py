@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import sys
@@ -19,6 +21,7 @@ import explorer as ex
 from explorer.cli import main
 from explorer.core.errors import ExplorerError, FileError
 from explorer.site.build import build_site
+from explorer.view.payload import stored as stored_views
 from explorer.view.payload.stored import MIME, restored
 
 ROOT = Path(__file__).parents[2]
@@ -130,6 +133,32 @@ def test_what_is_no_notebook_is_refused_before_anything_is_written(tmp_path: Pat
     with pytest.raises(FileError, match="it is no notebook"):
         build_site([good, tmp_path / "bad.ipynb"], tmp_path / "out", "Two")
     assert not (tmp_path / "out").exists()
+
+
+def packed(text: str) -> dict[str, str]:
+    return {"gzip": base64.b64encode(gzip.compress(text.encode())).decode()}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {}, {"gzip": 1}, {"gzip": "!"}, {"gzip": "AAAA"}, packed("{"), packed("[]"), packed("{}"),
+        packed("[" * 100_000), packed('{"options": []}'),
+        packed('{"options": {"height": "1px;background:url(//example.org)"}}'), {"gzip": packed("{}")["gzip"][:8]},
+    ],
+)  # fmt: skip
+def test_a_damaged_view_is_told(tmp_path: Path, data: object) -> None:
+    """A notebook whose view was damaged is refused by a message that names it."""
+    output = new_output("display_data", data={MIME: data})
+    path = notebook(tmp_path / "a.ipynb", new_code_cell("x", outputs=[output]))
+    with pytest.raises(FileError, match=r"a\.ipynb: this is no stored view"):
+        build_site([path], tmp_path / "out", "One")
+
+
+def test_a_view_that_unpacks_without_bound_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_views, "_UNPACKED", 1000)
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+        restored(packed(" " * 10**6))
 
 
 def test_two_pages_of_one_name_are_refused(tmp_path: Path) -> None:

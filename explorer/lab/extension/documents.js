@@ -107,11 +107,10 @@ function contentClass(Widget, Poll) {
       const name = path.split("/").at(-1);
       this.#say(`Reading ${name} …`);
       try {
-        const stamp = await this.#stamp();
+        this.read = this.seen = await this.#stamp();
         const onProgress = ({ phase, what, done, total }) => this.reading === reading && this.#say(`${name}: ${phase} ${what}${total ? ` (${done} of ${total})` : ""} …`);
         const [{ payload }, { mount }] = await Promise.all([this.asker.ask(this.contents.localPath(path), { signal: reading.signal, onProgress }), this.frontEnd()]);
         if (this.isDisposed || this.reading !== reading) return;
-        this.read = this.seen = stamp;
         this.message.replaceChildren();
         // A reader keeps step and selection where the graph is the same, and only its weights or its plan are others.
         const layout = JSON.stringify(payload.layout);
@@ -141,10 +140,7 @@ function contentClass(Widget, Poll) {
       const stamp = await this.#stamp();
       const isStill = stamp === this.seen;
       this.seen = stamp;
-      if (isStill && stamp !== this.read && this.read) {
-        this.read = stamp; // one that cannot be read is not read again before it changes
-        await this.load();
-      }
+      if (isStill && this.read && stamp !== this.read) await this.load();
     }
 
     #say(text) {
@@ -159,7 +155,6 @@ function contentClass(Widget, Poll) {
       if (fix) parts.push(element("p", "explorer-file-fix", `fix: ${fix}`));
       this.message.replaceChildren(...parts);
       this.message.setAttribute("role", "alert");
-      this.read ||= this.seen || "problem";
     }
 
     #focus() {

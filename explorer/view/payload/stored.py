@@ -9,11 +9,15 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
+from io import BytesIO
 from typing import Any
 
 MIME = "application/vnd.explorer+json"
 MOST = 1 << 21
 """most bytes of a stored view: a notebook with a larger one opens slowly, and the picture stands in its place"""
+_UNPACKED = 1 << 28
+"""most bytes of a payload that is read back: a few bytes can claim thousands of times their size"""
 
 
 def stored(payload: dict[str, Any]) -> dict[str, str] | None:
@@ -25,6 +29,15 @@ def stored(payload: dict[str, Any]) -> dict[str, str] | None:
 
 
 def restored(data: dict[str, str]) -> dict[str, Any]:
-    """Return the payload of a stored view."""
-    payload: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data["gzip"])))
+    """Return the payload of a stored view; raise ValueError for data that are no stored view, or a boundless one."""
+    try:
+        with gzip.open(BytesIO(base64.b64decode(data["gzip"], validate=True))) as packed:
+            text = packed.read(_UNPACKED + 1)
+        if len(text) > _UNPACKED:
+            raise ValueError(f"it unpacks to more than {_UNPACKED:,} bytes")
+        payload: dict[str, Any] = json.loads(text)
+        if not isinstance(payload, dict):
+            raise ValueError(f"it holds a {type(payload).__name__}")
+    except (ValueError, TypeError, KeyError, OSError, EOFError, zlib.error, RecursionError) as error:
+        raise ValueError(f"this is no stored view: {error}") from error
     return payload
