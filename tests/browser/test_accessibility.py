@@ -166,7 +166,7 @@ def test_a_selection_is_told_and_an_item_says_what_it_reads(show):
 def test_the_dialog_keeps_tab_and_gives_the_focus_back(show):
     view = show(sample.mlp())
     press(view, "?")
-    help_box = view.get_by_role("dialog", name="keys")
+    help_box = view.get_by_role("dialog", name="outlines and keys")
     for key in ("Tab", "Tab", "Shift+Tab"):
         view.page.keyboard.press(key)
         assert help_box.evaluate("box => box.contains(document.activeElement)")

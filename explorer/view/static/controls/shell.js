@@ -112,7 +112,7 @@ export class Shell {
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),
-      iconButton("help", "keys (?)", () => view.help()),
+      iconButton("help", "outlines and keys (?)", () => view.help()),
     );
     new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;

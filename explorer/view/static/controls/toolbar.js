@@ -44,6 +44,11 @@ export const KEYS = [
   [["+", "−"], "open, close the box; elsewhere zoom"],
   [["e", "c"], "open, close every box"],
   [["0", "…", "9"], "open boxes down to this depth, close those below"],
+];
+
+/** Keys and gestures for the room that things have. */
+/** @type {[string[], string][]} */
+const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
   [["d"], "let the graph flow to the right, or down; left and right then go to an operand, to a reader"],
   [["F"], "full screen, on and off"],
@@ -104,8 +109,8 @@ export function changeIcon(button, icon, label) {
 export function helpBox(metrics, onClose, more = []) {
   /** @type {[string[], string][]} */
   const own = more.map(({ key, what }) => [[key], what]);
-  const all = [...own, ...KEYS];
-  const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]);
+  const list = (/** @type {[string[], string][]} */ rows) => html("dl", {}, ...rows.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]));
+  const heading = (/** @type {string} */ text) => html("h4", { "aria-level": 2 }, text);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
   // The dialog keeps Tab: its only button is the only stop.
   const keydown = (event) => {
@@ -113,7 +118,7 @@ export function helpBox(metrics, onClose, more = []) {
     event.preventDefault();
     close.focus();
   };
-  return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "keys", hidden: true, tabindex: -1, keydown }, close, html("h4", { "aria-level": 2 }, "keys"), html("dl", {}, ...rows), html("h4", { "aria-level": 2 }, "outlines"), legend());
+  return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "outlines and keys", hidden: true, tabindex: -1, keydown }, close, html("div", {}, heading("outlines"), legend(), heading("room"), list(ROOM_KEYS)), html("div", {}, heading("keys"), list([...own, ...KEYS])));
 }
 
 /** The sentence of a moment, in fragments (see recording.js). */
