@@ -165,11 +165,11 @@ def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
     head, first, second = pair(net().compare(net(ex.sin, more=True)))
     expect(head.locator(".ex-differences")).to_contain_text("− 1 removed")
     expect(head.locator(".ex-differences")).to_contain_text("+ 2 added")
-    expect(head.locator(".ex-differences")).to_contain_text("Δ 1 changed")
+    expect(head.locator(".ex-differences")).to_contain_text("→ 1 read something else")
     expect(node(first, "tanh")).to_contain_text("− removed")
     expect(node(second, "sin")).to_contain_text("+ added")
     expect(node(second, "relu")).to_have_attribute("aria-label", re.compile("only in the graph after"))
-    expect(node(first, "softmax")).to_contain_text("Δ changed")
+    expect(node(first, "softmax")).to_contain_text("→ reads something else")
     expect(node(first, "matmul")).not_to_have_class(re.compile("ex-differs"))
     colours = [
         node(view, name).locator(".ex-shape").evaluate("shape => getComputedStyle(shape).stroke")
@@ -178,7 +178,7 @@ def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
     assert len(set(colours)) == 4
     press(second, "f")
     node(second, "softmax").click()
-    expect(second.locator(".ex-told")).to_have_text("Δ reads tanh → relu")
+    expect(second.locator(".ex-told")).to_have_text("→ reads tanh → relu")
     expect(first.locator(".ex-node.ex-selected")).to_have_attribute("aria-label", re.compile("^softmax,"))
 
 

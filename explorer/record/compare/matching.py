@@ -34,6 +34,8 @@ class Matching:
     """graph before → graph after: 0 → 0, and bodies of paired calls"""
     same: int
     """number of unchanged pairs, without constants shown inside other nodes"""
+    rewired: frozenset[int]
+    """those of ``changed`` that do the same to other operands"""
 
     @property
     def equal(self) -> bool:
@@ -66,16 +68,20 @@ def match(before: Recording, after: Recording) -> Matching:
                     reached.add(into[1])
                     pending.append(into)
     changed: dict[int, tuple[str, ...]] = {}
+    rewired: set[int] = set()
     renamed: list[int] = []
     for node, other in sorted(pairs.items()):
         if before.nodes.kind[node] == "constant":
             continue
-        words = _differences(before, after, node, other, pairs)
+        words, is_rewired = _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
             words.append("another function")
+            is_rewired = False
         if words:
             changed[node] = tuple(words)
+            if is_rewired:
+                rewired.add(node)
         elif before.nodes.kind[node] != "operation" and before.nodes.label[node] != after.nodes.label[other]:
             renamed.append(node)
     numbers = sum([before.nodes.kind[node] == "constant" for node in pairs])
@@ -87,6 +93,7 @@ def match(before: Recording, after: Recording) -> Matching:
         _alone(after, second, set(pairs.values())),
         bodies,
         len(pairs) - numbers - len(changed) - len(renamed),
+        frozenset(rewired),
     )
 
 
@@ -198,8 +205,13 @@ def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict
     return {way: reader for way, reader in reader_by_way.items() if way not in several}
 
 
-def _differences(before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]) -> list[str]:
-    """Return the differences between paired nodes, in words."""
+def _differences(
+    before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]
+) -> tuple[list[str], bool]:
+    """Return the differences between paired nodes, in words, and whether they only read other nodes.
+
+    A constant is part of the node that shows it: another one is a difference of the node itself.
+    """
     one, two = before.nodes, after.nodes
     words: list[str] = []
     if before.type_text(node) != after.type_text(other):
@@ -209,15 +221,17 @@ def _differences(before: Recording, after: Recording, node: int, other: int, pai
     words += [f"{name} {given.get(name, 'none')} → {got.get(name, 'none')}" for name in names]
     reads, others = one.operands[node], two.operands[other]
     if len(reads) != len(others):
-        return [*words, f"{len(reads):,} → {len(others):,} operands"]
+        return [*words, f"{len(reads):,} → {len(others):,} operands"], False
+    is_rewired = not words
     for operand, partner in zip(reads, others, strict=True):
         read, other_read = before.label(operand), after.label(partner)
         if one.kind[operand] == two.kind[partner] == "constant":
             if read == other_read:  # 2 float32 and 2 float64 are written alike
                 read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
             same = read == other_read
+            is_rewired &= same
         else:
             same = pairs.get(operand) == partner
         if not same:
             words.append(f"reads {read} → {other_read}")
-    return words
+    return words, is_rewired

@@ -59,7 +59,10 @@ def paired(comparison: Comparison) -> dict[str, Any]:
             {
                 "partners": [found.get(node, -1) for node in range(len(comparison.before.nodes))],
                 "changed": list(changed),
-                "words": [[f"{SIGNS['changed']} {text}" for text in words] for words in changed.values()],
+                "words": [
+                    [f"{SIGNS['rewired' if node in comparison.nodes.rewired else 'changed']} {text}" for text in words]
+                    for node, words in changed.items()
+                ],
                 "bodies": [list(pair) for pair in comparison.nodes.bodies.items()],
                 **marks_json(comparison),
                 "steps": {way: [list(side) for side in sides] for way, sides in steps.items()},

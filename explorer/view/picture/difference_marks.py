@@ -1,4 +1,4 @@
-"""Difference marks of nodes of two graphs: added, removed, changed or regrouped; the front end is sent their table."""
+"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end is sent their table."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 
-Difference: TypeAlias = Literal["removed", "added", "changed", "regrouped"]
+Difference: TypeAlias = Literal["removed", "added", "changed", "rewired", "regrouped"]
 
-SIGNS: Mapping[Difference, str] = {"removed": "−", "added": "+", "changed": "Δ", "regrouped": "≠"}
+SIGNS: Mapping[Difference, str] = {"removed": "−", "added": "+", "changed": "Δ", "rewired": "→", "regrouped": "≠"}
 """signs of the differences; colours only repeat them"""
 WORDS: Mapping[Difference, str] = {
     "removed": "removed",
     "added": "added",
     "changed": "changed",
+    "rewired": "reads something else",
     "regrouped": "other kernel",
 }
 """words of one node"""
-_MANY: Mapping[Difference, str] = {**WORDS, "regrouped": "in other kernels"}
+_MANY: Mapping[Difference, str] = {**WORDS, "rewired": "read something else", "regrouped": "in other kernels"}
 """words of several nodes, after their number"""
 _MEANINGS: Mapping[Difference, str] = {
     "removed": "only in the graph before",
     "added": "only in the graph after",
-    "changed": "has another operation, type or operand after",
+    "changed": "has another operation, type, attribute or constant after",
+    "rewired": "does the same after, to another operand",
     "regrouped": "is computed in another kernel",
 }
 
@@ -58,8 +60,11 @@ def side_marks(comparison: Comparison) -> tuple[SideMarks, SideMarks]:
         numbers = {number for match in kernels for number in (match.after if side else match.before)}
         schedule = recording.schedule
         regrouped = [node for number in sorted(numbers) for node in schedule.kernels[number].nodes] if schedule else ()
-        changed = [back[node] if side else node for node in comparison.nodes.changed]
-        standing: dict[int, Difference] = dict.fromkeys(changed, "changed")
+        rewired = comparison.nodes.rewired
+        standing: dict[int, Difference] = {
+            back[node] if side else node: "rewired" if node in rewired else "changed"
+            for node in comparison.nodes.changed
+        }
         planned: dict[int, Difference] = {**dict.fromkeys(regrouped, "regrouped"), **standing}
         sides.append(SideMarks("added" if side else "removed", standing, planned))
     return sides[0], sides[1]

@@ -168,8 +168,8 @@ def test_pictures_mark_what_was_added_removed_and_changed() -> None:
     assert "− removed" in before
     assert "+ added" not in before
     assert after.count("+ added<") == 2
-    assert "Δ changed" in before
-    assert "Δ changed" in after
+    assert "→ reads something else" in before
+    assert "→ reads something else" in after
     told = str(found)
     assert "  - tanh 3×2 float32, " in told
     assert "  + relu 3×2 float32, " in told
@@ -188,7 +188,7 @@ def test_the_front_end_gets_what_both_views_need() -> None:
     data = json.loads(json.dumps(paired(found)))
     assert data["partners"][: len(found.nodes.pairs)] == [found.nodes.pairs[node] for node in range(10)]
     assert data["changed"] == list(found.nodes.changed)
-    assert data["words"] == [["Δ reads multiply 2 → relu"]]
+    assert data["words"] == [["→ reads multiply 2 → relu"]]
     assert data["start"] == [0, 0]
     for sides in data["steps"].values():
         before, after = found.explore().before, found.explore().after

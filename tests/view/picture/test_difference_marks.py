@@ -31,12 +31,12 @@ def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
 
 @pytest.mark.spec("V-3")
 def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
-    """Another operation is removed on one side and added on the other; its reader has changed."""
+    """Another operation is removed on one side and added on the other; its reader does the same to another operand."""
     compared = Compared.of(recorded(ex.tanh), recorded(ex.relu))
     before, after = differences(compared, (0, 0))
-    assert sorted(before.values()) == ["changed", "removed"]
-    assert sorted(after.values()) == ["added", "changed"]
-    assert tally([*before.values(), *after.values()]) == "−1 +1 Δ2"
+    assert sorted(before.values()) == ["removed", "rewired"]
+    assert sorted(after.values()) == ["added", "rewired"]
+    assert tally([*before.values(), *after.values()]) == "−1 +1 →2"
 
 
 @pytest.mark.spec("V-3", "V-13")
@@ -44,5 +44,27 @@ def test_each_difference_has_a_sign_and_words() -> None:
     """Colours only repeat the signs, which differ from each other, and the words of one node and of many."""
     rows = marks_json(Compared.of(recorded(ex.tanh), recorded(ex.relu)))["differences"]
     for column in ("kind", "sign", "word", "many", "meaning"):
-        assert len({row[column] for row in rows}) == len(rows) == 4
+        assert len({row[column] for row in rows}) == len(rows) == 5
         assert all(row[column] for row in rows)
+
+
+@pytest.mark.spec("V-3", "V-12")
+def test_a_node_has_changed_where_it_does_something_else_itself() -> None:
+    """Another constant, attribute or type is a change of the node; another operand is none."""
+
+    def program(factor: float, axis: int, activation) -> Recording:
+        x = ex.tensor(np.ones((3, 3), np.float32), name="x")
+        plan = ex.EvalPlan(without=["simplify"])
+        plan.register(ex.sum(ex.exp(activation(x)) * factor, axis=axis))
+        return plan.prepare().recording
+
+    def marked(*after) -> dict[str, str]:
+        compared = Compared.of(program(2.0, 0, ex.tanh), program(*after))
+        nodes = compared.before.nodes
+        names = compared.before.operations
+        return {names[nodes.operation[node]]: kind for node, kind in differences(compared, (0, 0))[0].items()}
+
+    assert marked(2.0, 0, ex.tanh) == {}
+    assert marked(3.0, 0, ex.tanh) == {"multiply": "changed"}
+    assert marked(2.0, 1, ex.tanh) == {"sum": "changed"}
+    assert marked(2.0, 0, ex.sin) == {"tanh": "removed", "exp": "rewired"}

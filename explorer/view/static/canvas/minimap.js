@@ -31,7 +31,7 @@ export class Minimap {
     const colours = getComputedStyle(this.root);
     this.strong = colours.getPropertyValue("--ex-accent");
     this.soft = colours.getPropertyValue("--ex-edge");
-    this.apart = { added: "--ex-new", removed: "--ex-bad", changed: "--ex-warn", regrouped: "--ex-fuse" };
+    this.apart = { added: "--ex-new", removed: "--ex-bad", changed: "--ex-warn", rewired: "--ex-accent", regrouped: "--ex-fuse" };
     for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
   }
 

@@ -30,7 +30,7 @@ const LOOKS = {
   plain: ["--ex-edge", "--ex-node"],
 };
 const CHOSEN = ["--ex-accent", "--ex-accent"];
-const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
+const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], rewired: ["--ex-accent", "--ex-accent-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
 
 /** Draws a canvas from afar. */
 export class Overview {

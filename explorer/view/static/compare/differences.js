@@ -73,7 +73,7 @@ export class Differences {
         const difference = differs.get(trace.slotOf[node]);
         if (!difference || this.of(side, node) !== difference) continue;
         // A changed node stands on both sides, and is listed at the first.
-        if (side && difference.kind === "changed") continue;
+        if (side && STANDING.has(difference.kind)) continue;
         const kernel = difference.kind === "regrouped" ? trace.kernelOf[node] : -1;
         if (kernel >= 0) {
           if (seen.has(`${side}:${kernel}`) || (side && this.#toldBefore(kernel))) continue;
@@ -94,6 +94,9 @@ export class Differences {
     });
   }
 }
+
+/** Kinds of nodes that stand on both sides. */
+const STANDING = new Set(["changed", "rewired"]);
 
 /** Phases in which kernels are not chosen yet. */
 const UNPLANNED = new Set(["record", "rewrite"]);
