@@ -44,6 +44,8 @@ SEEN = """(explorer, [payload, turns]) => {
             size: placement.size,
             open: [...placement.composed.keys()],
             places: [...placement.slots],
+            labels: [...placement.labels].map(([key, { point, side, slot }]) =>
+                [...key.split(":").map(Number), point, side, slot]),
             boxes: [...placement.boxes],
             hidden: [...placement.hiddenIn],
             shown: kept.map(([slot, mark]) => [slot, mark.node]),
@@ -87,6 +89,9 @@ def expected(placed: PlacedModel, position: int, is_open: set[int]) -> dict[str,
         "size": list(scene.size),
         "open": [box for box in scene.boxes if box in is_open],
         "places": rows(scene.slots),
+        "labels": sorted(
+            [label.box, label.start, label.end, [*label.point], label.side, label.slot] for label in scene.labels
+        ),
         "boxes": rows(scene.boxes),
         "hidden": holders,
         "shown": rows(here_only(state.shown, here)),
@@ -130,7 +135,7 @@ def check(module: Any, recording: Recording, seed: int, count: int, direction: D
         assert seen["moment"] == [*steps[step]], step
         is_open = drawn_open(spans, wanted, instant) | chosen | {*tree.bodies}
         found = expected(placed, position, is_open)
-        for part in ("places", "boxes", "open", "shown", "ghosts", "copies", "outputs", "segments"):
+        for part in ("places", "labels", "boxes", "open", "shown", "ghosts", "copies", "outputs", "segments"):
             seen[part] = sorted(seen[part])
         found["open"] = sorted(found["open"])
         if position == recording.end:  # in the end a static picture has other ghosts: a few duplicates

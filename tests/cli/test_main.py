@@ -82,6 +82,14 @@ def test_boxes_are_shown_down_to_a_depth(
     assert "a depth must be a whole number" in capsys.readouterr().err
 
 
+@pytest.mark.spec("V-15")
+def test_show_writes_types_beside_edges(folder: Path) -> None:
+    """`explorer show --edge-types` writes a picture in which edges tell the types of values."""
+    for arguments, are_told in (([], False), (["--edge-types"], True)):
+        assert main(["show", MODEL, *arguments, "-o", "out.svg"]) == 0
+        assert ('class="label">' in (folder / "out.svg").read_text()) is are_told
+
+
 @pytest.mark.spec("V-6")
 def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
     """`explorer show --weights` writes a page with the values of all weights, without an input."""

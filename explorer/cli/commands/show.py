@@ -45,6 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures: 0 opens none"
     )
+    parser.add_argument("--edge-types", action="store_true", help="write the types of values beside edges of a picture")
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -87,7 +88,8 @@ def execute(options: argparse.Namespace) -> int:
 
         tell(text(recording))
         return 0
-    save(recording, output, ViewState(theme=options.theme, direction=options.direction, depth=options.depth))
+    shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types")}
+    save(recording, output, ViewState(**shown))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
     say(_summary(output, recording, len(net.definition.operators)))

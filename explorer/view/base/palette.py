@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from explorer.view.base.font import FAMILY
 
 LIGHT = {
@@ -51,17 +53,25 @@ def page_colours(scope: str) -> str:
     return f"{scope}{{--font:{FAMILY};{light}}}@media (prefers-color-scheme:dark){{{scope}{{{dark}}}}}\n"
 
 
-def stylesheet(scope: str, theme: str, *, marked: bool = False, declined: bool = False) -> str:
+RuleSet: TypeAlias = Literal["marks", "declined", "labels"]
+"""rules that not every picture needs: of differences from another graph, of edges declined to fuse, of edges' labels"""
+
+
+def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:
     """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
 
-    A ``marked`` picture has colours for differences from another graph, one with ``declined`` edges for these.
+    ``further`` names the rules that the picture needs besides those of all pictures.
     """
     at = f"#{scope}"
-    light, dark = ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK}) if marked or declined else (LIGHT, DARK)
+    light, dark = (
+        ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK})
+        if {"marks", "declined"} & {*further}
+        else (LIGHT, DARK)
+    )
     rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
     if theme == "auto":
         rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
-    rules += [f"{at} {rule}" for rule in (*_RULES, *_APART_RULES * marked, *_DECLINED_RULES * declined)]
+    rules += [f"{at} {rule}" for rule in (*_RULES, *(rule for name in further for rule in _FURTHER[name]))]
     return "".join(rules)
 
 
@@ -103,6 +113,9 @@ _RULES = (
     "g rect.mark{fill:var(--ink);stroke:none}",
     "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
 )
+_LABEL_RULES = (
+    ".label{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:9px;fill:var(--soft);text-anchor:middle}",
+)
 _DECLINED_RULES = (".edge .declined{stroke:var(--warn);stroke-width:2.2;stroke-linecap:round}",)
 _APART_RULES = (
     ".added{--apart:var(--new);--ground:var(--new-bg)}",
@@ -117,3 +130,4 @@ _APART_RULES = (
     "g rect.badge{fill:var(--accent);stroke:none}",
     "g rect.mark{fill:var(--ink);stroke:none}",
 )
+_FURTHER: dict[RuleSet, tuple[str, ...]] = {"marks": _APART_RULES, "declined": _DECLINED_RULES, "labels": _LABEL_RULES}

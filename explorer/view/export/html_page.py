@@ -31,7 +31,7 @@ _SHAPE = f' fill="{LIGHT["node"]}" stroke="{LIGHT["edge"]}"'
 _LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
 _TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
 
-_ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart"), "middle"), "number": "end"}
+_ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart", "label"), "middle"), "number": "end"}
 """class of a text → its anchor in the style sheet"""
 
 

@@ -47,6 +47,7 @@ def png(
     open_boxes: Collection[int] | None = None,
     direction: str = "down",
     depth: int | None = None,
+    edge_types: bool = False,
 ) -> bytes:
     """Return a recording at a position (None: the end) as PNG, 2 px a unit; "auto" is light, because paper is.
 
@@ -56,7 +57,15 @@ def png(
 
     palette = DARK if theme == "dark" else LIGHT
     theme = "dark" if theme == "dark" else "light"
-    picture = svg(recording, position, theme=theme, open_boxes=open_boxes, direction=direction, depth=depth)
+    picture = svg(
+        recording,
+        position,
+        theme=theme,
+        open_boxes=open_boxes,
+        direction=direction,
+        depth=depth,
+        edge_types=edge_types,
+    )
     width, height = (math.ceil(float(side) * SCALE) for side in _SIZE.findall(picture)[0])
     if max(width, height) > MOST:
         raise PictureSizeError(width, height)

@@ -35,6 +35,8 @@ class ViewState:
     """where values flow: "down" or "right" """
     depth: int | None = None
     """boxes are open down to this depth, instead of ``open_boxes``: at 0 none is"""
+    edge_types: bool = False
+    """whether a picture tells the types of values beside edges; a page does so near"""
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""
@@ -73,7 +75,7 @@ def _png(recording: Recording, state: ViewState) -> bytes:
 
 
 def _drawn(state: ViewState) -> dict[str, Any]:
-    return {"theme": state.theme, "open_boxes": state.open_boxes, "direction": state.direction, "depth": state.depth}
+    return {name: getattr(state, name) for name in ("theme", "open_boxes", "direction", "depth", "edge_types")}
 
 
 def _dot(recording: Recording, state: ViewState) -> str:

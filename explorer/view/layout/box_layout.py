@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TypeAlias, overload
 
@@ -16,7 +16,8 @@ from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
-from explorer.view.layout.direction import Direction
+from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
 from explorer.view.layout.graphviz_engine import cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.layout.layout_graph import LayoutEngine, LayoutGraph, Placed
@@ -52,6 +53,7 @@ class BoxLayout:
     ranks: list[int]
     routes: list[list[int]]
     """control points of each of the box's edges, in the order of ``Model.edges``; none for a plain curve"""
+    labels: list[EdgeLabel] = field(default_factory=list)
 
     def x(self, item: int, side: int, port: int) -> int:
         """Return the middle of an item, or for the border (−1) one of its ports."""
@@ -137,11 +139,14 @@ class Layouts(Sequence[BoxLayout]):
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
-        found = self._known[graph]
-        if len(graph.edges) == len(self._model.edges[box]):
-            return found
-        routes, passing = iter(found.routes), self._passing.of(box)
-        return replace(found, routes=[[] if edge in passing else next(routes) for edge in self._model.edges[box]])
+        found, routes = self._known[graph], self._known[graph].routes
+        if len(graph.edges) < len(self._model.edges[box]):
+            left, passing = iter(routes), self._passing.of(box)
+            routes = [[] if edge in passing else next(left) for edge in self._model.edges[box]]
+        top = 0 if box in self._model.tree.bodies else TITLE
+        wide, high = exchanged(found.size, self.direction)
+        labels = edge_labels(self._model, box, self.direction, found.places, routes, (2, top, wide - 2, high))
+        return replace(found, routes=routes, labels=labels)
 
     def _order(self, box: int) -> Order:
         """Return the order of a box's ports; the box around it is placed."""

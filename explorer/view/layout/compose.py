@@ -33,6 +33,18 @@ class Segment:
     """names of the layers' ports at its ends"""
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Label of an edge inside one open box, at a point and on a side of it, and the slot whose type it tells."""
+
+    box: int
+    start: int
+    end: int
+    point: tuple[int, int]
+    side: int
+    slot: int
+
+
 @dataclass(slots=True)
 class Scene:
     """Visible items, as x, y, width, height in px in the frame of the outermost box."""
@@ -45,6 +57,7 @@ class Scene:
     ports: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
     """for each open box, the distances of its ports at the top and at the bottom from its left side, or of those at the
     left and at the right from its top"""
+    labels: list[Label] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     """segments with a route, at a port that is not the first, or at a named one; others are plain segments"""
 
@@ -101,6 +114,11 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
         tops, bottoms = composed[box].ports
         scene.ports[box] = ([_px(x) for x in tops], [_px(x) for x in bottoms])
     for box in visible:
+        own, (left, top) = composed[box], origin[box]
+        for label in layouts[box].labels:
+            across, along = own.x(label.point[0]), own.y(label.point[1])
+            x, y = exchanged((_px(left + across), _px(top + along)), layouts.direction)
+            scene.labels.append(Label(box, label.start, label.end, (x, y), label.side, label.slot))
         scene.segments += _segments(model, layouts[box], box, composed, origin[box], scene)
     return scene
 

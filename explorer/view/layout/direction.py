@@ -1,7 +1,8 @@
 """Direction of a picture: values flow down, or to the right.
 
 Graphs are laid out and composed in one frame, in which they flow down; a picture that flows to the right has both axes
-exchanged, once on the way in, for the sizes of items, and once on the way out.
+exchanged, once on the way in, for the sizes of items, and once on the way out. Long pictures are not folded
+(assets/decisions/0019).
 """
 
 from __future__ import annotations

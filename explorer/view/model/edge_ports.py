@@ -31,6 +31,13 @@ class Ports:
     """for each box, the number of ports at the top and at the bottom, at least one"""
     ends: list[list[tuple[int, int]]]
     """for each edge of each box, the ports at its start and at its end; 0 for an end that is not at a border"""
+    leaving: dict[int, _Crossing]
+    """for each box that is read, the (item inside, item outside) of the edges that leave it"""
+
+    def read_by(self, box: int, reader: int) -> int:
+        """Return the item of a box that an item beside it reads, or the border (−1) around both; −1 for several."""
+        found = {inside for inside, outside in self.leaving.get(box, ()) if outside == _outside(reader)}
+        return found.pop() if len(found) == 1 else -1
 
 
 def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
@@ -38,7 +45,8 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
     counts = [[1, 1] for _ in tree.boxes]
     number: dict[tuple[int, int, int], int] = {}
     """(box, side, inner item) → its port, where that is not 0"""
-    for side, crossings in enumerate(_crossings(tree, slots)):
+    tops, bottoms = _crossings(tree, slots)
+    for side, crossings in enumerate((tops, bottoms)):
         for box, pairs in crossings.items():
             port = _components(pairs)
             count = max(port.values()) + 1
@@ -47,7 +55,7 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
                 number.update(((box, side, end), own) for end, own in port.items() if own)
     ported = {box for box, _, _ in number}
     ends = [_ends(tree, box, own, number, ported) for box, own in enumerate(edges)]
-    return Ports([(top, bottom) for top, bottom in counts], ends)
+    return Ports([(top, bottom) for top, bottom in counts], ends, bottoms)
 
 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:

@@ -37,7 +37,8 @@ box is laid out once, alone, with its child boxes closed::
            "placed": bool,                                  false where its inside is not sent yet
            "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
-           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier points, or none
+           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …],   cubic Bézier points, or none
+           "labels": [[from item, to item, x, y, side, slot], …]}   room beside edges for the type of a slot's value
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
 own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
@@ -55,12 +56,14 @@ the box's "placed", "size", "ports", "items" and "edges". What is written to a f
 top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
 the box, one at an open box at a port of that box, and 0 elsewhere; values that have nothing to do with each other have
 ports of their own. Where one of its ends is at a port of a layer, two more values say the ports' names, "" for an end
-that has none. An edge from node u to node v is the segments u → … → −1 in each box
-that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
-a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
-A segment without a route, or one that is not in ``edges`` (of a box that is laid out plainly, as are those with very
-many edges, or one that stood only between two passes), is a plain curve between the middles of its ends, or their
-ports. Only a segment that ends at a slot or a closed box has an arrow head.
+that has none. An edge from node u to node v is the segments u → … → −1 in each box that holds u only, one segment in
+the innermost box that holds both, and −1 → … → v in each box that holds v only; a segment is drawn where its box is
+open, once, however many node edges run through it, while one of them is alive. A *label* belongs to the segment between
+its items: there is room for it beside a point of the segment, which is moved by (X, Y) alone: to the right of it, for
+``side`` −1 to the left; where values flow to the right, above it or below. A segment without a route, or one that is
+not in ``edges`` (of a box that is laid out plainly, as are those with very many edges, or one that stood only between
+two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that ends at a slot or a
+closed box has an arrow head.
 
 *Opening a box* never reorders anything. In the frame of the parent, each opened item has a wanted size W × H (the
 composed size of the child) in place of its closed size w × h. Values enter the child at its *entry* E: the composed x
@@ -250,12 +253,13 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
             [*edge, route, *ports, *(names if any(names) else ())]
             for edge, route, ports, names in special_edges(model, index, layout)
         ],
+        "labels": [[label.start, label.end, *label.point, label.side, label.slot] for label in layout.labels],
     }
 
 
 def _unplaced(model: Model, index: int) -> dict[str, Any]:
     items = [{kind: inner} for kind, inner in model.tree.boxes[index].items]
-    return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": []}
+    return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": [], "labels": []}
 
 
 def _slot(model: Model, slot: int) -> dict[str, Any]:

@@ -152,7 +152,10 @@ class ItemTable(TypedDict):
 
 
 class BoxTable(TypedDict):
-    """Container of slots and boxes; an edge is its items, its route, its ports and the names of these."""
+    """Container of slots and boxes; an edge is its items, its route, its ports and the names of these.
+
+    A label is the items of its edge, x, y, side and slot.
+    """
 
     kind: str
     label: str
@@ -170,6 +173,7 @@ class BoxTable(TypedDict):
     ports: tuple[list[int], list[int]]
     items: list[ItemTable]
     edges: list[Any]
+    labels: list[tuple[int, int, int, int, int, int]]
 
 
 class SlotTable(TypedDict):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import ceil
 
+from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.layout.compose import Scene, Segment, plain_segment
 from explorer.view.layout.direction import Direction
+from explorer.view.layout.edge_labels import label_rect
+from explorer.view.model.labels import PORT
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
@@ -83,6 +87,21 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
         element("text", ", ".join(names), x=x, y=y, class_="port", style=style)
         for (x, y, style), names in found.items()
     ]
+
+
+def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
+    """Draw the types of values beside the edges of which there is room for a label."""
+    standing = {(segment.box, segment.start, segment.end) for segment, is_alive in segments if is_alive}
+    drawn = []
+    for label in scene.labels:
+        node = state.shown.get(label.slot, -1)
+        if node >= 0 and (label.box, label.start, label.end) in standing:
+            row = model.slot_texts[label.slot][model.slots.nodes[label.slot].index(node)]
+            text = model.texts[row][1]
+            wide = ceil(font.width(text, PORT) / 2) * 2
+            left, top, right, bottom = label_rect(*label.point, label.side, wide, scene.direction)
+            drawn.append(element("text", text, x=(left + right) // 2, y=(top + bottom) // 2 + 3, class_="label"))
+    return drawn
 
 
 def path(points: list[int]) -> str:

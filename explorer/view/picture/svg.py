@@ -13,7 +13,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
-from explorer.view.base.palette import stylesheet
+from explorer.view.base.palette import RuleSet, stylesheet
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import Scene, compose
 from explorer.view.layout.direction import check_direction
@@ -21,8 +21,9 @@ from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.model import Model
 from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
-from explorer.view.picture.edges import declined_keys, lines, port_labels, visible_segments
+from explorer.view.picture.edges import declined_keys, edge_labels, lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frame_title, frames
+from explorer.view.picture.schedule_numbers import schedule_numbers
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from explorer.view.replay.state import State, state_at
@@ -42,13 +43,14 @@ def svg(
     open_boxes: Collection[int] | None = None,
     direction: str = "down",
     depth: int | None = None,
+    edge_types: bool = False,
 ) -> str:
     """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
 
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
     made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
-    to the layout, and ``depth`` opens those down to it instead; values flow in the ``direction`` "down" or "right".
-    Raises ValueError outside 0 … ``end``.
+    to the layout, and ``depth`` opens those down to it instead; values flow in the ``direction`` "down" or "right";
+    ``edge_types`` writes the types of values beside edges, where there is room. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -65,8 +67,9 @@ def svg(
         wanted = {*chosen, *model.tree.bodies}
         spans = open_spans(recording, model.slots, model.tree)
         is_open = drawn_open(spans, wanted, instant_at(recording, where))
-        scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
-        return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
+        outermost = model.tree.bodies[body]
+        scene = compose(model, placed.layouts, is_open, outermost)
+        return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types).draw(theme)
 
 
 class _Picture:
@@ -79,7 +82,9 @@ class _Picture:
         outermost: int,
         position: int,
         marks: Mapping[int, Difference],
+        edge_types: bool,
     ) -> None:
+        self.edge_types = edge_types
         self.marks = {slot: marks[node] for slot, node in state.shown.items() if node in marks}
         self.model, self.scene, self.state = model, scene, state
         self.is_open, self.outermost, self.position = is_open, outermost, position
@@ -100,6 +105,7 @@ class _Picture:
         # same one on every machine.
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
+        key += "\ntypes" * self.edge_types
         key += f"\n{self.scene.direction}" * (self.scene.direction != "down")
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
@@ -116,7 +122,7 @@ class _Picture:
             element("title", self._title()),
             element(
                 "style",
-                Markup(stylesheet(name, theme, marked=bool(self.marks), declined=bool(self.state.declined_edges))),
+                Markup(stylesheet(name, theme, *self._rules())),
             ),
             element("defs", marker),
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
@@ -127,7 +133,8 @@ class _Picture:
             *self._closed_boxes(),
             *nodes,
             *port_labels(segments, self.scene.direction),
-            *self._numbers(),
+            *(edge_labels(self.model, self.scene, self.state, segments) if self.edge_types else ()),
+            *schedule_numbers(self.scene, self.state, self.frames, self.places, self._closed()),
             xmlns="http://www.w3.org/2000/svg",
             id=name,
             role="img",
@@ -137,6 +144,14 @@ class _Picture:
             height=h,
             style="max-width:100%;height:auto",
         )
+
+    def _rules(self) -> list[RuleSet]:
+        wanted: dict[RuleSet, bool] = {
+            "marks": bool(self.marks),
+            "declined": bool(self.state.declined_edges),
+            "labels": self.edge_types,
+        }
+        return [name for name, is_wanted in wanted.items() if is_wanted]
 
     def _title(self) -> str:
         shown = sum(slot in self.places for slot in self.state.shown)
@@ -206,6 +221,11 @@ class _Picture:
         counts = tally(self.marks[slot] for slot in inside if slot in self.marks)
         return pill(counts, x - 6, y + 5) if counts else []
 
+    def _closed(self) -> dict[int, list[int]]:
+        """Return the slots inside the closed boxes that are drawn as boxes, and that no outline covers."""
+        covered = {box for frame in self.frames for box in frame.boxes}
+        return {box: inside for box, inside in self.live.items() if not self._as_node(box) and box not in covered}
+
     def _as_node(self, box: int) -> bool:
         """Whether a closed box is drawn as the only node inside; a layer has a name and ports, so it is not."""
         return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
@@ -273,38 +293,3 @@ class _Picture:
             element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
             element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),
         ]
-
-    def _numbers(self) -> list[Markup]:
-        """Draw the place in the schedule to the left of each kernel, and of each closed box."""
-        framed = {slot for frame in self.frames for slot in frame.slots}
-        shown, numbers = self.state.shown, self.state.numbers
-        beside = [
-            (frame.number, frame.number, left, self._beside(top, bottom - top))
-            for frame in self.frames
-            if frame.number
-            for left, top, _, bottom in frame.shapes[:1]
-        ]
-        for slot, node in shown.items():
-            if slot in self.places and slot not in framed and node in numbers:
-                x, y, _, high = self.places[slot]
-                beside.append((numbers[node], numbers[node], x, self._beside(y, high)))
-        covered = {box for frame in self.frames for box in frame.boxes}
-        for box, inside in self.live.items():
-            found = [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]
-            if found and not self._as_node(box) and box not in covered:
-                x, y, _, high = self.scene.boxes[box]
-                beside.append((min(found), max(found), x, self._beside(y, high)))
-        return [
-            element(
-                "text",
-                f"{first:,}" if first == last else f"{first:,}–{last:,}",
-                x=x - 8,
-                y=y + 4,
-                class_="number",
-            )
-            for first, last, x, y in beside
-        ]
-
-    def _beside(self, top: int, high: int) -> int:
-        """Return the height of a number beside something: at its middle, or above the edges that arrive there."""
-        return top + (high // 2 if self.scene.direction == "down" else -3)

@@ -26,6 +26,7 @@ export interface BoxTable {
   ports: [number[], number[]];
   items: ItemTable[];
   edges: any[];
+  labels: [number, number, number, number, number, number][];
 }
 
 /** Part of a sentence that is written as code. */

@@ -260,13 +260,6 @@ export class View {
     this.callbacks.onTheme?.(this.theme.wanted);
   }
 
-  /** Show or hide the list of keys. */
-  help() {
-    this.shell.help.hidden = !this.shell.help.hidden;
-    if (this.shell.help.hidden) this.focus.take();
-    else this.shell.help.focus();
-  }
-
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, open, chosen, body, stageName } = this;

@@ -31,7 +31,7 @@ def test_the_layout_keeps_its_contract(make):
         assert box["parent"] < number
         assert set(box) == {
             "kind", "label", "text", "type", "count", "parent", "open", "layer", "batches", "closed",
-            "placed", "size", "ports", "items", "edges", "operator",
+            "placed", "size", "ports", "items", "edges", "labels", "operator",
         }  # fmt: skip
         wide, high = box["size"]
         for item in box["items"]:

@@ -26,6 +26,7 @@ export class Camera {
     this.world.classList.toggle("ex-gliding", smooth && !calm());
     this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toPrecision(5)})`;
     const { classList } = this.world;
+    classList.toggle("ex-near", this.scale >= 0.9);
     classList.toggle("ex-far", this.scale < 0.5);
     classList.toggle("ex-distant", this.scale < 0.2);
     // While it glides, what it leaves is still in sight.

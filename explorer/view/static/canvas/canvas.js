@@ -5,6 +5,7 @@ import { counted } from "../data/number_format.js";
 import { calm, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { alike, crossText, extentOf, pathText } from "./edge_path.js";
+import { EdgeLabels } from "./edge_labels.js";
 import { FrameView } from "./kernel_outlines.js";
 import { BoxView, SlotView } from "./node.js";
 import { PortNames } from "./port_names.js";
@@ -29,7 +30,8 @@ export class Canvas {
     /** @type {Tiles[]} open boxes by their depth: an inner one is drawn over the one around it */ this.depths = [];
     this.open = svg("g", { class: "ex-layer-open" });
     this.ports = new PortNames();
-    const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.items.root];
+    this.labels = new EdgeLabels(trace);
+    const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.labels.tiles.root, this.items.root];
     this.root = svg("svg", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
     /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
@@ -40,7 +42,7 @@ export class Canvas {
   }
 
   *#layers() {
-    yield* [this.items, this.lines, this.changed, this.outlines, this.titles];
+    yield* [this.items, this.lines, this.changed, this.outlines, this.titles, this.labels.tiles];
     yield* this.depths;
   }
 
@@ -134,6 +136,7 @@ export class Canvas {
     for (const key of [...this.outlines.where.keys()]) if (!scene.frames.has(Number(key))) this.#dropFrame(Number(key));
     this.framed = scene.frames;
     for (const frame of scene.frames.values()) this.#sortFrame(frame);
+    this.labels.begin(scene, this.placement);
     for (const layer of this.#layers()) layer.renew();
     this.ports.show(scene, this.placement);
   }
@@ -141,6 +144,7 @@ export class Canvas {
   /** Draw what is in sight and differs from the scene before. */
   #touch(scene) {
     const { changes, edges, frames } = scene;
+    this.labels.touch(scene);
     for (const slot of changes.slots) this.items.touch(`n${slot}`);
     for (const box of changes.boxes) for (const layer of [this.layerOf.get(box), this.titles]) layer?.touch(`b${box}`);
     for (const key of changes.edges) {

@@ -92,7 +92,7 @@ export function listenToKeys(view) {
     N: () => view.shell.search.walk(-1),
     e: () => view.opening.all(true),
     c: () => view.opening.all(false),
-    "?": () => view.help(),
+    "?": () => view.shell.turnHelp(),
     Escape: () => escape(view),
   };
   for (let depth = 0; depth < 10; depth++) anywhere[depth] = () => view.opening.to(depth);
@@ -139,7 +139,7 @@ function toggleFocused(view, open) {
 
 /** Close what is open, else leave the selection, else leave the function. */
 function escape(view) {
-  if (!view.shell.help.hidden) view.help();
+  if (!view.shell.help.hidden) view.shell.turnHelp();
   else if (!view.shell.search.root.hidden) view.shell.search.close();
   else if (view.selection.way) view.selection.trace("");
   else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);

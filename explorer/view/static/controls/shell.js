@@ -52,7 +52,7 @@ export class Shell {
       onFound: (nodes) => view.selection.mark(nodes),
       onClose: () => view.focus.take(),
     });
-    this.help = helpBox(view.heat.known, () => view.help(), view.callbacks.keys);
+    this.help = helpBox(view.heat.known, () => this.turnHelp(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, html("p"));
     // What does not fit is scrolled, by keyboard too; asked for by an observer, which costs no layout of its own.
@@ -77,6 +77,13 @@ export class Shell {
       view.sizes.heightBar.root,
       this.heard,
     );
+  }
+
+  /** Show or hide the list of keys. */
+  turnHelp() {
+    this.help.hidden = !this.help.hidden;
+    if (this.help.hidden) this.view.focus.take();
+    else this.help.focus();
   }
 
   /** What lies over the canvas now: nothing that changes is revealed under it. */
@@ -112,7 +119,7 @@ export class Shell {
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),
-      iconButton("help", "outlines and keys (?)", () => view.help()),
+      iconButton("help", "outlines and keys (?)", () => this.turnHelp()),
     );
     new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;

@@ -64,6 +64,7 @@ export class Placement {
     /** @type {Map<number, Rect>} */ this.slots = new Map();
     /** @type {Map<number, Rect>} every visible box, each after those around it */ this.boxes = new Map();
     /** @type {Map<string, Segment>} */ this.segments = new Map();
+    /** @type {Map<string, {point: number[], side: number, slot: number}>} key of an edge → where its label is, and the slot of its value */ this.labels = new Map();
     this.composed = new Map();
     this.shownBoxes = [outermost];
     for (const box of this.shownBoxes) {
@@ -93,8 +94,13 @@ export class Placement {
     }
     /** @type {[string, Segment][]} the segments that end at a port with a name */ this.named = [];
     for (const index of this.shownBoxes) {
-      for (const edge of this.layout.boxes[index].edges) {
-        const segment = this.#route(index, this.layout.boxes[index], this.composed.get(index), edge, origins.get(index));
+      const [box, own, origin] = [this.layout.boxes[index], this.composed.get(index), origins.get(index)];
+      for (const [from, to, x, y, side, slot] of box.labels) {
+        const point = this.flowing([origin[0] + own.x(x), origin[1] + own.y(y)].map(Math.round));
+        this.labels.set(`${index}:${from}:${to}`, { point, side, slot });
+      }
+      for (const edge of box.edges) {
+        const segment = this.#route(index, box, own, edge, origin);
         if (segment.names.length) this.named.push([`${segment.box}:${segment.from}:${segment.to}`, segment]);
       }
     }

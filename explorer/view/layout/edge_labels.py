@@ -1,0 +1,144 @@
+"""Labels of edges, where there is room for them: the type of the value, beside the middle of the edge.
+
+Room is found once, in a box whose child boxes are closed. It stays free when some are opened: the axes are stretched,
+which moves everything apart, and a label stays at its point of the edge.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from explorer.view.base import font
+from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.model.labels import PORT
+from explorer.view.model.model import Model
+
+HEIGHT, ASIDE = 12, 5
+"""px of a label, and between it and its edge; canvas/edge_labels.js has the same"""
+_APART, _SHEET = 3, 5
+"""px between a label and everything else, and of the sheet behind a closed box"""
+_Rect = tuple[int, int, int, int]
+"""left, top, right, bottom"""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLabel:
+    """Room for the label of an edge (item to item, −1 the border) that carries the value of one slot."""
+
+    start: int
+    end: int
+    point: tuple[int, int]
+    """middle of one of the edge's curves, in the frame of the box"""
+    side: int
+    """1 to the right of the edge, or above it where values flow to the right; −1 on the other side"""
+    slot: int
+
+
+def edge_labels(
+    model: Model,
+    box: int,
+    direction: Direction,
+    places: list[list[int]],
+    routes: list[list[int]],
+    frame: _Rect,
+) -> list[EdgeLabel]:
+    """Return the labels of a box's edges, for which there is room inside a frame; each value has one."""
+    sheets = [_SHEET * (kind == "box") for kind, _ in model.tree.boxes[box].items]
+    taken = _Taken([_around(place, sheet, direction) for place, sheet in zip(places, sheets, strict=True)])
+    for members in model.groups[box]:
+        taken.add(_title([_around(places[member], 0, direction) for member in members]))
+    left, top, right, bottom = frame
+    found, said = [], set()
+    for (start, end), route in zip(model.edges[box], routes, strict=True):
+        slot = _slot(model, box, start, end)
+        # Beyond the border the edge goes on, and has its label there.
+        if slot < 0 or end < 0 or (start, slot) in said or not route:
+            continue
+        wide = label_width(model, slot)
+        for (x, y), side in _candidates(exchanged(route, direction)):
+            # With its point: what is beside both stays beside both.
+            rect = _with_point(x, y, label_rect(x, y, side, wide, direction))
+            if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and taken.free(rect):
+                taken.add(rect)
+                said.add((start, slot))
+                across, along = exchanged((x, y), direction)
+                found.append(EdgeLabel(start, end, (across, along), side, slot))
+                break
+    return found
+
+
+def label_width(model: Model, slot: int) -> int:
+    """Return the width in px of the widest type of a slot's nodes, an even number."""
+    widest = max(font.width(model.texts[row][1], PORT) for row in model.slot_texts[slot])
+    return int(widest + 1.999) // 2 * 2
+
+
+def _slot(model: Model, box: int, start: int, end: int) -> int:
+    """Return the slot whose value an edge carries; −1 for several, and for a value that enters the box."""
+    outer, reader = box, end
+    while start >= 0:
+        kind, index = model.tree.boxes[outer].items[start]
+        if kind == "slot":
+            return index
+        outer, start, reader = index, model.ports.read_by(index, reader), -1
+    return -1
+
+
+def label_rect(x: int, y: int, side: int, wide: int, direction: Direction) -> _Rect:
+    """Return the room of a label of some width at a point of an edge."""
+    if direction == "right":
+        middle = y - side * (ASIDE + HEIGHT // 2)
+        return x - wide // 2, middle - HEIGHT // 2, x + wide // 2, middle + HEIGHT // 2
+    left = x + ASIDE if side > 0 else x - ASIDE - wide
+    return left, y - HEIGHT // 2, left + wide, y + HEIGHT // 2
+
+
+def _with_point(x: int, y: int, rect: _Rect) -> _Rect:
+    left, top, right, bottom = rect
+    return min(left, x), min(top, y), max(right, x), max(bottom, y)
+
+
+def _candidates(route: list[int]) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the middles of a route's curves with both sides, from the middle of the route outwards."""
+    curves = range(0, len(route) - 2, 6)
+    for curve in sorted(curves, key=lambda first: (abs(2 * first - curves[-1]), first)):
+        xs, ys = route[curve : curve + 8 : 2], route[curve + 1 : curve + 8 : 2]
+        x, y = [(a + 3 * b + 3 * c + d) // 8 for a, b, c, d in (xs, ys)]
+        yield from (((x, y), side) for side in (1, -1))
+
+
+def _around(place: list[int], sheet: int, direction: Direction) -> _Rect:
+    x, y, wide, high = exchanged(place, direction)
+    return x, y, x + wide + sheet, y + high + sheet
+
+
+def _title(members: list[_Rect]) -> _Rect:
+    """Return the room for the title above the outline of a kernel."""
+    left, right = min(rect[0] for rect in members), max(rect[2] for rect in members)
+    top = min(rect[1] for rect in members)
+    return left - 10, top - 28, right + 10, top - 10
+
+
+class _Taken:
+    """Rectangles that a label may not touch, sorted by their tops."""
+
+    def __init__(self, rects: list[_Rect]) -> None:
+        self._rects = sorted((top, left, right, bottom) for left, top, right, bottom in rects)
+        self._highest = max((bottom - top for top, _, _, bottom in self._rects), default=0)
+
+    def add(self, rect: _Rect) -> None:
+        left, top, right, bottom = rect
+        insort(self._rects, (top, left, right, bottom))
+        self._highest = max(self._highest, bottom - top)
+
+    def free(self, rect: _Rect) -> bool:
+        left, top, right, bottom = rect
+        for place in range(bisect_left(self._rects, (top - self._highest - _APART,)), len(self._rects)):
+            above, begin, end, below = self._rects[place]
+            if above >= bottom + _APART:
+                return True
+            if begin < right + _APART and end > left - _APART and below > top - _APART:
+                return False
+        return True

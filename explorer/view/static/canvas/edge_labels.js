@@ -1,0 +1,65 @@
+// Labels of edges: the types of values, near, where no node tells them.
+
+import { put, say, svg } from "../dom.js";
+import { flowsRight } from "../scene/direction.js";
+import { Tiles } from "./tiles.js";
+
+/** px of a label's height, and between it and its edge: those of layout/edge_labels.py, which finds the room. */
+const [HIGH, ASIDE] = [12, 5];
+
+/** Draws the labels of a scene's edges. */
+export class EdgeLabels {
+  /** @param {import("../data/recording.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    this.tiles = new Tiles("ex-layer-labels", (key) => this.#label(key));
+    /** @type {Map<string, SVGTextElement>} */ this.texts = new Map();
+    /** @type {any} */ this.placement = null;
+    /** @type {Map<string, string[]>} a node ("n7") or a closed box ("b2") → the labels of what it computes */ this.about = new Map();
+  }
+
+  /** File the labels of a placement, and let all be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
+  begin(scene, placement) {
+    this.scene = scene;
+    if (this.placement === placement) return;
+    for (const key of this.placement?.labels.keys() ?? []) this.tiles.drop(key);
+    this.placement = placement;
+    this.about.clear();
+    for (const [key, { point: [x, y], slot }] of placement.labels) {
+      this.tiles.put(key, [x, y, 0, 0]);
+      const holder = placement.hiddenIn[slot];
+      const item = holder < 0 ? `n${slot}` : `b${holder}`;
+      this.about.set(item, [...(this.about.get(item) ?? []), key]);
+    }
+  }
+
+  /** Let the labels be drawn that a step changes. @param {import("../scene/scene.js").Scene} scene */
+  touch(scene) {
+    const { edges, slots, boxes } = scene.changes;
+    this.scene = scene;
+    for (const key of edges) this.tiles.touch(key);
+    for (const slot of slots) for (const key of this.about.get(`n${slot}`) ?? []) this.tiles.touch(key);
+    for (const box of boxes) for (const key of this.about.get(`b${box}`) ?? []) this.tiles.touch(key);
+  }
+
+  #label(key) {
+    const { point: [x, y], side, slot } = this.placement.labels.get(key);
+    const edge = this.scene.edges.get(key);
+    const mark = this.scene.slots.get(slot);
+    if (!mark || !edge || edge.state === "gone" || edge.state === "was" || this.#isTold(slot, mark)) return null;
+    let text = this.texts.get(key);
+    if (!text) this.texts.set(key, (text = svg("text", { class: "ex-label", "aria-hidden": "true" })));
+    const right = flowsRight(this.trace.layout);
+    put(text, "x", right ? x : x + side * ASIDE);
+    put(text, "y", right ? y - side * (ASIDE + HIGH / 2) + 3 : y + 3);
+    put(text, "text-anchor", right ? "middle" : side > 0 ? "start" : "end");
+    say(text, this.trace.layout.texts[this.trace.layout.slots[slot].text[this.trace.placeOf[mark.node]]][1]);
+    return text;
+  }
+
+  /** Whether the node, or the operator that stands for it, tells the type already. */
+  #isTold(slot, mark) {
+    const box = this.placement.hiddenIn[slot];
+    return box === -1 ? !mark.second : this.trace.isOperator(box) && !this.scene.boxes.get(box)?.second;
+  }
+}
