@@ -365,3 +365,17 @@ def test_both_views_mark_what_the_picture_without_a_script_marks(module, change)
     marked = [[dict(map(tuple, side)) for side in sides] for sides in shown]
     assert marked == [list(differences(comparison, positions)) for positions in places]
     assert any(any(sides) for sides in marked)
+
+
+@pytest.mark.spec("V-12")
+@pytest.mark.parametrize("wide", [1280, 1440, 1920])
+def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
+    """Each graph has twice the room of the panel beside or below it, and never less than 600 px of width."""
+    (tmp_path / "pair.html").write_text(page_html(net().compare(net(ex.sin, more=True))), encoding="utf-8")
+    page = open_page(viewport={"width": wide, "height": 900})
+    page.goto((tmp_path / "pair.html").as_uri())
+    expect(page.locator(".ex-differences span").first).to_be_visible()
+    for side in page.locator(".ex-side").all():
+        graph, panel = (side.locator(name).bounding_box() for name in (".ex-stage", ".ex-why"))
+        assert graph["width"] >= 600
+        assert graph["width"] * graph["height"] >= 1.9 * panel["width"] * panel["height"]
