@@ -28,8 +28,10 @@ from explorer.formats import open
 from explorer.record import Recording, Summary
 from explorer.record.codec import loads
 from explorer.record.escape import visible
+from explorer.record.gc_pause import gc_paused
 from explorer.run.diagnosis.leaf_values import leaf_answer
-from explorer.view.payload.payload import payload
+from explorer.view.layout.box_layout import draw
+from explorer.view.payload.payload import payload, turned
 
 Answer = dict[str, Any]
 _PATIENCE = 0.3
@@ -40,13 +42,22 @@ def reply(path: Path, node: int | None) -> Answer:
     """Return the payload of a model's file or a recording; with a node of it, the value of that leaf."""
     recording = _stored_recording(path)
     if recording is not None:
-        return {"payload": payload(recording, position=0)} if node is None else _value(None, "")
+        return _view(recording) if node is None else _value(None, "")
     plan = open(path).preview_plan()
     if node is None:
-        return {"payload": payload(plan.recording, position=0)}
+        return _view(plan.recording)
     if not 0 <= node < len(plan.recording.nodes):
         return _value(None, "the file has changed: reload it")
     return _value(*leaf_answer(plan.planned, node))
+
+
+def _view(recording: Recording) -> Answer:
+    """Return the payload of a recording, which flows down and can be turned."""
+    with gc_paused():
+        drawing = draw(recording)
+        held = payload(recording, position=0, drawing=drawing)
+        held["layout"]["turned"] = turned(drawing)
+        return {"payload": held}
 
 
 def _value(summary: Summary | None, problem: str) -> Answer:

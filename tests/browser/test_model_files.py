@@ -64,6 +64,7 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
         view = drawn(tab)
         expect(view).to_have_attribute("data-theme", theme.lower())
         expect(tab.locator(".explorer-file-message")).to_be_empty()
+        expect(view.get_by_role("button", name="flow to the right")).to_be_visible()
         press(view, ".")
         expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
         press(view, "/")
