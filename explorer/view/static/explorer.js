@@ -40,6 +40,7 @@ function telling(model) {
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
     onValue: (node) => model.send({ kind: "value", node }),
     onTurn: (direction) => save({ direction }),
+    onPredict: (predicting) => save({ predicting }),
     onTab: () => openTab(model),
     onFile: (ending) => written(model, ending),
   };
@@ -75,9 +76,10 @@ function follow(model, view) {
     selected: (node) => node !== view.selection.node && view.selection.select(node, true),
     open_boxes: (boxes) => boxes !== null && view.opening.set(boxes),
     theme: (theme) => view.theme.set(theme),
+    predicting: (isOn) => (isOn ? view.prediction.begin() : view.prediction.end()),
     payload: (payload) => view.update(JSON.parse(payload)),
   };
-  for (const name of ["open_boxes", "theme", "step", "selected"]) acts[name](model.get(name));
+  for (const name of ["open_boxes", "theme", "step", "selected", "predicting"]) acts[name](model.get(name));
   const listeners = Object.entries(acts).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
   listeners.push([
     "msg:custom",

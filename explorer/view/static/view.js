@@ -10,6 +10,7 @@ import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
 import { flowsRight, Turning } from "./scene/direction.js";
+import { Prediction } from "./controls/prediction.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
@@ -25,7 +26,7 @@ import { Trace } from "./data/recording.js";
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
- *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onTurned?: () => void,
+ *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onPredict?: (isOn: boolean) => void, onTurned?: () => void,
  *   onFile?: (ending: string) => Promise<string>}} Callbacks onFile: what the kernel writes for the ending of a file
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
@@ -70,6 +71,7 @@ export class View {
     /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;
     this.selection = new Selection(this);
+    this.prediction = new Prediction(this);
     this.leafValues = new LeafValues(this.trace, this.callbacks.onValue, () => this.show());
     this.focus = new Focus(this);
     this.scene = null;
@@ -173,7 +175,7 @@ export class View {
     if (moment.step === this.now.step && moment.stage === this.now.stage) return;
     const motion = moment.whole ? 0 : wanted - this.now.step;
     const enters = moment.stage !== this.now.stage;
-    this.now = moment;
+    this.now = this.prediction.framed(moment);
     this.callbacks.onMoment?.(moment);
     this.show(motion);
     this.selection.follow(enters);
@@ -263,10 +265,9 @@ export class View {
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, open, chosen, body, stageName } = this;
-    const selected = this.selection.node;
-    const { measure } = this.heat;
-    const { direction } = this.trace.layout;
+    const [selected, { measure }, { direction }] = [this.selection.node, this.heat, this.trace.layout];
     const { x, y, scale } = this.camera;
+    this.prediction.end();
     this.player.stop();
     this.#adopt(payload);
     this.open = new Set([...open].filter((box) => this.trace.layout.boxes[box]?.placed));

@@ -29,7 +29,7 @@ from explorer.view.model.overlay import overlay
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import stage_ends, step_at
+from explorer.view.replay.steps import stage_ends, stage_kernels, step_at
 from explorer.view.tree.scopes import nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
 
@@ -65,6 +65,9 @@ class GraphView(NotebookWidget):
     """open boxes; None leaves the choice to the layout"""
     direction = traitlets.Enum(DIRECTIONS, "down").tag(sync=True)
     """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
+
+    predicting = traitlets.Bool(False).tag(sync=True)
+    """whether the order is hidden, and the reader says which kernel is evaluated next"""
 
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
@@ -216,6 +219,19 @@ class GraphView(NotebookWidget):
             raise ValueError(f'way {way!r} is not one of {", ".join(WAYS)}: view.trace(node, "inputs")')
         self.focus(node)
         self.send({"kind": "trace", "way": way})
+
+    def predict(self) -> None:
+        """Hide the order of the kernels, and let the reader say which one is evaluated next: a click is an answer.
+
+        The view says whether it is right, and why, and keeps the score; Esc shows the order again. Raises ValueError
+        where the recording has no order.
+        """
+        if not any(
+            stage.kind == "order" and kernels
+            for stage, kernels in zip(self.recording.stages, stage_kernels(self.recording), strict=True)
+        ):
+            raise ValueError("a plan must have put kernels in an order before it is predicted: explore a prepared plan")
+        self.predicting = True
 
     def why(self, one: int | str, other: int | str | None = None) -> str:
         """Return the history of a node as text; of two nodes the decisions about both, or what became of each.

@@ -168,3 +168,15 @@ def test_a_recording_without_stages_is_shown():
     assert (view.step, view.stage, view.last_step) == (0, "", 0)
     lone = Recording(stages=[Stage("recorded", "record", 0, 0, {})])
     assert GraphView(lone).stage == "recorded"
+
+
+@pytest.mark.spec("V-18")
+def test_an_order_is_predicted_where_there_is_one():
+    """The trait tells every browser; a recording whose kernels have no order has nothing to predict."""
+    view = GraphView(sample.mlp())
+    view.predict()
+    assert view.predicting
+    unplanned = GraphView(dataclasses.replace(sample.mlp(), schedule=None, run=None))
+    with pytest.raises(ValueError, match="must have put kernels in an order"):
+        unplanned.predict()
+    assert not unplanned.predicting

@@ -31,13 +31,19 @@ export function listenToPointer(view) {
   });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && isCanvas(view, event.target)) view.selection[event.shiftKey ? "pair" : "pick"](keyAt(view, event));
+    if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), event.shiftKey);
   });
   stage.addEventListener("dblclick", (event) => {
     if (isCanvas(view, event.target)) view.enterOrToggle(keyAt(view, event));
   });
   stage.addEventListener("focusin", (event) => view.focus.noticed(keyOf(event.target)));
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
+}
+
+/** What a click means: an answer, while a reader predicts. */
+function choose(view, key, isSecond) {
+  if (view.prediction.isOn) view.prediction.take(key);
+  else view.selection[isSecond ? "pair" : "pick"](key);
 }
 
 /** Whether something is the graph or the ground around it, and not what lies over it. */
@@ -85,6 +91,8 @@ export function listenToKeys(view) {
     d: () => view.turning.turn(),
     F: () => view.sizes.turnFullScreen(),
     w: () => view.sizes.turnPanel(),
+    g: () => view.prediction.toggle(),
+    m: () => view.prediction.hint(),
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),
@@ -101,7 +109,7 @@ export function listenToKeys(view) {
   const onCanvas = {
     Enter: () => activate(view),
     " ": () => activate(view),
-    y: () => view.selection.pair(view.focus.key),
+    y: () => !view.prediction.isOn && view.selection.pair(view.focus.key),
     "+": () => toggleFocused(view, true) || zoom(1.25),
     "=": () => toggleFocused(view, true) || zoom(1.25),
     "-": () => toggleFocused(view, false) || zoom(0.8),
@@ -124,6 +132,7 @@ const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
 /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
 function activate(view) {
   const key = view.focus.key;
+  if (view.prediction.isOn) return view.prediction.take(key);
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
   if (mark && mark.node !== view.selection.node) view.selection.select(mark.node);
   else if (key) view.enterOrToggle(key);
@@ -137,10 +146,11 @@ function toggleFocused(view, open) {
   return !open && box !== undefined && view.opening.toggle(box, false);
 }
 
-/** Close what is open, else leave the selection, else leave the function. */
+/** Close what is open, else end predicting, else leave the selection, else leave the function. */
 function escape(view) {
   if (!view.shell.help.hidden) view.shell.turnHelp();
   else if (!view.shell.search.root.hidden) view.shell.search.close();
+  else if (view.prediction.isOn) view.prediction.end();
   else if (view.selection.way) view.selection.trace("");
   else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);
   else if (view.body !== 0) view.enter(0);

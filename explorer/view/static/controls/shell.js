@@ -116,6 +116,7 @@ export class Shell {
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
       this.saveMenu.button,
+      ...(view.prediction.isPossible ? [iconButton("predict", "predict the order (g)", () => view.prediction.toggle())] : []),
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),
@@ -166,7 +167,7 @@ export class Shell {
     this.#sentence(moment);
     this.#hear(selected, box);
     const held = this.panel.root.contains(document.activeElement);
-    this.panel.show(moment, selected, box, this.view.selection.other);
+    this.panel.show(moment, selected, box, this.view.selection.other, this.view.prediction);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     say(this.cost, costText(trace, timeline, moment));
@@ -196,7 +197,8 @@ export class Shell {
 
   #sentence(moment) {
     const { trace, timeline } = this.view;
-    const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.parts.summary);
+    const { prediction } = this.view;
+    const { place, verdict, fragments } = prediction.isOn ? prediction.saying() : saying(trace, timeline, moment, this.panel.parts.summary);
     const name = timeline.stages[moment.stage]?.name ?? "";
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
     const words = this.panel.parts.decisionCard.words(fragments);

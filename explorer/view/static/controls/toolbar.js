@@ -23,6 +23,7 @@ const ICONS = {
   up: "M3.5 10L8 5.5l4.5 4.5",
   down: "M3.5 6L8 10.5L12.5 6",
   cross: "M4 4l8 8M12 4l-8 8",
+  predict: "M2.5 5.5h6v5h-6zM8.5 8h1.5M11.2 6.3a1.7 1.7 0 1 1 2.4 1.6C13 8.2 12.9 8.5 12.9 9.1M12.9 11v.4",
   help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
 };
 
@@ -52,6 +53,8 @@ const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
   [["d"], "let the graph flow to the right, or down; left and right then go to an operand, to a reader"],
   [["F"], "full screen, on and off"],
+  [["g"], "predict the order: it is hidden, and a click or Enter says which kernel is evaluated next"],
+  [["m"], "while predicting: mark the kernels that are ready"],
   [["w"], "show, hide the panel"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
   [["drag"], "pan; the wheel pans too while the canvas has the focus"],
@@ -146,7 +149,8 @@ const WHY = {
   constant: "it is constant, so it is computed once, before all runs",
 };
 
-function kernelSaying(trace, moment, plain) {
+/** The sentence of a kernel that is picked, or has run, in fragments. */
+export function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
   const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
   if (moment.phase === "order") {

@@ -6,7 +6,8 @@
  *   moments start + 1 … end belong to a stage, one for each decision, then one for each of its kernels; where
  *   start = end it has none. Its result, the stage as a whole, is moment `start`, too, told by the stage from the last
  *   moment of the stage before
- * @typedef {{step: number, stage: number, phase: string, whole: boolean, position: number, instant: number, decision: number, kernel: number}} Moment
+ * @typedef {{step: number, stage: number, phase: string, whole: boolean, position: number, instant: number, decision: number, kernel: number, hint?: number[]}} Moment
+ *   hint: while the order is predicted, the nodes that are shown as ready
  *   whole: all decisions of the stage are taken, and all its kernels are picked or have run
  */
 
@@ -79,6 +80,12 @@ export class Timeline {
     if (!stage) return -1;
     const place = stage.kernels.indexOf(kernel);
     return place < 0 ? -1 : stage.start + stage.last - stage.first + place + 1;
+  }
+
+  /** The moment of a stage's last decision, before its first kernel is picked or runs. @param {number} index @returns {Moment} */
+  unpicked(index) {
+    const { start, first, last } = this.stages[index];
+    return { ...this.at(start + last - first, index), whole: false, decision: -1, kernel: -1 };
   }
 
   /** @returns {Moment} */

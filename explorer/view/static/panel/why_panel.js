@@ -20,10 +20,10 @@ export class Panel {
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} [other] the second of two nodes */
-  show(moment, selected, box, other = -1) {
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} other the second of two nodes @param {import("../controls/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
+  show(moment, selected, box, other, prediction) {
     Object.assign(this.parts, { moment, selected });
-    const content = selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
+    const content = prediction.isOn ? prediction.content() : selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...content.filter(Boolean));
     // Replacing the children takes the focus from the field in which a reader types.

@@ -50,7 +50,7 @@ export class Frames {
     const kernel = trace.kernelOf[group.members.at(-1)];
     const isKernel = group.kind === "kernel" && kernel >= 0;
     const numbered = isKernel && (phase === "format" || phase === "memory" || phase === "run" || (phase === "order" && (whole || kernel <= moment.kernel)));
-    const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
+    const waits = isKernel && (moment.kernel >= 0 || moment.hint !== undefined) && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
     const state = group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
     const step = isKernel && phase === "run" && (whole || moment.kernel >= 0) && !waits ? trace.stepOf.get(kernel) : undefined;
     return { state, number: numbered ? kernel + 1 : 0, micros: step === undefined ? 0 : trace.steps[step].micros };

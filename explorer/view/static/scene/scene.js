@@ -108,7 +108,7 @@ export class SceneBuilder {
     for (const group of groups) this.#frame(scene, group, slots);
     const decision = trace.decisions[moment.decision];
     const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
-    const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []);
+    const ready = new Set(moment.hint ?? (moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []));
     const now = { decision, touched, ready, uses: this.uses, memberships: this.memberships };
     const attention = new Set(scene.attention);
     const wasAttention = new Set(attention);
@@ -216,6 +216,7 @@ export class SceneBuilder {
 
 /** Whether two moments are one or neighbours, between which only little changes: a stage as a whole, and the first kernel of an order or a run, change all that waits. */
 function isStep(one, other) {
+  if (one.hint !== other.hint) return false;
   if (one.step === other.step && one.stage === other.stage) return true;
   return one.stage === other.stage && !one.whole && !other.whole && Math.abs(one.step - other.step) === 1 && one.kernel < 0 === other.kernel < 0;
 }

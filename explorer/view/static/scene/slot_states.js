@@ -54,7 +54,7 @@ export class SlotStates {
     const kernel = trace.kernels[index];
     const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
     if (phase === "order") {
-      if (moment.kernel < 0 && !moment.whole) return;
+      if (moment.kernel < 0 && !moment.whole && !moment.hint) return;
       if (!moment.whole && ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
       if (index === moment.kernel) mark.flags.push("current");
       if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");

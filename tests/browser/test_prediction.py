@@ -1,0 +1,151 @@
+"""Predicting: the order is hidden, and a reader says which kernel is evaluated next."""
+
+import json
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.view.payload.payload import payload
+from tests.browser.player import box, node, press, stage
+from tests.view import sample
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-18")]
+
+READINESS = """(explorer, payload) => {
+    const view = explorer.mount(document.body, payload);
+    const { prediction, trace } = view;
+    prediction.begin();
+    const picks = trace.kernels.map(() => {
+        const missing = trace.kernels.map((_, kernel) => (kernel >= prediction.next ? prediction.missing(kernel) : []));
+        view.step(1);
+        return missing;
+    });
+    view.destroy();
+    return JSON.stringify(picks);
+}"""
+
+
+TRAIT = """(explorer, [payload, traits]) => {
+    const model = { ...traits, payload: JSON.stringify(payload), listeners: {}, comm_live: true };
+    const page = {
+        get: (name) => model[name],
+        set: (name, value) => (model[name] = value),
+        save_changes: () => {},
+        on: (event, listener) => (model.listeners[event] = listener),
+        off: () => {},
+    };
+    const end = explorer.default.render({ model: page, el: document.body, shared: page });
+    const told = () => [document.querySelector(".ex-why h4").textContent, model.predicting, model.stage];
+    const first = told();
+    document.querySelector(".ex-stage").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    const second = told();
+    model.predicting = true;
+    model.listeners["change:predicting"]();
+    const third = told();
+    end();
+    return [first, second, third];
+}"""
+
+
+@pytest.fixture(scope="module")
+def program() -> Recording:
+    """A kernel that two others read, which may be evaluated one before the other, and one that reads both."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    both = ex.tanh(x) + x
+    plan.register(ex.softmax(both) * ex.sum(both))
+    return plan.prepare().recording
+
+
+def branches(lanes: int) -> Recording:
+    """Four chains of two kernels, and their sum."""
+    x = ex.tensor(np.ones((40, 40)))
+    plan = ex.EvalPlan(executor="dag" if lanes > 1 else "simple", without=["batch"], lanes=lanes)
+    plan.register(ex.add_n(*[ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]))
+    return plan.prepare().recording
+
+
+@pytest.mark.parametrize("make", [lambda: branches(1), lambda: branches(2), sample.mlp])
+def test_a_kernel_lacks_nothing_where_the_planner_had_it_ready_or_waiting(module, make):
+    """For every pick, the kernels that read nothing unpicked are those that the order had ready, or waiting."""
+    recording = make()
+    kernels = recording.schedule.kernels
+    for pick, missing in enumerate(json.loads(module(READINESS, payload(recording, position=0)))):
+        kernel = kernels[pick]
+        assert (len(kernel.ready_candidates), len(kernel.waiting)) == (kernel.ready_count, kernel.waiting_count)
+        known = {*kernel.ready_candidates, *kernel.waiting}
+        for other in range(pick, len(kernels)):
+            assert (kernels[other].nodes[-1] in known) is (not missing[other]), (pick, other)
+
+
+def test_answers_are_judged_with_the_reason_and_counted(show, program):
+    """A kernel that reads what has not run is wrong, as is one that is ready but later; first answers count."""
+    view = show(program)
+    said = view.locator(".ex-say")
+    view.get_by_role("button", name="predict the order").click()
+    expect(stage(view)).to_contain_text("order")
+    expect(view.locator(".ex-graph .ex-current, .ex-graph .ex-ready")).to_have_count(0)
+    node(view, "softmax").click()
+    expect(said).to_contain_text("softmax reads add, which has not run")
+    node(view, "x").click()
+    expect(said).to_contain_text("x exists before the run")
+    node(view, "tanh").click()
+    expect(said).to_contain_text("pick 2 of")
+    expect(view.locator(".ex-score")).to_have_text("0 of 1 right at once.")
+    second, third = (program.operations[program.nodes.operation[program.schedule.kernels[k].nodes[0]]] for k in (1, 2))
+    node(view, third).click()
+    expect(said).to_contain_text(f"{third} is ready, too")
+    node(view, second).click()
+    node(view, second).click()
+    expect(said).to_contain_text("has run already")
+    node(view, third).click()
+    node(view, "multiply").click()
+    expect(view.locator(".ex-score")).to_have_text("1 of 4 right at once.")
+
+
+def test_the_order_is_predicted_by_keys_and_shown_again(show, program):
+    """G begins, Enter answers, m marks what is ready, a step shows the answer, Escape ends."""
+    view = show(program)
+    press(view, "g")
+    said = view.locator(".ex-say")
+    node(view, "add").focus()
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-score")).to_have_text("1 of 1 right at once.")
+    press(view, "m")
+    expect(view.locator(".ex-graph .ex-node.ex-ready")).to_have_count(2)
+    press(view, ".")
+    expect(said).to_contain_text("Shown")
+    expect(view.locator(".ex-graph .ex-node.ex-ready")).to_have_count(0)
+    expect(view.locator(".ex-score")).to_have_text("1 of 2 right at once.")
+    press(view, "Escape")
+    expect(view.locator(".ex-score")).to_have_count(0)
+    expect(said).to_contain_text("runs as number 2")
+    press(view, "g", "[")
+    expect(said).not_to_contain_text("The order is hidden")
+    expect(view.locator(".ex-why h4")).to_have_text("fuse")
+
+
+def test_a_closed_box_of_several_kernels_asks_to_be_opened(show):
+    """What a closed box hides is no answer while it is several kernels."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    with ex.scope("inner"):
+        sums = ex.cumsum(ex.softmax(x), 0)
+    plan.register(ex.softmax(sums))
+    view = show(plan.prepare().recording)
+    press(view, "c", "g")
+    box(view, "inner").click()
+    expect(view.locator(".ex-say")).to_contain_text("inner holds 2 kernels")
+    expect(view.locator(".ex-score")).to_have_count(0)
+
+
+def test_the_trait_begins_and_ends_it_and_follows_the_reader(module, program):
+    """A widget whose trait is set asks at once; Escape sets the trait back, and the kernel may set it again."""
+    traits = {"step": 0, "stage": "recorded", "selected": -1, "open_boxes": None, "theme": "auto", "predicting": True}
+    first, second, third = module(TRAIT, [payload(program, position=0), traits])
+    assert first == ["predict the order", True, "order"]
+    assert second == ["order", False, "order"]
+    assert third == first
