@@ -226,14 +226,6 @@ export class View {
     if (step >= 0) this.go(step);
   }
 
-  /** A double click: open or close a box, enter a call. */
-  enterOrToggle(key) {
-    if (key[0] === "b") return this.opening.toggle(Number(key.slice(1)));
-    const node = this.scene.slots.get(Number(key.slice(1)))?.node ?? -1;
-    const callee = this.trace.nodes.callee[node] ?? -1;
-    if (callee >= 0 && this.trace.layout.bodies[callee] !== undefined) this.enter(callee);
-  }
-
   /** Show another graph: 0 is the top, others are functions' bodies. */
   enter(body) {
     this.body = body;

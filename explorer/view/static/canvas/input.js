@@ -34,7 +34,7 @@ export function listenToPointer(view) {
     if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), event.shiftKey);
   });
   stage.addEventListener("dblclick", (event) => {
-    if (isCanvas(view, event.target)) view.enterOrToggle(keyAt(view, event));
+    if (isCanvas(view, event.target)) enterOrToggle(view, keyAt(view, event));
   });
   stage.addEventListener("focusin", (event) => view.focus.noticed(keyOf(event.target)));
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
@@ -129,13 +129,22 @@ export function listenToKeys(view) {
 
 const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
 
+/** A double click: open or close a box, enter a call. @param {import("../view.js").View} view @param {string} key */
+function enterOrToggle(view, key) {
+  const { trace, scene, opening } = view;
+  if (key[0] === "b") return opening.toggle(Number(key.slice(1)));
+  const node = scene.slots.get(Number(key.slice(1)))?.node ?? -1;
+  const callee = trace.nodes.callee[node] ?? -1;
+  if (callee >= 0 && trace.layout.bodies[callee] !== undefined) view.enter(callee);
+}
+
 /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
 function activate(view) {
   const key = view.focus.key;
   if (view.prediction.isOn) return view.prediction.take(key);
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
   if (mark && mark.node !== view.selection.node) view.selection.select(mark.node);
-  else if (key) view.enterOrToggle(key);
+  else if (key) enterOrToggle(view, key);
 }
 
 /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */

@@ -52,10 +52,8 @@ export const KEYS = [
 const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
   [["d"], "let the graph flow to the right, or down; left and right then go to an operand, to a reader"],
-  [["F"], "full screen, on and off"],
-  [["g"], "predict the order: it is hidden, and a click or Enter says which kernel is evaluated next"],
-  [["m"], "while predicting: mark the kernels that are ready"],
-  [["w"], "show, hide the panel"],
+  [["F", "w"], "full screen; the panel, on and off"],
+  [["g", "m"], "predict the order; mark what is ready"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
   [["drag"], "pan; the wheel pans too while the canvas has the focus"],
   [["Ctrl", "wheel"], "zoom"],
