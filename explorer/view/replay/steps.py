@@ -13,6 +13,12 @@ def stage_kernels(recording: Recording) -> list[list[int]]:
     return [kernels.get(stage.kind, []) for stage in recording.stages]
 
 
+def has_order(recording: Recording) -> bool:
+    """Tell whether a stage picks kernels one after another."""
+    stages = zip(recording.stages, stage_kernels(recording), strict=True)
+    return any(stage.kind == "order" and kernels for stage, kernels in stages)
+
+
 def stage_ends(recording: Recording) -> list[int]:
     """Return the last step of every stage; the steps of a stage begin after the last one of the stage before it."""
     ends: list[int] = []

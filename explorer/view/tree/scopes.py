@@ -1,4 +1,4 @@
-"""Names of layers, functions and operators, and the nodes that they stand for."""
+"""Scopes and lines of a recording, as a reader names them."""
 
 from __future__ import annotations
 
@@ -37,3 +37,22 @@ def nodes_named(recording: Recording, name: str) -> list[int]:
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
         raise ValueError(f"no operator, layer or scope is called {name!r}; {hint or first}")
     return found
+
+
+def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
+    """Return the nodes recorded at a line, given by number or part of its text, of one cell or file or of all.
+
+    Raises ValueError where there is none.
+    """
+    sources = recording.sources
+    rows = {
+        row
+        for row, source in enumerate(sources)
+        if (source.line == line if isinstance(line, int) else line in source.text)
+        and (where is None or source.where == where)
+    }
+    nodes = [node for node, row in enumerate(recording.nodes.source) if row in rows]
+    if not nodes:
+        known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
+        raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
+    return nodes

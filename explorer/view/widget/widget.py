@@ -29,8 +29,8 @@ from explorer.view.model.overlay import overlay
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import stage_ends, stage_kernels, step_at
-from explorer.view.tree.scopes import nodes_named, scope_path
+from explorer.view.replay.steps import has_order, stage_ends, step_at
+from explorer.view.tree.scopes import nodes_at, nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
 
 _SAVED = (".html", ".json")
@@ -226,10 +226,7 @@ class GraphView(NotebookWidget):
         The view says whether it is right, and why, and keeps the score; Esc shows the order again. Raises ValueError
         where the recording has no order.
         """
-        if not any(
-            stage.kind == "order" and kernels
-            for stage, kernels in zip(self.recording.stages, stage_kernels(self.recording), strict=True)
-        ):
+        if not has_order(self.recording):
             raise ValueError("a plan must have put kernels in an order before it is predicted: explore a prepared plan")
         self.predicting = True
 
@@ -251,18 +248,7 @@ class GraphView(NotebookWidget):
 
         ``cell`` is a cell ("In[3]", or 3) or the base name of a file; in a model's file, lines are operators.
         """
-        sources = self.recording.sources
-        where = f"In[{cell}]" if isinstance(cell, int) else cell
-        rows = {
-            row
-            for row, source in enumerate(sources)
-            if (source.line == line if isinstance(line, int) else line in source.text)
-            and (where is None or source.where == where)
-        }
-        nodes = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
-        if not nodes:
-            known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
-            raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
+        nodes = nodes_at(self.recording, line, f"In[{cell}]" if isinstance(cell, int) else cell)
         self.focus(nodes[0])
         return nodes
 
