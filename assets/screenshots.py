@@ -1,5 +1,7 @@
 """Take the pictures in assets/screenshots: a small program and a model's file, light and dark, in headless Chromium.
 
+The small program is also stepped through, as an animated WebP: each decision that was applied, and each kernel's run.
+
     python assets/screenshots.py
 
 Needs Playwright and an installed Chromium or Chrome.
@@ -7,20 +9,27 @@ Needs Playwright and an installed Chromium or Chrome.
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import seeded
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
 
 import explorer as ex
 from explorer.record import Recording
 from explorer.view.export.html_page import html
+from explorer.view.replay.steps import stage_ends, stage_kernels
 
 ASSETS = Path(__file__).parent
 PICTURES = ASSETS / "screenshots"
+UNFOCUSED = "document.activeElement.blur()"
+"""a page takes the focus when it opens, and rings the first node"""
+_DECISION_MS, _KERNEL_MS, _LAST_MS = 1600, 500, 4000
+"""how long a frame stays; a decision's sentence has to be read"""
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 
 
@@ -47,8 +56,35 @@ def model() -> Recording:
     return net.plan((1, 3, 224, 224)).recording
 
 
+def story(recording: Recording) -> list[tuple[int, int]]:
+    """Return the steps of the animation, each with the ms that it stays: applied decisions, kernels that ran."""
+    frames = [(0, _DECISION_MS)]
+    for stage, kernels, end in zip(recording.stages, stage_kernels(recording), stage_ends(recording), strict=True):
+        first = end - len(kernels) - (stage.last - stage.first)
+        if stage.kind == "rewrite":
+            applied = [
+                number for number in range(stage.first, stage.last) if recording.decisions[number].verdict == "applied"
+            ]
+            frames += [(first + number - stage.first + 1, _DECISION_MS) for number in applied]
+        elif stage.kind == "run":
+            frames += [(end - len(kernels) + place, _KERNEL_MS) for place in range(1, len(kernels) + 1)]
+    return [*frames[:-1], (frames[-1][0], _LAST_MS)]
+
+
+def animate(page: Page, recording: Recording, path: Path) -> None:
+    """Write the story of a recording whose page is open."""
+    frames = []
+    page.evaluate(UNFOCUSED)
+    for step, _ in story(recording):
+        page.evaluate("step => location.replace('#' + new URLSearchParams({ step }))", str(step))
+        page.wait_for_function("step => document.querySelector('input[type=range]').value === step", arg=str(step))
+        frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    stay = [duration for _, duration in story(recording)]
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=stay, loop=0, quality=70, method=5)
+
+
 def main() -> None:
-    """Write explorer-light.png, explorer-dark.png, model-light.png and model-dark.png."""
+    """Write explorer, as a picture and stepping, and model, each light and dark."""
     PICTURES.mkdir(exist_ok=True)
     small = program()
     fused = next(n for n, d in enumerate(small.decisions, 1) if d.code == "reduction" and d.verdict == "applied")
@@ -61,8 +97,14 @@ def main() -> None:
                 page_path.write_text(html(recording, theme=theme, position=position), encoding="utf-8")
                 page = browser.new_page(viewport={"width": 1040, "height": 700}, device_scale_factor=2)
                 page.goto(page_path.as_uri())
+                page.evaluate(UNFOCUSED)
                 page.wait_for_timeout(500)
                 page.screenshot(path=PICTURES / f"{name}-{theme}.png", full_page=True)
+            if name == "explorer":
+                for theme in ("light", "dark"):
+                    still = browser.new_page(viewport={"width": 1040, "height": 640}, reduced_motion="reduce")
+                    still.goto((Path(folder) / f"{name}-{theme}.html").as_uri())
+                    animate(still, recording, PICTURES / f"stepping-{theme}.webp")
         browser.close()
 
 
