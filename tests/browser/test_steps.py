@@ -32,7 +32,8 @@ WALK = """(explorer, [payload, turns]) => {
     const elements = () => [...view.canvas.root.querySelectorAll(parts)]
         .filter((element) => !element.closest(".ex-none")).map((element) => element.outerHTML).sort().join("\\n");
     const found = { wrong: [], steps: 0 };
-    for (const { step, open, anew, selected } of turns) {
+    for (const { step, open, anew, selected, measure } of turns) {
+        if (measure !== null) view.heat.choose(["", ...view.heat.known][measure % (view.heat.known.length + 1)]);
         if (selected !== null) view.selection.select(selected);
         if (open) {
             view.open = new Set(open);
@@ -48,6 +49,8 @@ WALK = """(explorer, [payload, turns]) => {
         if (!anew) continue;
         const drawn = elements();
         view.canvas.shown = null;
+        view.heat.kept = null;
+        view.totals.position = -1;
         view.show();
         if (elements() !== drawn) found.wrong.push(["drawing", now.step, drawn, elements()]);
     }
@@ -68,8 +71,15 @@ def walk(module: Callable[[str, Any], Any], recording: Recording, seed: int, len
         step = by if pick.random() < 0.95 else pick.randrange(-40, 41)
         wanted = [*boxes.bodies, *(box for box in range(len(boxes.boxes)) if pick.random() < 0.6)]
         chosen = pick.randrange(-1, len(recording.nodes)) if pick.random() < 0.1 else None
+        measure = pick.randrange(9) if pick.random() < 0.05 else None
         turns.append(
-            {"step": step, "open": wanted if pick.random() < 0.03 else None, "anew": turn % 5 == 0, "selected": chosen}
+            {
+                "step": step,
+                "open": wanted if pick.random() < 0.03 else None,
+                "anew": turn % 5 == 0,
+                "selected": chosen,
+                "measure": measure,
+            }
         )
     found = module(WALK, [payload(recording, position=pick.randrange(recording.end + 1)), turns])
     for what, step, seen, expected in found["wrong"][:1]:

@@ -13,6 +13,7 @@ export class Heat {
     this.totals = totals;
     this.changed = changed;
     this.measure = "";
+    /** @type {{number: number, placement: import("./compose.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
     const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "heat: off"));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
@@ -43,6 +44,12 @@ export class Heat {
     const [slots, boxes] = [new Map(), new Map()];
     const measure = sumName(metric);
     const held = totals.at(scene.moment.position);
+    const { kept } = this;
+    const isStep = kept?.number === scene.changes.since && kept.placement === placement;
+    if (isStep && kept.held === held && kept.measure === measure) {
+      kept.number = scene.number;
+      return kept.shares;
+    }
     for (const [slot, mark] of scene.slots) {
       const stands = mark.state !== "gone" && mark.state !== "was";
       if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : totals.node(mark.node)[measure]);
@@ -56,6 +63,7 @@ export class Heat {
     say(this.most, metricText(metric, most));
     say(this.least, least < 0 ? metricText(metric, -most) : "0");
     this.legend.classList.toggle("ex-signed", least < 0);
-    return { slots, boxes };
+    this.kept = { number: scene.number, placement, held, measure, shares: { slots, boxes } };
+    return this.kept.shares;
   }
 }
