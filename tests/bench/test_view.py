@@ -17,8 +17,10 @@ import pytest
 
 import explorer as ex
 from explorer.view.export.html_page import html
+from explorer.view.payload.payload import payload
 from tests.bench.contest import table
 from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+from tests.browser.player import mount
 from tests.support.large import flat, planned, read_at_random
 
 pytestmark = [pytest.mark.bench, pytest.mark.browser]
@@ -224,6 +226,53 @@ def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_p
     rows = [[f"{statistics.median(work):.1f}", f"{max(work):.1f}", f"{statistics.median(painted):.1f}"]]
     print(table(f"a step, {visible:,} visible nodes, ms", ["work", "most", "with two frames"], rows, ["playwright"]))
     assert visible >= 900
+
+
+STEPPED = """async (count) => {
+    const { view } = window;
+    view.opening.all(true);
+    view.camera.stand(1, view.placement.size[0] / 2, 700);
+    const after = () => new Promise((done) => requestAnimationFrame(() => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = done;
+        port2.postMessage(0);
+    }));
+    const middle = (times) => times.sort((one, other) => one - other)[times.length >> 1];
+    const rows = [];
+    for (const { name, start, end } of view.timeline.stages) {
+        if (end - start <= count) continue;
+        view.go(start + ((end - start) >> 1));
+        const [work, painted, visits] = [[], [], []];
+        for (let turn = 0; turn < count; turn++) {
+            await after();
+            const before = view.sceneBuilder.visited;
+            const begin = performance.now();
+            view.step(1);
+            work.push(performance.now() - begin);
+            visits.push(view.sceneBuilder.visited - before);
+            await after();
+            painted.push(performance.now() - begin);
+        }
+        rows.push([name, middle(work), middle(painted), middle(visits)]);
+    }
+    return rows;
+}"""
+
+
+def test_steps_where_few_nodes_are_in_sight(open_page: Callable[..., Any]) -> None:  # noqa: F811
+    """Reach for script work that is independent of the graph's size, everything open, at scale 1."""
+    rows = []
+    for count in (1_000, 10_000, 100_000):
+        page = open_page()
+        mount(page, payload(planned(count).recording, position=0))
+        stages = page.evaluate(STEPPED, 15)
+        seen = page.locator(".ex-layer-nodes > svg:not(.ex-none) > .ex-node").count()
+        for name, work, painted, visits in stages:
+            rows.append([f"{count:,}", f"{seen:,}", name, f"{work:.1f}", f"{painted:.1f}", f"{visits:,}"])
+        page.close()
+    columns = ["nodes", "drawn", "stage", "script, ms", "with paint, ms", "slots visited"]
+    print(table("a step, everything open", columns, rows, ["playwright"]))
+    assert rows
 
 
 MOVED = """async ([kind, count]) => {

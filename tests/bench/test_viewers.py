@@ -1,0 +1,179 @@
+"""Explorer beside the other viewers of models, each in a cell of one JupyterLab: from running the cell to the picture.
+
+Netron and Model Explorer are frames of servers that run already, with the file at hand; what they read before is not
+counted. Libraries are imported. All draw in one Chromium, which has no graphics card: Model Explorer's WebGL is drawn
+by the processor, too.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as Late
+
+from tests.bench.contest import table
+from tests.browser.conftest import lab  # noqa: F401
+from tests.browser.notebook import Lab, Notebook
+
+pytestmark = [pytest.mark.bench, pytest.mark.browser]
+
+RESNET = Path(__file__).parents[2] / "assets" / "models" / "resnet18.onnx"
+WEBGL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
+PATIENCE = 120
+ROUNDS = 3
+RUN = """async (code) => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const index = content.model.cells.length;
+    content.model.sharedModel.insertCell(index, { cell_type: "code", source: code });
+    content.activeCellIndex = index;
+    content.deselectAll();
+    await window.jupyterapp.commands.execute("notebook:run-cell");
+}"""
+DRAWN = {
+    "explorer": ".ex-node, .ex-box",
+    "Netron": "#target .node, svg .node",
+    "Model Explorer": "webgl-renderer canvas",
+}
+
+
+@pytest.fixture(scope="module")
+def drawing() -> Iterator[Browser]:
+    """A Chromium whose WebGL is drawn by the processor."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=WEBGL)
+        yield launched
+        launched.close()
+
+
+def wide(count: int, target: Path) -> Path:
+    """Write an ONNX file of so many nodes without any scope: each reads one or two of the forty before it."""
+    onnx = pytest.importorskip("onnx")
+    make, pick = onnx.helper, random.Random(7)
+    names, nodes = ["x"], []
+    for number in range(count):
+        operator = pick.choice(["Add", "Mul", "Tanh", "Relu"])
+        read = [pick.choice(names[-40:]) for _ in range(2 if operator in ("Add", "Mul") else 1)]
+        nodes.append(make.make_node(operator, read, [f"v{number}"], name=f"n{number}"))
+        names.append(f"v{number}")
+    ends = [make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in ("x", names[-1])]
+    graph = make.make_graph(nodes, "wide", ends[:1], ends[1:])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), target)
+    return target
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(command: list[str], port: int) -> Iterator[None]:
+    """Run a server until the block ends; it answers before the block begins."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                urlopen(f"http://localhost:{port}/", timeout=2).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > until:
+                    pytest.fail(f"{command} does not answer", pytrace=False)
+                time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@contextmanager
+def cells(file: Path) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """The cell of each viewer that shows a file, and the ports of the servers."""
+    pytest.importorskip("netron")
+    pytest.importorskip("model_explorer")
+    one, other = free_port(), free_port()
+    netron = f"import netron, threading; netron.start({str(file)!r}, {one}, browse=False); threading.Event().wait()"
+    serve = "from model_explorer.__main__ import main; main()"
+    options = ["--no_open_in_browser", f"--port={other}", "--extensions=model_explorer_onnx"]
+    data = quote(json.dumps({"models": [{"url": str(file), "adapterId": "onnx-adapter"}]}))
+    with server([sys.executable, "-c", netron], one), server([sys.executable, "-c", serve, *options], other):
+        yield (
+            {
+                "explorer": f"ex.open({str(file)!r}).explore()",
+                "Netron": f"IFrame('http://localhost:{one}/', 1000, 560)",
+                "Model Explorer": f"IFrame('http://localhost:{other}/?data={data}', 1000, 560)",
+            },
+            [one, other],
+        )
+
+
+def drawn_in(page: Page, viewer: str, code: str) -> float:
+    """The ms from running a cell until its graph is drawn; infinite where nothing is after two minutes."""
+    begin = time.perf_counter()
+    page.evaluate(RUN, code)
+    last = page.locator(".jp-Cell").last
+    place = last if viewer == "explorer" else last.frame_locator("iframe")
+    try:
+        place.locator(DRAWN[viewer]).first.wait_for(state="attached", timeout=PATIENCE * 1000)
+        if viewer == "Model Explorer":
+            place.locator("mat-spinner").first.wait_for(state="detached", timeout=PATIENCE * 1000)
+    except Late:
+        return float("inf")
+    return (time.perf_counter() - begin) * 1000
+
+
+def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[str]]:  # noqa: F811
+    """Rows of times, all viewers in turn, round by round in one notebook."""
+    spent: dict[str, list[float]] = {name: [] for name in DRAWN}
+    with cells(file) as (code, ports):
+        context = drawing.new_context(viewport={"width": 1280, "height": 900})
+        context.add_cookies([{"name": "consent", "value": "1", "url": f"http://localhost:{port}/"} for port in ports])
+        context.route("**/*", _only_here)
+        imports = "import explorer as ex\nfrom IPython.display import IFrame"
+        page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
+        for _ in range(rounds):
+            for name, cell in code.items():
+                spent[name].append(drawn_in(page, name, cell))
+        context.close()
+    least = statistics.median(spent["explorer"][1:] or spent["explorer"])
+    rows = []
+    for name, times in spent.items():
+        warm = statistics.median(times[1:] or times)
+        rows.append([file.stem, name, f"{times[0]:,.0f}", f"{warm:,.0f}", f"{warm / least:.2f}"])
+    return rows
+
+
+def _only_here(route: Any) -> None:
+    here = route.request.url.startswith(("http://localhost", "http://127.0.0.1", "blob:", "data:"))
+    route.continue_() if here else route.abort()
+
+
+def test_a_cell_beside_netron_and_model_explorer(
+    drawing: Browser,
+    lab: Lab,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """ResNet-18, and wide graphs of 1,000, 10,000 and 50,000 nodes in ONNX files."""
+    rows = compared(drawing, lab, RESNET, ROUNDS + 1)
+    for count in (1_000, 10_000, 50_000):
+        rows += compared(drawing, lab, wide(count, tmp_path / f"wide {count}.onnx"), ROUNDS if count <= 10_000 else 1)
+    columns = ["file", "viewer", "first", "warm", ": explorer"]
+    packages = ["netron", "ai-edge-model-explorer", "jupyterlab", "playwright"]
+    print(table("cell → picture, ms", columns, rows, packages))
+    assert len(rows) == 12
