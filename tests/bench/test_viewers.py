@@ -90,7 +90,7 @@ def server(command: list[str], port: int) -> Iterator[None]:
         until = time.monotonic() + 60
         while True:
             try:
-                urlopen(f"http://localhost:{port}/", timeout=2).close()
+                urlopen(f"http://127.0.0.1:{port}/", timeout=2).close()
                 break
             except OSError:
                 if process.poll() is not None or time.monotonic() > until:
@@ -116,8 +116,8 @@ def cells(file: Path) -> Iterator[tuple[dict[str, str], list[int]]]:
         yield (
             {
                 "explorer": f"ex.open({str(file)!r}).explore()",
-                "Netron": f"IFrame('http://localhost:{one}/', 1000, 560)",
-                "Model Explorer": f"IFrame('http://localhost:{other}/?data={data}', 1000, 560)",
+                "Netron": f"IFrame('http://127.0.0.1:{one}/', 1000, 560)",
+                "Model Explorer": f"IFrame('http://127.0.0.1:{other}/?data={data}', 1000, 560)",
             },
             [one, other],
         )
@@ -143,7 +143,7 @@ def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[s
     spent: dict[str, list[float]] = {name: [] for name in DRAWN}
     with cells(file) as (code, ports):
         context = drawing.new_context(viewport={"width": 1280, "height": 900})
-        context.add_cookies([{"name": "consent", "value": "1", "url": f"http://localhost:{port}/"} for port in ports])
+        context.add_cookies([{"name": "consent", "value": "1", "url": f"http://127.0.0.1:{port}/"} for port in ports])
         context.route("**/*", _only_here)
         imports = "import explorer as ex\nfrom IPython.display import IFrame"
         page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page

@@ -71,12 +71,12 @@ def walk(module: Callable[[str, Any], Any], recording: Recording, seed: int, len
         step = by if pick.random() < 0.95 else pick.randrange(-40, 41)
         wanted = [*boxes.bodies, *(box for box in range(len(boxes.boxes)) if pick.random() < 0.6)]
         chosen = pick.randrange(-1, len(recording.nodes)) if pick.random() < 0.1 else None
-        measure = pick.randrange(9) if pick.random() < 0.05 else None
+        measure = pick.randrange(9) if turn == 0 or pick.random() < 0.05 else None
         turns.append(
             {
                 "step": step,
                 "open": wanted if pick.random() < 0.03 else None,
-                "anew": turn % 5 == 0,
+                "anew": turn % 2 == 0,
                 "selected": chosen,
                 "measure": measure,
             }
