@@ -21,6 +21,8 @@ export function picture(view) {
   canvas.place(view.placement);
   canvas.see([0, 0, wide, high]);
   canvas.show(view.scene, view.canvas.marks);
+  // Types on edges are drawn where the reader sees them, who is near enough to read them.
+  canvas.root.classList.toggle("ex-near", view.canvas.root.classList.contains("ex-near"));
   // On the page, or no style sheet would apply; out of sight.
   const stand = html("div", { class: "ex-beyond", "aria-hidden": "true" }, canvas.root);
   view.root.append(stand);
