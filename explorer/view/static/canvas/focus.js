@@ -29,13 +29,14 @@ export class Focus {
     this.stop = element;
   }
 
-  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for. @param {string} key @param {boolean} real */
+  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for; the tree of boxes keeps its own. @param {string} key @param {boolean} real */
   set(key, real) {
     this.key = key;
     this.rove();
     const { root, canvas } = this.view;
     this.#describe();
-    if (real || root.contains(document.activeElement)) canvas.element(key)?.focus({ preventScroll: true });
+    const active = document.activeElement;
+    if (real || (root.contains(active) && !active.closest(".ex-tree"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
   /** Tell a screen reader what an item reads, and what reads it: edges cannot have the focus. */

@@ -93,6 +93,7 @@ export function listenToKeys(view) {
     w: () => view.sizes.turnPanel(),
     g: () => view.prediction.toggle(),
     m: () => view.prediction.hint(),
+    s: () => view.shell.turnTree(),
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),

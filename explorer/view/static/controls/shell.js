@@ -9,6 +9,7 @@ import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
 import { forgetIn } from "../panel/terms.js";
 import { SaveMenu } from "../save/save_menu.js";
+import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
 import { TimelineSlider } from "./timeline_slider.js";
 
@@ -45,6 +46,7 @@ export class Shell {
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
     new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
+    this.tree = new ScopeTree(view);
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
       visit: (node) => view.selection.visit(node),
@@ -73,7 +75,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
+      html("div", { class: "ex-main" }, this.tree.root, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
       view.sizes.heightBar.root,
       this.heard,
     );
@@ -111,7 +113,7 @@ export class Shell {
       html("span", { class: "ex-gone-kernel", role: "status", tabindex: 0, title: NO_KERNEL, "aria-label": NO_KERNEL }, "no kernel"),
       view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
-      ...(view.trace.layout.boxes.length > 1 ? [this.#depth(), ...boxes] : []),
+      ...(view.trace.layout.boxes.length > 1 ? [iconButton("tree", "show or hide the tree of boxes (s)", () => this.turnTree()), this.#depth(), ...boxes] : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
@@ -124,6 +126,21 @@ export class Shell {
     );
     new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;
+  }
+
+  /** Show or hide the list of keys. */
+  turnHelp() {
+    this.help.hidden = !this.help.hidden;
+    if (this.help.hidden) this.view.focus.take();
+    else this.help.focus();
+  }
+
+  /** Show or hide the tree of boxes, which takes the focus where it comes. */
+  turnTree() {
+    this.view.sizes.turnTree();
+    this.tree.show();
+    if (this.tree.isShown) this.tree.take();
+    else this.view.focus.take();
   }
 
   /** A menu that opens boxes down to a depth, where there is more than one. */
@@ -166,6 +183,7 @@ export class Shell {
     forgetIn(this.view.root);
     this.#sentence(moment);
     this.#hear(selected, box);
+    this.tree.show();
     const held = this.panel.root.contains(document.activeElement);
     this.panel.show(moment, selected, box, this.view.selection.other, this.view.prediction);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });

@@ -60,6 +60,11 @@ export class Sizes {
     this.choose("hidden", !this.chosen.hidden);
   }
 
+  /** Show or hide the tree of boxes. */
+  turnTree() {
+    this.choose("tree", !this.chosen.tree);
+  }
+
   /** Fill the screen, or stop. */
   turnFullScreen() {
     if (document.fullscreenElement) document.exitFullscreen();
