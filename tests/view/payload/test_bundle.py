@@ -75,7 +75,7 @@ def test_the_module_parses(tmp_path):
 
 def types_of(code: str) -> set[str]:
     """The names that another file's comments may take from a file: what it exports, and its typedefs."""
-    exported = re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", code, re.MULTILINE)
+    exported = re.findall(r"^export (?:async )?(?:function|class|const|interface|type) (\w+)", code, re.MULTILINE)
     return {*exported, *re.findall(r"@typedef \{.*?\}+ (\w+)", code, re.DOTALL)}
 
 
@@ -85,6 +85,8 @@ def unresolved(folder):
     for file in sorted(folder.rglob("*.js")):
         for path, name in re.findall(r"import\(\"([^\"]+)\"\)\.(\w+)", file.read_text()):
             source = file.parent / path
+            if not source.suffix:  # a declaration file
+                source = source.with_name(f"{source.name}.d.ts")
             if not source.is_file() or name not in types_of(source.read_text()):
                 missing.append(f"{file.relative_to(folder)}: {path} has no {name}")
     return missing

@@ -128,13 +128,6 @@ export class Shell {
     return tools;
   }
 
-  /** Show or hide the list of keys. */
-  turnHelp() {
-    this.help.hidden = !this.help.hidden;
-    if (this.help.hidden) this.view.focus.take();
-    else this.help.focus();
-  }
-
   /** Show or hide the tree of boxes, which takes the focus where it comes. */
   turnTree() {
     this.view.sizes.turnTree();
