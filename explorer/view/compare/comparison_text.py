@@ -14,6 +14,9 @@ from explorer.view.model.labels import source_text
 
 _LISTED = 40
 """maximum number of rows of each kind"""
+_FEW = 3
+"""maximum number of rows for nodes that differ in their name alone, or that read something else: both follow from what
+differs elsewhere, and two exporters rename every weight"""
 _MEMBERS = 6
 """maximum number of named nodes of a kernel, and kernels of a group"""
 
@@ -46,12 +49,15 @@ def _graph_lines(comparison: Comparison) -> list[str]:
         f"recorded nodes: {nodes.same:,} the same, {len(nodes.renamed):,} renamed, {len(nodes.changed):,} changed, "
         f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"
     ]
-    changed = [f"  Δ {_pair(comparison, node)}: {'; '.join(words)}" for node, words in nodes.changed.items()]
+    rows = {node: f"  Δ {_pair(comparison, node)}: {'; '.join(words)}" for node, words in nodes.changed.items()}
+    changed = [line for node, line in rows.items() if node not in nodes.rewired]
+    rewired = [line for node, line in rows.items() if node in nodes.rewired]
     removed = [f"  - {_node(comparison.before, node)}" for node in nodes.only_before]
     added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
     labels = comparison.before.nodes.label, comparison.after.nodes.label
     renamed = [f"  = {labels[0][node]} → {labels[1][nodes.pairs[node]]}" for node in nodes.renamed]
-    return lines + [line for part in (changed, removed, added, renamed) for line in _cut(_gathered(part))]
+    listed = [line for part in (changed, removed, added) for line in _cut(_gathered(part))]
+    return lines + listed + _cut(_gathered(rewired), _FEW) + _cut(renamed, _FEW)
 
 
 def _pair(comparison: Comparison, node: int) -> str:
@@ -93,6 +99,6 @@ def _gathered(lines: list[str]) -> list[str]:
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
 
 
-def _cut(lines: list[str]) -> list[str]:
-    rest = len(lines) - _LISTED
-    return lines if rest <= 0 else [*lines[:_LISTED], f"  … and {rest:,} more"]
+def _cut(lines: list[str], most: int = _LISTED) -> list[str]:
+    rest = len(lines) - most
+    return lines if rest <= 0 else [*lines[:most], f"  … and {rest:,} more"]
