@@ -119,18 +119,19 @@ def answer(request: Answer, tell: Callable[[Answer], None]) -> None:
 def main() -> None:
     """Answer the request on standard input, and end when the server does."""
     # What libraries print must not get between the lines of the answer.
-    with os.fdopen(os.dup(1), "wb") as output:
-        os.dup2(2, 1)
+    output = os.dup(1)
+    os.dup2(2, 1)
 
-        def tell(message: Answer) -> None:
-            text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-            output.write(text.encode("utf-8", "backslashreplace") + b"\n")
-            output.flush()
+    def tell(message: Answer) -> None:
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        rest = memoryview(text.encode("utf-8", "backslashreplace") + b"\n")
+        while rest:
+            rest = rest[os.write(output, rest) :]
 
-        line = _line()
-        if line:
-            threading.Thread(target=_end_with_the_server, daemon=True).start()
-            answer(json.loads(line), tell)
+    line = _line()
+    if line:
+        threading.Thread(target=_end_with_the_server, daemon=True).start()
+        answer(json.loads(line), tell)
 
 
 def _line() -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from explorer.record.decoder import decode, hints, spoken
 from explorer.record.gc_pause import gc_paused
 from explorer.record.recording import Recording
+from explorer.record.substitutions import in_order
 from explorer.record.upgrade import upgrade_1
 from explorer.record.validate import check
 
@@ -80,6 +81,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
         )
     rest = {name: value for name, value in plain.items() if name != "schema"}
     decoded: Recording = decode(rest, Recording, "recording")
+    decoded.substitutions = in_order(decoded.substitutions)
     check(decoded)
     return decoded
 

@@ -26,6 +26,7 @@ from explorer.record import (
     Summary,
 )
 from explorer.record.batches import trace_batches
+from explorer.record.substitutions import in_order
 from explorer.run.recording.batch_times import batch_timings
 from explorer.run.recording.decision_rows import decision_rows, declined_edges, explanations
 from explorer.run.recording.fingerprint import fingerprint
@@ -58,7 +59,8 @@ def build(
     for decision, node in graph.removed:
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
-    recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
+    rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
+    recording.substitutions = in_order(rows)
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups
