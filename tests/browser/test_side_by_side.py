@@ -367,7 +367,7 @@ def test_both_views_mark_what_the_picture_without_a_script_marks(module, change)
     assert any(any(sides) for sides in marked)
 
 
-@pytest.mark.spec("V-12")
+@pytest.mark.spec("V-3", "V-12")
 @pytest.mark.parametrize("wide", [1280, 1440, 1920])
 def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
     """Each graph has twice the room of the panel beside or below it, and never less than 600 px of width."""

@@ -142,7 +142,7 @@ def test_values_a_rounding_apart_have_a_histogram(values: list[float]) -> None:
 @pytest.mark.spec("P-17")
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
 def test_moments_of_very_large_and_very_small_numbers_are_exact(scale: float) -> None:
-    """Squares of these overflow, or vanish, but their deviation does neither."""
+    # Squares of these overflow, or vanish.
     summary = summarize(np.array([1.0, 3.0]) * scale)
     assert summary.mean == pytest.approx(2 * scale)
     assert summary.std == pytest.approx(scale)
