@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from explorer.record import Recording
+from explorer.record import Recording, Stage
 from explorer.view.model.labels import now_text
 from explorer.view.replay.contents import batched
 from explorer.view.tree.box_tree import Tree
@@ -15,12 +16,19 @@ from explorer.view.tree.slots import Slots
 def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
     """Return for each such box the positions from which on it says something, and the text: ``now 1,000 × index0``.
 
-    A text counts what stands in the box at the end of the stage of its position.
+    A text counts what stands in the box at the end of the stage of its position. The tree keeps the answer: a page asks
+    for its data and for its picture.
     """
+    if tree.row_texts is None:
+        tree.row_texts = _row_texts(recording, slots, tree)
+    return tree.row_texts
+
+
+def _row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
     emptied, rows = _emptied(recording, slots, tree)
     texts: dict[int, list[tuple[int, str]]] = {box: [] for box in emptied}
     outwards = [(box, tree.boxes[box].parent) for box in tree.postorder() if box in emptied] if rows else []
-    for stage in recording.stages if rows else ():
+    for stage in _changing(recording, emptied, rows):
         for box, labels in _standing(recording, outwards, emptied, rows, stage.last).items():
             text = now_text(labels)
             known = texts[box][-1][1] if texts[box] else ""
@@ -59,6 +67,18 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
         if born[node] in made
     ]
     return emptied, rows
+
+
+def _changing(recording: Recording, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]]) -> list[Stage]:
+    """Return the stages at whose end other rows stand, or in other boxes without own nodes, than at the end before."""
+    born, gone = recording.nodes.born, recording.nodes.gone
+    # A row that is made or removed by a decision stands, or does not, from the next position on.
+    changed = {decision + 1 for _, node in rows for decision in (born[node], gone[node]) if decision >= 0}
+    if changed:
+        changed.update(emptied.values())
+    positions = sorted(changed)
+    passed = [bisect_right(positions, stage.last) for stage in recording.stages]
+    return [stage for stage, before, now in zip(recording.stages, [0, *passed], passed, strict=False) if now > before]
 
 
 def _standing(

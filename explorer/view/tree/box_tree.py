@@ -58,11 +58,13 @@ class Tree:
     """innermost box around each slot"""
     open_spans: dict[int, list[tuple[int, int]]] | None = field(default=None, repr=False, compare=False)
     """times at which boxes are drawn open, once replay/contents.py has computed them"""
+    row_texts: dict[int, list[tuple[int, str]]] | None = field(default=None, repr=False, compare=False)
+    """texts of boxes that hold only rows of batches, once replay/batch_rows.py has computed them"""
     _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
-        self._postorder = self.open_spans = None
+        self._postorder = self.open_spans = self.row_texts = None
         self.boxes[box].items = items
         for kind, index in items:
             if kind == "slot":

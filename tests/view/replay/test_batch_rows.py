@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
+import explorer as ex
+from explorer.plan.batching.batch import Batch
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.labels import now_text
 from explorer.view.payload.payload import replay_json
+from explorer.view.replay import batch_rows
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import batched
 from tests.support.loops import recorded
+from tests.support.programs import prepared
 from tests.view import sample
 
 
@@ -55,6 +61,61 @@ def test_the_page_is_sent_these_texts():
     texts = row_texts(recording, model.slots, model.tree)
     sent = replay_json(recording, model)["rows"]
     assert sent == [[box, position, text] for box, rows in texts.items() for position, text in rows] != []
+
+
+def _nested(depth, **options):
+    """Scopes inside each other, with a batch of sixteen products and their rows in each."""
+    outputs = []
+    with ExitStack() as scopes:
+        for width in range(2, depth + 2):
+            scopes.enter_context(ex.scope(f"s{width}"))
+            weight = ex.tensor(np.ones((8, width), np.float32))
+            outputs += [ex.tanh(ex.tensor(np.full(8, float(sample), np.float32)) @ weight) for sample in range(16)]
+    return prepared(*outputs, record="off", **options).recording
+
+
+def _counted(recording, monkeypatch):
+    """The texts, and how many labels were counted for them."""
+    steps = 0
+
+    class Counting(Counter):
+        def update(self, other=None, /, **more):
+            nonlocal steps
+            steps += len(other or ())
+            super().update(other, **more)
+
+        def __setitem__(self, label, count):
+            nonlocal steps
+            steps += 1
+            super().__setitem__(label, count)
+
+    model = draw(recording).model
+    monkeypatch.setattr(batch_rows, "Counter", Counting)
+    texts = row_texts(recording, model.slots, model.tree)
+    return texts, steps
+
+
+def test_boxes_inside_each_other_are_counted_in_proportion_to_them(monkeypatch):
+    """Four times as deep takes four times as many labels; a walk outwards from each row would take sixteen."""
+    steps = [_counted(_nested(depth), monkeypatch)[1] for depth in (25, 100)]
+    assert steps[0] > 25
+    assert steps[1] < 5 * steps[0]
+
+
+def test_a_stage_that_leaves_the_rows_alone_counts_nothing(monkeypatch):
+    def run(self, graph):
+        """Leave the graph as it is."""
+
+    short, few = _counted(_nested(10), monkeypatch)
+    idle = [
+        type(f"Idle{number}", (ex.Pass,), {"__doc__": "Do nothing.", "name": f"idle{number}", "run": run})()
+        for number in range(6)
+    ]
+    passes = ex.default_passes()
+    behind = next(place for place, step in enumerate(passes, 1) if isinstance(step, Batch))
+    long, more = _counted(_nested(10, passes=[*passes[:behind], *idle, *passes[behind:]]), monkeypatch)
+    assert [[text for _, text in rows] for rows in long.values()] == [[t for _, t in rows] for rows in short.values()]
+    assert few == more > 0
 
 
 def test_without_batches_there_are_no_such_texts():
