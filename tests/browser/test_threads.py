@@ -25,5 +25,5 @@ def test_the_panel_tells_the_thread_of_a_kernel_where_there_were_several(show):
     recording.run.steps = tuple(replace(step, thread=place % 2) for place, step in enumerate(steps))
     view = show(recording)
     node(view, "tanh").click()
-    expect(view.locator(".ex-why")).to_contain_text("measured2 µs, begun at ")
+    expect(view.locator(".ex-why")).to_contain_text("measured2 µs in a first run, begun at ")
     expect(view.locator(".ex-why")).to_contain_text("on thread 1")

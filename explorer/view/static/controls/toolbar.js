@@ -41,18 +41,17 @@ export const KEYS = [
   [["↑", "↓"], "go to an operand, to a reader of the node"],
   [["←", "→"], "go sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
-  [["y"], "why are the selected node and this one not one? Also Shift and a click"],
-  [["i", "r"], "trace what the selected node is computed from, what is computed from it"],
+  [["y"], "why are two nodes not one? Also Shift and a click"],
+  [["i", "r"], "trace the inputs, the readers of a node"],
   [["+", "−"], "open, close the box; elsewhere zoom"],
-  [["e", "c"], "open, close every box"],
-  [["0", "…", "9"], "open boxes down to this depth, close those below"],
+  [["e", "c", "0", "9"], "open, close every box; open down to a depth"],
 ];
 
 /** Keys and gestures for the room that things have. */
 /** @type {[string[], string][]} */
 const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
-  [["d"], "let the graph flow to the right, or down; left and right then go to an operand, to a reader"],
+  [["d"], "let the graph flow to the right, or down"],
   [["F", "w", "s"], "full screen; the panel; the tree of boxes, on and off"],
   [["g", "m"], "predict the order; mark what is ready"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
