@@ -122,7 +122,8 @@ def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.Captu
     """`explorer show` ends with a line: the file and its size, the lengths assumed, operators, nodes and kernels."""
     plan = ex.open(MODEL).preview_plan().recording
     assert plan.schedule is not None
-    what = f"digits (? = 1), 15 operators, {plan.stages[0].counts['nodes']} nodes, {len(plan.schedule.kernels)} kernels"
+    nodes, kernels = plan.stages[0].counts["nodes"], len(plan.schedule.kernels)
+    what = f"digits (? = 1), 15 operators, {nodes} nodes, {kernels} kernels"
     assert main(["show", MODEL]) == 0
     size = bytes_text((folder / "digits.explorer.html").stat().st_size)
     said = capsys.readouterr().out

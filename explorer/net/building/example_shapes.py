@@ -7,6 +7,7 @@ comes first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
@@ -20,6 +21,9 @@ from explorer.net.definition.shape_notes import is_open, shape_text
 from explorer.net.operators.table import OperatorTable
 
 Shapes: TypeAlias = Mapping[str, Shape]
+
+_NUMBER = re.compile(r"s\d+")
+"""names that torch's exporter gives to unknown lengths by itself"""
 
 _CHANNELS = (3, 1, 4)
 """numbers of channels: RGB, grey, RGBA"""
@@ -72,16 +76,23 @@ def _work(definition: NetDefinition) -> int:
 
 
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
-    """Return the assumed lengths as text: "? = 1" if all are equal, else the inputs' shapes."""
-    lengths: set[int] = set()
+    """Return the assumed lengths as text: "batch = 1, seq = 16" by the file's names of dimensions.
+
+    Of dimensions without a name, or with a number for one (torch's exporter writes "s77"), it is "? = 1" if all are
+    equal, else the shapes of their inputs.
+    """
+    named: dict[str, int] = {}
+    unnamed: set[int] = set()
     lines = []
     for name, shape in shapes.items():
-        noted = definition.input(name).shape or ()
-        open_lengths = [length for size, length in zip(noted, shape, strict=True) if not isinstance(size, int)]
-        if open_lengths:
+        pairs = [*zip(definition.input(name).shape or (), shape, strict=True)]
+        named.update((size, length) for size, length in pairs if isinstance(size, str) and not _NUMBER.fullmatch(size))
+        nameless = [length for size, length in pairs if not isinstance(size, int) and size not in named]
+        if nameless:
             lines.append(f"{name}: {'×'.join(map(str, shape))}")
-            lengths.update(open_lengths)
-    return ", ".join(lines) if len(lengths) > 1 else f"? = {lengths.pop()}" if lengths else ""
+            unnamed.update(nameless)
+    known = [f"{name} = {length}" for name, length in named.items()]
+    return ", ".join([*known, *(lines if len(unnamed) > 1 else [f"? = {length}" for length in unnamed])])
 
 
 def _filled(

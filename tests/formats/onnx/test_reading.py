@@ -284,7 +284,7 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
     net = opened(made, tmp_path)
     assert net.check() == []
     assert net.example_shapes() == {"x": (1, 1, 224, 224)}
-    assert "(? = 224)" in text(net.preview_plan().recording)
+    assert "(h = 224, w = 224)" in text(net.preview_plan().recording)
 
 
 def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
