@@ -44,7 +44,7 @@ Coordinates are integers in CSS pixels, x to the right, y down, in the frame of 
 own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
 "edges") is written, and composed, as if values flowed down. Where the "direction" is "right", x and y change places in
 everything that was composed: "top" is then the left, "bottom" the right. A page has the insides of all boxes in the
-other direction, too, as "turned".
+other direction, too, as "turned", unless the graph is very large.
 
 Of a large graph the first payload holds the insides of the open boxes and of those around them. The others are not
 "placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.view.export import html_page
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload, turned
@@ -43,6 +44,13 @@ def test_the_page_holds_the_payload(make):
     expected = payload(make(), theme="dark", position=0)
     expected["layout"]["turned"] = turned(draw(make()))
     assert json.loads(data) == json.loads(json.dumps(expected))
+
+
+@pytest.mark.spec("V-14")
+def test_the_page_of_a_very_large_graph_holds_one_direction(monkeypatch):
+    monkeypatch.setattr(html_page, "_TURNED", len(sample.mlp().nodes) - 1)
+    data, _ = Page(html(sample.mlp())).scripts
+    assert "turned" not in json.loads(data)["layout"]
 
 
 @pytest.mark.spec("V-14")
