@@ -23,7 +23,7 @@ class TimesComputed(ex.Elementwise):
         return np.add(x, 1, out=out)
 
 
-class Announced(TimesComputed):
+class WithEffect(TimesComputed):
     """x + 1, with an effect."""
 
     pure = False
@@ -76,9 +76,9 @@ def test_an_open_view_shows_a_warm_run_of_later_values() -> None:
 @pytest.mark.spec("P-17")
 @pytest.mark.parametrize("record", ["times", "values"])
 def test_an_operation_with_an_effect_has_it_once(record: str) -> None:
-    plan, _ = evaluated(Announced, record=record)
+    plan, _ = evaluated(WithEffect, record=record)
     run = plan.explore().recording.run
-    assert (Announced.count, run.warm, run.watched) == (1, False, record == "values")
+    assert (WithEffect.count, run.warm, run.watched) == (1, False, record == "values")
 
 
 @pytest.mark.spec("P-17")
@@ -117,7 +117,7 @@ def test_the_result_of_the_run_says_which_run_it_was() -> None:
     said = stage_result(plan.recording, len(plan.recording.stages) - 1)
     assert "in a warm run" in said
     assert "in a run before it" in said
-    plan, _ = evaluated(Announced, record="values")
+    plan, _ = evaluated(WithEffect, record="values")
     said = stage_result(plan.recording, len(plan.recording.stages) - 1)
     assert "in a first run" in said
     assert "between its kernels" in said
