@@ -158,7 +158,9 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
     page.wait_for_function(
         "name => window.jupyterapp.serviceManager.workspaces.list()"
-        ".then(({ values }) => JSON.stringify(values.map(({ data }) => data['layout-restorer:data'])).includes(name))",
+        # The place of the tab, and what is in it, are two records.
+        ".then(({ values }) => values.some(({ data }) => name in data"
+        " && JSON.stringify(data['layout-restorer:data'] ?? {}).includes(name)))",
         arg=f"explorer-graphs:{folder.name}/digits.onnx",
     )
     page.goto(f"{lab.url}/lab")
