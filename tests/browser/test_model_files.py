@@ -27,9 +27,14 @@ def folder(lab: Lab, request: pytest.FixtureRequest) -> Path:
     return made
 
 
+def workspace(lab: Lab, folder: Path) -> str:
+    """The address of a folder's workspace."""
+    return f"{lab.url}/lab/workspaces/{folder.name}"
+
+
 def opened(lab: Lab, page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:
-    """JupyterLab on a folder."""
-    page.goto(f"{lab.url}/lab?reset")
+    """JupyterLab on a folder, in a workspace of its own: none has to be emptied, which JupyterLab does late."""
+    page.goto(workspace(lab, folder))
     page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
     page.evaluate("() => window.jupyterapp.restored.then(() => true)")
     jupyter = Notebook(page)
@@ -163,5 +168,5 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
         " && JSON.stringify(data['layout-restorer:data'] ?? {}).includes(name)))",
         arg=f"explorer-graphs:{folder.name}/digits.onnx",
     )
-    page.goto(f"{lab.url}/lab")
+    page.goto(workspace(lab, folder))
     drawn(page.locator(".explorer-file"))
