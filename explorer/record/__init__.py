@@ -1,6 +1,7 @@
 """Recordings: plans and runs as plain data. They need neither NumPy nor the engine, and views read nothing else."""
 
 from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
+from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
 from explorer.record.operator_rows import FileOperator
 from explorer.record.reasons import NodeFact, Template, render
@@ -28,6 +29,7 @@ __all__ = [
     "SCHEMA",
     "Body",
     "Decision",
+    "DimensionNames",
     "Explanation",
     "Feedback",
     "FileOperator",
@@ -55,5 +57,6 @@ __all__ = [
     "json_schema",
     "loads",
     "render",
+    "shape_text",
     "to_json",
 ]

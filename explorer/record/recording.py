@@ -7,10 +7,11 @@ Nodes are columns and not objects, because a hundred thousand of them are writte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.operator_rows import FileOperator
 from explorer.record.provenance import Provenance, provenance
@@ -69,6 +70,8 @@ class Recording:
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model's file"""
+    dimensions: dict[int, DimensionNames] = field(default_factory=dict)
+    """names that a model's file declares for the dimensions of values, by node"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)
     """summaries of values that exist before any run, such as a file's weights, by node"""
     schedule: Schedule | None = None
@@ -97,13 +100,23 @@ class Recording:
         """Return the type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
         return self.type_text_of(self.nodes.type[node])
 
-    def type_text_of(self, number: int) -> str:
-        """Return a row of the types as text."""
+    def named_type_text(self, node: int) -> str:
+        """Return the type of a node with the names of its dimensions: ``batch=32×64 float32``."""
+        return self.type_text_of(self.nodes.type[node], self.dimension_names(node))
+
+    def dimension_names(self, node: int) -> tuple[str, ...]:
+        """Return the declared name of each dimension of a node's value, "" of one without; empty if none has one."""
+        declared = self.dimensions.get(node)
+        return declared.names if declared else ()
+
+    def type_text_of(self, number: int, names: Sequence[str] = ()) -> str:
+        """Return a row of the types as text, with the names of dimensions."""
         type_row = self.types[number]
         if type_row.dtype == "tuple":
             return "(" + ", ".join(self.type_text_of(part) for part in type_row.parts) + ")"
-        shape = "×".join(map(str, type_row.shape)) if type_row.shape else "scalar"
-        return f"{shape} {type_row.dtype}" + (f" on {type_row.device}" if type_row.device != "cpu" else "")
+        return f"{shape_text(type_row.shape, names)} {type_row.dtype}" + (
+            f" on {type_row.device}" if type_row.device != "cpu" else ""
+        )
 
     def label(self, node: int) -> str:
         """Return the name of a node in a sentence: its label and the constants inside it (``multiply 2``)."""

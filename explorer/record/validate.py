@@ -23,6 +23,7 @@ def check(recording: Recording) -> None:
     """Raise ValueError, naming the field, if a row number is out of range or a reason lacks a fact."""
     _check_nodes(recording)
     _check_tables(recording)
+    _check_dimensions(recording)
     _check_decisions(recording)
     _check_layers(recording)
     _check_run(recording)
@@ -88,6 +89,17 @@ def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
     if len(ready) != len(below):
         row = next(row for row, count in enumerate(missing) if count)
         raise ValueError(f"recording field recording.{field}: row {row} is a part of itself")
+
+
+def _check_dimensions(recording: Recording) -> None:
+    """Raise ValueError unless names of dimensions belong to nodes, and each value has one name a dimension."""
+    _rows("dimensions", list(recording.dimensions), "nodes", len(recording.nodes))
+    for node, declared in recording.dimensions.items():
+        if len(declared.names) != len(recording.type_of(node).shape):
+            raise ValueError(
+                f"recording field recording.dimensions: expected {len(recording.type_of(node).shape)} names for node "
+                f"{spoken(node)}, as many as its dimensions, found {len(declared.names)}"
+            )
 
 
 def _check_decisions(recording: Recording) -> None:

@@ -194,7 +194,7 @@ def test_names_of_outputs_leave_no_folder(folder: Path, capsys: pytest.CaptureFi
 def test_check_lists_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`explorer check` lists unknown types, misfits and missing weights at once: exit status 1, else 0."""
     assert main(["check", MODEL]) == 0
-    assert capsys.readouterr().out == "digits: all 15 operators can run\n"
+    assert capsys.readouterr().out == "digits: all 15 operators can run: 0 ?×1×8×8 → 15 ?×10\n"
     text = Path(MODEL).read_text().replace("nn.MaxPool2d", "nn.MaxPool2").replace("nn.Softmax ", "nn.Softmx ")
     (folder / "odd.param").write_text(text.replace("#9=(?,12,4,4)f32", "#9=(?,13,4,4)f32"))
     assert main(["check", "odd.param"]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from explorer.core.errors import ExplorerError
 
 if TYPE_CHECKING:
     from explorer.net import Net
+    from explorer.net.definition.definition import BlobDefinition
 
 HELP = "list everything that keeps a model from running, or differs from a kept plan"
 DESCRIPTION = """\
@@ -34,6 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--update", action="store_true", help="write the file of --plan anew where the plan differs")
 
 
+_LISTED = 4
+"""maximum number of inputs, and of outputs, that are named"""
+
+
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
     from explorer.formats import open
@@ -52,9 +58,19 @@ def execute(options: argparse.Namespace) -> int:
     if findings:
         say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
     else:
-        say(f"{net.name}: all {count} operators can run")
+        say(f"{net.name}: all {count} operators can run: {_ends(net.inputs)} → {_ends(net.outputs)}")
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
+
+
+def _ends(operands: Mapping[str, BlobDefinition]) -> str:
+    """Return operands with the shapes that the file declares: ``x batch×seq×64``."""
+    from explorer.net.definition.shape_notes import symbolic_text
+
+    texts = [
+        f"{name} {symbolic_text(blob.shape)}" if blob.shape is not None else name for name, blob in operands.items()
+    ]
+    return ", ".join(texts[:_LISTED]) + f" and {len(texts) - _LISTED:,} more" * (len(texts) > _LISTED)
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:

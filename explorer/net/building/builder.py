@@ -19,6 +19,7 @@ from explorer.core.ir.recording_context import Scope, recording_at
 from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
+from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import Opaque
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
@@ -98,6 +99,7 @@ class NetBuilder:
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
         with counted(), gc_paused():
             self._build(build, lengths, opaque)
+        declare(self.definition, build.values, lengths)
         return build
 
     def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:

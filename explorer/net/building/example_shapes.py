@@ -7,7 +7,6 @@ comes first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
@@ -17,13 +16,10 @@ from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.diagnostics import unknown_types
 from explorer.net.definition.definition import Dimension, NetDefinition
-from explorer.net.definition.shape_notes import is_open, shape_text
+from explorer.net.definition.shape_notes import is_name, is_open, shape_text
 from explorer.net.operators.table import OperatorTable
 
 Shapes: TypeAlias = Mapping[str, Shape]
-
-_NUMBER = re.compile(r"s\d+")
-"""names that torch's exporter gives to unknown lengths by itself"""
 
 _CHANNELS = (3, 1, 4)
 """numbers of channels: RGB, grey, RGBA"""
@@ -86,7 +82,7 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     lines = []
     for name, shape in shapes.items():
         pairs = [*zip(definition.input(name).shape or (), shape, strict=True)]
-        named.update((size, length) for size, length in pairs if isinstance(size, str) and not _NUMBER.fullmatch(size))
+        named.update((size, length) for size, length in pairs if is_name(size))
         nameless = [length for size, length in pairs if not isinstance(size, int) and size not in named]
         if nameless:
             lines.append(f"{name}: {'×'.join(map(str, shape))}")

@@ -6,8 +6,10 @@ operators that cannot run take their types from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
 from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
 from explorer.net.definition.operator_definition import memory_dtype
+
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_NUMBER = re.compile(r"s\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,34 @@ def shape_text(shape: tuple[Dimension, ...] | None) -> str:
         return "any shape"
     words = ["?" if size is None else str(size) for size in shape]
     return f"({', '.join(words)}{',' * (len(words) == 1)})"
+
+
+def is_name(size: Dimension) -> TypeGuard[str]:
+    """Whether a noted length is a name by which a reader knows it: "batch", but not "s77" or "s53//2 + 1".
+
+    torch's exporter numbers the lengths that nobody named, and writes what is computed from them as expressions.
+    """
+    return isinstance(size, str) and _NAME.fullmatch(size) is not None and _NUMBER.fullmatch(size) is None
+
+
+def symbolic_text(shape: tuple[Dimension, ...]) -> str:
+    """Return a shape note as it is drawn, ``batch×?×64``; "scalar" without dimensions."""
+    return "×".join(["?" if size is None else str(size) for size in shape]) or "scalar"
+
+
+def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the noted name of each dimension of a value: "" for one without, or whose name means another length.
+
+    ``named`` are the lengths of names that are known. Empty if the value has another rank, or other known lengths.
+    """
+    if not fits(shape, actual):
+        return ()
+    return tuple(
+        [
+            size if is_name(size) and named.get(size, length) == length else ""
+            for size, length in zip(shape, actual, strict=True)
+        ]
+    )
 
 
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:

@@ -29,6 +29,7 @@ from explorer.record.batches import trace_batches
 from explorer.record.substitutions import in_order
 from explorer.run.recording.batch_times import batch_timings
 from explorer.run.recording.decision_rows import decision_rows, declined_edges, explanations
+from explorer.run.recording.dimension_tables import dimensions
 from explorer.run.recording.fingerprint import fingerprint
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
@@ -61,6 +62,7 @@ def build(
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.substitutions = in_order(rows)
+    recording.dimensions = dimensions(recording, everything)
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups

@@ -91,7 +91,7 @@ def _side(comparison: Comparison, regrouped: Regrouped, side: int) -> str:
 
 def _node(recording: Recording, node: int) -> str:
     where = source_text(recording, node)
-    return f"{recording.label(node)} {recording.type_text(node)}" + (f", {where}" if where else "")
+    return f"{recording.label(node)} {recording.named_type_text(node)}" + (f", {where}" if where else "")
 
 
 def _gathered(lines: list[str]) -> list[str]:

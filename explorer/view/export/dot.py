@@ -27,7 +27,7 @@ def to_graphviz(recording: Recording, position: int | None = None, *, body: int 
     nodes, state = recording.nodes, state_at(recording, build_slots(recording), where)
     shown = sorted(node for node in state.shown.values() if nodes.body[node] == body)
     for node in shown:
-        label = _literal(recording.label(node)) + r"\n" + _literal(recording.type_text(node))
+        label = _literal(recording.label(node)) + r"\n" + _literal(recording.named_type_text(node))
         style = _LEAF if nodes.kind[node] in ("leaf", "input", "constant") else _OPERATION
         digraph.node(str(node), graphviz.nohtml(label), **style)
     drawn = set(shown)

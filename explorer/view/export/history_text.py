@@ -25,7 +25,7 @@ def why(recording: Recording, node: int) -> str:
     """
     if not 0 <= node < len(recording.nodes):
         raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
-    lines = [f"{recording.label(node)} · {recording.type_text(node)}", *_origins(recording, [node])]
+    lines = [f"{recording.label(node)} · {recording.named_type_text(node)}", *_origins(recording, [node])]
     lines += _decision_lines(recording, [node]) or ["no rule matched this node"]
     lines += [*_twins(recording, node), *_fate(recording, node)]
     return "\n".join(visible(line) for line in lines) + "\n"
@@ -124,7 +124,7 @@ def _fate(recording: Recording, node: int) -> list[str]:
         lines.append(f"replaced by {recording.label(final)} in the final graph")
     elif batched := _batched(recording, node):
         lines.append(
-            f"in the final graph it is a row of {recording.label(batched[0])} · {recording.type_text(batched[0])}"
+            f"in the final graph it is a row of {recording.label(batched[0])} · {recording.named_type_text(batched[0])}"
         )
     elif nodes.gone[node] >= 0:
         lines.append("removed: nothing reads it")

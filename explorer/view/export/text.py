@@ -116,7 +116,7 @@ def _node_lines(recording: Recording) -> list[str]:
     for node in drawn[:_NODES]:
         operands = [recording.label(operand) for operand in nodes.operands[node] if nodes.kind[operand] != "constant"]
         reads = f" ← {', '.join(operands)}" if operands else ""
-        lines.append(f"  {recording.label(node)} · {recording.type_text(node)}{reads}")
+        lines.append(f"  {recording.label(node)} · {recording.named_type_text(node)}{reads}")
     if len(drawn) > _NODES:
         lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
     return lines

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from explorer.record import Group, Recording
+from explorer.record import Group, Recording, shape_text
 from explorer.record.escape import visible
 from explorer.view.base import font
 
@@ -29,15 +29,17 @@ def short_dtype(dtype: str) -> str:
     return _SHORT.get(word, word) + dtype[len(word) :]
 
 
-def short_type(recording: Recording, row: int) -> str:
-    """Return a short form of a type: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut."""
+def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str:
+    """Return a short form of a type: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut.
+
+    With the names of dimensions it is ``batch=32×48 f32``.
+    """
     kind = recording.types[row]
     if kind.dtype == "tuple":
         parts = [short_type(recording, part) for part in kind.parts[:4]]
         return "(" + ", ".join(parts) + (", …)" if len(kind.parts) > 4 else ")")
-    shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
     place = "" if kind.device == "cpu" else f" on {kind.device}"
-    return f"{shape} {short_dtype(kind.dtype)}{place}"
+    return f"{shape_text(kind.shape, names)} {short_dtype(kind.dtype)}{place}"
 
 
 def source_text(recording: Recording, node: int) -> str:
@@ -52,19 +54,21 @@ class Lines:
     def __init__(self, recording: Recording, slot_of: list[int]) -> None:
         self.recording, self._slot_of = recording, slot_of
         self.texts: list[tuple[str, str, str]] = []
-        self._rows: dict[tuple[str, int, str], int] = {}
+        self._rows: dict[tuple[str, int, tuple[str, ...], str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
 
     def of(self, node: int) -> int:
         """Return the row of a node's texts."""
         nodes = self.recording.nodes
-        key = (self.recording.label(node), nodes.type[node], self._ghost(node) if nodes.gone[node] >= 0 else "")
+        names = self.recording.dimension_names(node)
+        ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
+        key = (self.recording.label(node), nodes.type[node], names, ghost)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)
-            type_ = short_type(self.recording, key[1])
-            self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(key[2], TYPE)))
+            type_ = short_type(self.recording, key[1], names)
+            self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(ghost, TYPE)))
         return row
 
     def _ghost(self, node: int) -> str:

@@ -117,7 +117,7 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
     """Return an operator's type and that of its result: ``nn.Conv2d · 8×8×8 f32``."""
     first = [slots.nodes[slot][0] for _, slot in box.items]
     last = max([node for node in first if recording.nodes.born[node] < 0] or first)
-    type_ = short_type(recording, recording.nodes.type[last])
+    type_ = short_type(recording, recording.nodes.type[last], recording.dimension_names(last))
     return type_ if box.kind == "layer" else f"{fit(box.type, TYPE, widest=_TYPE)} · {type_}"
 
 

@@ -4,6 +4,8 @@ They are those of the plain form (explorer/record) but for these; texts are safe
 
     "nodes"      "label" is the name in a sentence, with the constants inside
     "types"      [{"shape": [length, …], "text": what follows the shape, "dtype": "float32"}, …]    "32×64" + " float32"
+                   "named", if dimensions have names: "batch=32×64"
+    "declared"   {node: text, …}    dimensions as a model's file declares them, and where, if any are named or open
     "sources"    [{"place": "In[3] line 2", "text": the line}, …]
     "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
                    "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …],
@@ -49,10 +51,11 @@ from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import group_titles
 from explorer.view.model.stage_result import stage_result
 from explorer.view.model.totals import leaves_of
+from explorer.view.payload.type_tables import declared_texts, type_tables
 
 _COMPOSED = (
-    "declined_edges", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups", "layers",
-    "nodes", "ports",
+    "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
+    "layers", "nodes", "ports",
 )  # fmt: skip
 """tables that are written in another form, or not at all"""
 
@@ -64,12 +67,13 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
     """Return the tables of a recording, to be packed; their rows are dicts, or rows of the recording."""
     names = [name for name in row_names(Recording) if name not in _COMPOSED]
     reasons, explanations, decisions = _decisions(recording)
+    types, type_rows = type_tables(recording)
+    labels = [recording.label(node) for node in range(len(recording.nodes))]
     return {
         **{name: rows for name in names if stands(name, rows := getattr(recording, name))},
-        "types": [_type(recording, row) for row in range(len(recording.types))],
-        "nodes": dataclasses.replace(
-            recording.nodes, label=[recording.label(node) for node in range(len(recording.nodes))]
-        ),
+        "types": types,
+        "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
+        **({"declared": declared_texts(recording)} if recording.dimensions else {}),
         "sources": [{"place": source.whole_place, "text": source.text} for source in recording.sources],
         "stages": [_stage(recording, number) for number in range(len(recording.stages))],
         "reasons": reasons,
@@ -97,11 +101,6 @@ def shown(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [item if type(item) is int else shown(item) for item in value]
     return value
-
-
-def _type(recording: Recording, row: int) -> dict[str, Any]:
-    text, shape = recording.type_text_of(row), recording.types[row].shape
-    return {"shape": shape, "text": text.removeprefix("×".join(map(str, shape))), "dtype": recording.types[row].dtype}
 
 
 def _stage(recording: Recording, number: int) -> dict[str, Any]:

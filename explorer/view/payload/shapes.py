@@ -14,9 +14,10 @@ from explorer.record.rows import Body, Nodes, Run, Schedule, Scope, StageKind, S
 
 
 class TypeTable(TypedDict):
-    """Type of a value: its text is that of the shape and of what follows it."""
+    """Type of a value: its text is that of the shape, with the names of its dimensions, and of what follows it."""
 
     shape: tuple[int, ...]
+    named: NotRequired[str]
     text: str
     dtype: str
 
@@ -118,6 +119,7 @@ class RecordingTables(TypedDict):
     options: dict[str, Any]
     operations: list[str]
     types: list[TypeTable]
+    declared: NotRequired[dict[int, str]]
     scopes: list[Scope]
     sources: list[SourceTable]
     bodies: list[Body]

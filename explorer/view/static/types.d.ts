@@ -193,6 +193,7 @@ export interface RecordingTables {
   options: Record<string, any>;
   operations: string[];
   types: TypeTable[];
+  declared?: Record<number, string>;
   scopes: Scope[];
   sources: SourceTable[];
   bodies: Body[];
@@ -303,9 +304,10 @@ export interface Summary {
   elements: string;
 }
 
-/** Type of a value: its text is that of the shape and of what follows it. */
+/** Type of a value: its text is that of the shape, with the names of its dimensions, and of what follows it. */
 export interface TypeTable {
   shape: number[];
+  named?: string;
   text: string;
   dtype: string;
 }

@@ -69,13 +69,14 @@ export function ofKind(operation) {
 export function nodeEntry(trace, node) {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);
-  const { dtype } = recording.types[nodes.type[node]];
+  const { dtype, shape, named: withNames } = recording.types[nodes.type[node]];
   const source = recording.sources[nodes.source[node]];
   const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
   return {
     name: named(trace.label(node)),
     operation: named(recording.operations[nodes.operation[node]]),
-    shape: fold(dtype === "tuple" ? type : type.split(" ")[0]),
+    // "batch=2×64" is found by its lengths alone, too
+    shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
     text: named([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
     line: fold(source?.text ?? ""),

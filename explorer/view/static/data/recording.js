@@ -109,10 +109,15 @@ export class Trace {
     return this.nodes.label[node];
   }
 
-  /** "32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
+  /** "32×64 float32", "batch=32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
   typeText(row) {
-    const { shape, text } = this.recording.types[row];
-    return shape.join("×") + text;
+    return this.shapeText(row) + this.recording.types[row].text;
+  }
+
+  /** "32×64", "batch=32×64", and "" of a type without one shape. @param {number} row a row of types */
+  shapeText(row) {
+    const { shape, named } = this.recording.types[row];
+    return named ?? shape.join("×");
   }
 
   /** "In[3] line 2", or "" where unknown. */

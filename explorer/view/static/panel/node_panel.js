@@ -78,7 +78,8 @@ export class NodePanel {
     for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
       place.append(" · ", name, " ", html("code", {}, value));
     }
-    return html("div", {}, place, this.parts.source(node));
+    const declared = trace.recording.declared?.[node];
+    return html("div", {}, place, declared && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
   }
 
   /** Its numbers of the metrics that readers have added. */

@@ -51,7 +51,7 @@ export class Summary {
   }
 
   #result(box) {
-    const { layout, nodes, recording } = this.trace;
+    const { layout, nodes } = this.trace;
     let last = -1;
     const inside = [box];
     for (const index of inside) {
@@ -60,7 +60,7 @@ export class Summary {
         else for (const node of layout.slots[item.slot].nodes) if (nodes.born[node] < 0 && nodes.kind[node] === "operation") last = Math.max(last, node);
       }
     }
-    return recording.types[nodes.type[last]]?.shape.join("×") ?? "";
+    return last < 0 ? "" : this.trace.shapeText(nodes.type[last]);
   }
 
   /** Whether somebody named a node: others are called by their operation. */

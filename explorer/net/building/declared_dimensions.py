@@ -1,0 +1,37 @@
+"""Names of dimensions from a file's notes, declared for the values that were built from it.
+
+A name is taken only from the note of the very value: its dimension is called so by the file, whatever other dimensions
+are as long.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.core.ir.dimension_names import DeclaredNames, declare_dimensions
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import TensorType
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.shape_notes import Lengths, dimension_names, symbolic_text
+
+
+def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
+    """Declare the names of the dimensions of built values; ``lengths`` are those that the inputs bind.
+
+    The first value that has a name which no input binds gives its length.
+    """
+    where = os.path.basename(definition.source) or definition.name
+    named = dict(lengths.named)
+    for name, blob in definition.blobs.items():
+        value = values.get(name)
+        if blob.shape is None or not isinstance(value, Expr) or not isinstance(value.type, TensorType):
+            continue
+        if all(isinstance(size, int) for size in blob.shape):
+            continue
+        names = dimension_names(blob.shape, value.type.shape, named)
+        if names:
+            named.update((word, size) for word, size in zip(names, value.type.shape, strict=True) if word)
+            kind = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
+            declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{kind} {name!r} of {where}"))

@@ -1,0 +1,26 @@
+"""Dimension tables: the names that a model's file declares for the dimensions of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.core.ir.dimension_names import declared_dimensions
+from explorer.core.ir.expr import Expr
+from explorer.record import DimensionNames, Recording
+
+
+def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:
+    """Return the declared dimensions by node id; a node that a pass put in the place of another has that one's value,
+    and its declaration.
+    """
+    found = {
+        number: DimensionNames(*declared)
+        for number, node in enumerate(nodes)
+        if (declared := declared_dimensions(node)) is not None
+    }
+    types = recording.nodes.type
+    # each row's old node was replaced by an earlier row, or never
+    for _, old, new in recording.substitutions if found else ():
+        if old in found and types[old] == types[new]:
+            found.setdefault(new, found[old])
+    return dict(sorted(found.items()))

@@ -1,0 +1,133 @@
+"""Names of dimensions: those that a file declares for the very value, and no others."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import explorer as ex
+from explorer.core.ir import dimension_names
+from explorer.record import from_json, to_json
+from explorer.record.compare.comparison import compare
+from explorer.view.export.dot import to_graphviz
+from explorer.view.export.text import text
+from explorer.view.model.model import build_model
+from explorer.view.payload.recording_tables import recording_tables
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+
+def labelled(recording: ex.Recording) -> dict[str, str]:
+    """The types of the nodes by their names, of those that were recorded."""
+    nodes = recording.nodes
+    return {nodes.label[n]: recording.named_type_text(n) for n in range(len(nodes)) if nodes.born[n] < 0}
+
+
+def net_of(tmp_path: Path) -> ex.Net:
+    """A net of two named lengths, which a hidden value declares in another order, and others do not declare."""
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        node("Relu", ["t"], ["r"]),
+        node("Tanh", ["r"], ["h"]),
+        node("Add", ["h", "other"], ["y"]),
+    ]
+    made = model(nodes, {"x": (FLOAT, ["batch", "seq", 64]), "other": (FLOAT, [None, None, 64])}, ["y"])
+    made.graph.value_info.append(helper.make_tensor_value_info("t", FLOAT, ["seq", "batch", 64]))
+    # a name that no input binds, one that contradicts the input's, and torch's number and expression
+    made.graph.value_info.append(helper.make_tensor_value_info("r", FLOAT, ["frames", "seq", 64]))
+    made.graph.value_info.append(helper.make_tensor_value_info("h", FLOAT, ["s77", "(s53 - 1)//2", 64]))
+    return opened(made, tmp_path)
+
+
+@pytest.mark.spec("I-2", "V-7")
+def test_a_dimension_is_called_as_the_file_calls_it_and_never_by_its_length(tmp_path: Path) -> None:
+    net = net_of(tmp_path)
+    recording = net.plan((2, 16, 64), (16, 2, 64)).recording
+    assert labelled(recording) == {
+        "x": "batch=2×seq=16×64 float32",
+        "other": "16×2×64 float32",  # two open lengths, which nobody says to be those of x
+        "transpose": "seq=16×batch=2×64 float32",
+        "relu": "frames=16×2×64 float32",  # its second is 2 long, and seq is 16
+        "tanh": "16×2×64 float32",
+        "add": "16×2×64 float32",
+    }
+    declared = {recording.nodes.label[n]: (row.shape, row.origin) for n, row in recording.dimensions.items()}
+    assert declared["other"] == ("?×?×64", "input 'other' of m.onnx")
+    assert declared["transpose"] == ("seq×batch×64", "operand 't' of m.onnx")
+    assert declared["tanh"] == ("s77×(s53 - 1)//2×64", "operand 'h' of m.onnx")
+    assert "add" not in declared
+
+
+@pytest.mark.spec("V-7")
+def test_equal_lengths_do_not_share_a_name(tmp_path: Path) -> None:
+    """Where batch and seq are both 4, and so is what nobody named, each is called as it is declared."""
+    types = labelled(net_of(tmp_path).plan((4, 4, 64), (4, 4, 64)).recording)
+    assert types["x"] == "batch=4×seq=4×64 float32"
+    assert types["transpose"] == "seq=4×batch=4×64 float32"
+    assert types["other"] == types["add"] == "4×4×64 float32"
+
+
+@pytest.mark.spec("V-7", "V-16")
+def test_names_are_shown_wherever_a_shape_is(tmp_path: Path) -> None:
+    """Nodes, text, DOT and the panel's tables have the names; a picture's edges take their labels from the nodes."""
+    recording = net_of(tmp_path).preview_plan().recording
+    x = recording.nodes.label.index("x")
+    drawn = build_model(recording)
+    slot = drawn.slots.of[x]
+    assert drawn.texts[drawn.slot_texts[slot][0]][1] == "batch=1×seq=16×64 f32"
+    assert "batch=1×seq=16×64 float32" in to_graphviz(recording).source
+    tables = recording_tables(recording)
+    row = tables["types"][tables["nodes"].type[x]]
+    assert (row["shape"], row["named"], row["text"]) == ((1, 16, 64), "batch=1×seq=16×64", " float32")
+    assert tables["declared"][x] == "batch×seq×64: input 'x' of m.onnx"
+    other = tables["types"][tables["nodes"].type[recording.nodes.label.index("other")]]
+    assert "named" not in other
+    assert recording.title in text(recording)
+
+
+@pytest.mark.spec("V-7")
+def test_what_stands_in_the_place_of_a_value_has_its_names(tmp_path: Path) -> None:
+    """A rule's replacement of a declared value has its dimensions; the plan itself knows no names."""
+    nodes = [node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, ["batch", 3])}, ["y"])
+    plain = opened(made, tmp_path, "plain.onnx").plan((2, 3)).recording
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, ["batch", 3]))
+    named = opened(made, tmp_path, "named.onnx").plan((2, 3)).recording
+    assert named.fingerprint == plain.fingerprint
+    (asked,) = named.bodies[0].outputs
+    final = named.resolver(named.end)[asked]
+    assert named.named_type_text(final) == "batch=2×3 float32"
+    assert plain.named_type_text(plain.resolver(plain.end)[plain.bodies[0].outputs[0]]) == "2×3 float32"
+
+
+@pytest.mark.spec("V-12")
+def test_a_file_with_names_and_one_without_are_the_same_program(tmp_path: Path) -> None:
+    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"])
+    other = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [1, 3])}, ["y"])
+    named, plain = opened(made, tmp_path, "a.onnx"), opened(other, tmp_path, "b.onnx")
+    assert compare(named.preview_plan().recording, plain.preview_plan().recording).equal
+
+
+def test_names_are_kept_in_files_and_checked(tmp_path: Path) -> None:
+    recording = net_of(tmp_path).preview_plan().recording
+    plain = to_json(recording)
+    assert from_json(plain).dimensions == recording.dimensions
+    x = next(node for node, row in plain["dimensions"].items() if row["names"][0] == "batch")
+    plain["dimensions"][x]["names"] = ["batch"]
+    with pytest.raises(ValueError, match=r"expected 3 names .* found 1"):
+        from_json(plain)
+
+
+def test_names_go_with_their_expressions(tmp_path: Path) -> None:
+    net = net_of(tmp_path)
+    y = net.build(np.zeros((2, 16, 64), "float32"), np.zeros((16, 2, 64), "float32"))
+    assert len(dimension_names._declared) >= 4
+    known = set(dimension_names._declared)
+    before = {node.uid for node in [y]}
+    assert before.isdisjoint(known)
+    del net, y
+    gc.collect()
+    assert len(dimension_names._declared) < len(known)
