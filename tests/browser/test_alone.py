@@ -59,7 +59,7 @@ def test_new_gone_merged_and_fused_are_told_apart_by_shape_and_word(show):
     moved = view.locator(".ex-node[aria-label^='matmul,']").filter(has_text="same as")
     expect(moved).to_have_class("ex-node ex-gone ex-subject")
     press(view, ".", ".")
-    expect(view.locator(".ex-frame-title")).to_have_text("2 operations")
+    expect(view.locator(".ex-frame-title")).to_have_text("2 operations · −6 KB")
     assert corner(new) == place
 
 
@@ -174,7 +174,7 @@ def test_arrows_walk_along_edges_and_one_item_is_in_the_tab_order(show):
     node(view, "x").focus()
     press(view)
     view.page.keyboard.press("ArrowDown")
-    expect(view.locator(".ex-node:focus")).to_have_attribute("aria-label", "matmul, 32×48 f32")
+    expect(view.locator(".ex-node:focus")).to_have_attribute("aria-label", "matmul, x @ W → 32×48 f32")
     view.page.keyboard.press("ArrowDown")
     view.page.keyboard.press("ArrowDown")
     view.page.keyboard.press("Enter")

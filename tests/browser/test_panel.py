@@ -335,3 +335,20 @@ def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costlies
     rows.first.get_by_role("button").click()
     expect(view.locator(".ex-say")).to_contain_text("declined")
     expect(rows).to_have_count(len(groups) + len(by_cost[0]) - 1)
+
+
+@pytest.mark.spec("V-2", "V-7")
+def test_a_node_says_what_it_computes_and_the_panel_says_it_whole(show):
+    """The second line has the operands' names, cut to fit; the panel has all of them, and nothing where none tells."""
+    weight = "a_weight_of_the_first_linear_layer_of_the_decoder"
+    x, w = (ex.tensor(np.ones((3, 3), "float32"), name=name) for name in ("x", weight))
+    plan = ex.EvalPlan()
+    plan.register(ex.exp(1 - x @ w))
+    view = show(plan.prepare().recording, position=0)
+    expect(node(view, "matmul")).to_contain_text("→ 3×3 f32")
+    expect(node(view, "matmul")).not_to_contain_text(weight)
+    node(view, "matmul").click()
+    expect(view.locator(".ex-why code").filter(has_text=f"x @ {weight}")).to_have_count(1)
+    node(view, "exp").click()
+    expect(view.locator(".ex-why")).not_to_contain_text("@ a_weight")
+    expect(view.locator(".ex-node").filter(has_text="1 − matmul")).to_have_count(1)

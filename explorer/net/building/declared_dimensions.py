@@ -20,7 +20,8 @@ from explorer.net.definition.shape_notes import Lengths, dimension_names, symbol
 def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
     """Declare the names of the dimensions of built values; ``lengths`` are those that the inputs bind.
 
-    The first value that has a name which no input binds gives its length.
+    The first value that has a name which no input binds gives its length. An open shape without names is declared for
+    inputs and outputs only, where it is the reader's to choose.
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)
@@ -31,7 +32,7 @@ def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengt
         if all(isinstance(size, int) for size in blob.shape):
             continue
         names = dimension_names(blob.shape, value.type.shape, named)
-        if names:
+        kind = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
+        if any(names) or (names and kind != "operand"):
             named.update((word, size) for word, size in zip(names, value.type.shape, strict=True) if word)
-            kind = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
             declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{kind} {name!r} of {where}"))

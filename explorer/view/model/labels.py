@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from explorer.record import Group, Recording, shape_text
 from explorer.record.escape import visible
+from explorer.record.formulas import formula
 from explorer.view.base import font
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
@@ -16,6 +18,8 @@ LINE = 14
 """line height in px of the soft lines of a closed box"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
+_OPERAND = 64.0
+"""maximum width in px of an operand's name in a formula"""
 
 _NAMED = 2
 """maximum number of operations counted by name"""
@@ -48,13 +52,26 @@ def source_text(recording: Recording, node: int) -> str:
     return recording.sources[row].place if row >= 0 else ""
 
 
+class Text(NamedTuple):
+    """Texts of a node, shortened to fit, but for the formula."""
+
+    name: str
+    type: str
+    ghost: str
+    """second line while the node is a ghost, "" where it never is one"""
+    second: str
+    """second line: what the node computes and its type, "" where the type says all"""
+    formula: str
+    """what the node computes, in full"""
+
+
 class Lines:
     """Table of the texts of a recording's nodes: ``texts`` has each text once, ``of`` returns a node's row."""
 
     def __init__(self, recording: Recording, slot_of: list[int]) -> None:
         self.recording, self._slot_of = recording, slot_of
-        self.texts: list[tuple[str, str, str]] = []
-        self._rows: dict[tuple[str, int, tuple[str, ...], str], int] = {}
+        self.texts: list[Text] = []
+        self._rows: dict[tuple[str, int, tuple[str, ...], str, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
 
@@ -63,12 +80,17 @@ class Lines:
         nodes = self.recording.nodes
         names = self.recording.dimension_names(node)
         ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
-        key = (self.recording.label(node), nodes.type[node], names, ghost)
+        computed = formula(self.recording, node)
+        key = (self.recording.label(node), nodes.type[node], names, ghost, computed)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)
             type_ = short_type(self.recording, key[1], names)
-            self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(ghost, TYPE)))
+            short = formula(self.recording, node, _operand)
+            second = fit(f"{short} → {type_}", TYPE) if short else ""
+            self.texts.append(
+                Text(fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(ghost, TYPE), second, visible(computed))
+            )
         return row
 
     def _ghost(self, node: int) -> str:
@@ -98,6 +120,10 @@ def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> s
     return font.shorten(visible(text[:500]), widest, size, bold)
 
 
+def _operand(name: str) -> str:
+    return fit(name, TYPE, widest=_OPERAND)
+
+
 def group_titles(group: Group) -> list[tuple[str, float]]:
     """Return the titles of a group with their widths in px: its operations, and for less room how many they are."""
     titles = [group.label, *[f"{len(group.members):,} operations"] * (group.kind == "kernel")]
@@ -111,10 +137,10 @@ def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
 
 
 @lru_cache(maxsize=8192)
-def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
+def node_size(kind: str, text: Text) -> tuple[int, int]:
     """Return width and height in px of a node of this kind with its texts."""
-    name, second, ghost = text
-    wide = max(font.width(name, NAME, True), font.width(second, TYPE), font.width(ghost, TYPE))
+    second = text.second or text.type
+    wide = max(font.width(text.name, NAME, True), font.width(second, TYPE), font.width(text.ghost, TYPE))
     if kind in ("leaf", "input", "constant"):
         return max(72, _even(wide + 26)), 34
     return max(104, _even(wide + 22)), 40

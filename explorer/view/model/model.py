@@ -19,6 +19,7 @@ from explorer.view.model.labels import (
     TYPE,
     WIDEST,
     Lines,
+    Text,
     box_size,
     fit,
     node_size,
@@ -39,7 +40,7 @@ class Model:
     recording: Recording
     slots: Slots
     tree: Tree
-    texts: list[tuple[str, str, str]]
+    texts: list[Text]
     slot_texts: list[list[int]]
     """for each slot, the row of texts of each of its nodes"""
     slot_sizes: list[list[tuple[int, int]]]

@@ -7,7 +7,7 @@ Its long tables are packed (columns.py); what follows describes them unpacked.
 ``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places what
 they hold::
 
-    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …],
+    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost, second, formula], …], "bodies": [box, …],
      "direction": "down" | "right", "turned": [inside, …]}
 
 A *slot* is a place that one node, or the nodes that replace each other there (a subject and what was produced for
@@ -17,8 +17,9 @@ their consumers (kind "constant") and ports (kind "item") have no slot: an edge 
     Slot = {"nodes": [id, …], "text": [row of texts, …], "at": [[x, y, w, h], …]}
                                                             one place for each node, relative to the slot
 
-The lines of ``texts`` are already shortened to fit: the bold first line, the soft second line, and the second line
-of the node while it is a ghost ("" where it never is one).
+The lines of ``texts`` are already shortened to fit: the bold first line, the type, which is the soft second line where
+``second`` is "", the second line of the node while it is a ghost ("" where it never is one), and the second line with
+what the node computes; ``formula`` is that alone, in full.
 
 A *box* is a container: box 0 is the whole graph, every other one can be opened and closed; ``bodies`` gives the box
 of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of its own, its box has parent −1. Each

@@ -187,14 +187,14 @@ class SlotTable(TypedDict):
 
 
 class LayoutTables(TypedDict):
-    """Boxes, slots and their texts: name, type, and the second line of a ghost; "turned" has the other direction."""
+    """Boxes, slots and their texts: see labels.Text; "turned" has the other direction."""
 
     direction: Literal["down", "right"]
     turned: NotRequired[list[Any]]
 
     boxes: list[BoxTable]
     slots: list[SlotTable]
-    texts: list[tuple[str, str, str]]
+    texts: list[tuple[str, str, str, str, str]]
     bodies: list[int]
 
 

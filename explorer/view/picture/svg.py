@@ -259,7 +259,8 @@ class _Picture:
         ghost = slot not in self.state.shown
         # A slot has room for the largest of its nodes; this one is drawn in the middle, in its own size.
         place = self.model.slots.nodes[slot].index(node)
-        name, type_, was = self.model.texts[self.model.slot_texts[slot][place]]
+        texts = self.model.texts[self.model.slot_texts[slot][place]]
+        second = (ghost and texts.ghost) or texts.second or texts.type
         wide, high = self.model.slot_sizes[slot][place]
         x, y, w, h = self.places[slot]
         x, y = x + (w - wide) // 2, y + (h - high) // 2
@@ -267,8 +268,8 @@ class _Picture:
         kind = "ghost" if ghost else "leaf" if leaf else "operation"
         parts = [
             element("rect", x=x, y=y, width=wide, height=high, rx=high // 2 if leaf else 8),
-            element("text", name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
-            element("text", was if ghost and was else type_, x=x + wide // 2, y=y + high // 2 + 11, class_="type"),
+            element("text", texts.name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
+            element("text", second, x=x + wide // 2, y=y + high // 2 + 11, class_="type"),
         ]
         if slot in self.state.copies and not ghost:
             text = f"×{self.state.copies[slot]:,}"

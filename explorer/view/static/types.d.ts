@@ -120,13 +120,13 @@ export interface LayerTable {
   scopes: number[];
 }
 
-/** Boxes, slots and their texts: name, type, and the second line of a ghost; "turned" has the other direction. */
+/** Boxes, slots and their texts: see labels.Text; "turned" has the other direction. */
 export interface LayoutTables {
   direction: "down" | "right";
   turned?: any[];
   boxes: BoxTable[];
   slots: SlotTable[];
-  texts: [string, string, string][];
+  texts: [string, string, string, string, string][];
   bodies: number[];
 }
 

@@ -57,7 +57,8 @@ def test_a_dimension_is_called_as_the_file_calls_it_and_never_by_its_length(tmp_
     declared = {recording.nodes.label[n]: (row.shape, row.origin) for n, row in recording.dimensions.items()}
     assert declared["other"] == ("?×?×64", "input 'other' of m.onnx")
     assert declared["transpose"] == ("seq×batch×64", "operand 't' of m.onnx")
-    assert declared["tanh"] == ("s77×(s53 - 1)//2×64", "operand 'h' of m.onnx")
+    # open lengths of an operand inside, which no name of the file's tells
+    assert "tanh" not in declared
     assert "add" not in declared
 
 

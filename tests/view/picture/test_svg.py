@@ -52,7 +52,8 @@ def test_the_same_bytes_in_every_process():
 def test_it_shows_the_story_at_the_end():
     picture = svg(sample.mlp())
     assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as line 1"} <= set(texts(picture))
-    assert {"kernel 2", "kernel 4"} <= set(texts(picture))
+    assert {"kernel 2 · 2 operations", "kernel 4"} <= set(texts(picture))
+    assert {"matmul + b → 32×48 f32", "2·matmul → 32×48 f32"} <= set(texts(picture))
     assert {"2 operations · −6 KB", "log-softmax + nll · −12 KB"} <= set(hints(picture))
     assert {"1", "2", "3", "4"} <= set(texts(picture))
     assert sum(name.startswith("ghost") for name in classes(picture)) == 1
@@ -125,7 +126,7 @@ def test_open_boxes_have_titles_and_closed_ones_counts():
     shown = texts(svg(sample.transformer()))
     assert "model ×12 · 245,760 parameters · 11.3 M flops" in shown
     assert "block0 · 20,480 parameters · 938 K flops" in shown
-    assert "feed" in shown  # its box is too narrow for the totals
+    assert "feed · 8,192 parameters · 271 K flops" in shown
     assert {"11 more: block1 … block11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(
         shown
     )

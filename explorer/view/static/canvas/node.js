@@ -45,10 +45,10 @@ export class SlotView {
     const isLeaf = mark.flags.includes("leaf");
     if (this.node !== mark.node) this.#outline(x, y, wide, high, isLeaf);
     this.node = mark.node;
-    const [name, type, ghost] = this.trace.layout.texts[this.slot.text[place]];
+    const [name, type, ghost, second] = this.trace.layout.texts[this.slot.text[place]];
     const isGhost = mark.state === "gone" || mark.state === "was";
     say(this.name, name);
-    say(this.second, isGhost && ghost ? ghost : mark.second || type);
+    say(this.second, isGhost && ghost ? ghost : mark.second || second || type);
     const classes = ["ex-node", `ex-${mark.state}`, ...mark.flags.map((flag) => `ex-${flag}`)];
     if (mark.member) classes.push("ex-member");
     if (selected) classes.push("ex-selected");
@@ -57,7 +57,7 @@ export class SlotView {
     if (lit) classes.push(`ex-lit-${lit}`);
     if (differs) classes.push(`ex-differs-${differs.kind}`);
     put(this.root, "class", classes.join(" "));
-    put(this.root, "aria-label", this.#spoken(mark, type, lit, differs));
+    put(this.root, "aria-label", this.#spoken(mark, second || type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", heatStyle(share));
     this.#tag(mark.tag || LIT[lit] || "", x, y);
@@ -77,9 +77,9 @@ export class SlotView {
     }
   }
 
-  #spoken(mark, type, lit, differs) {
+  #spoken(mark, second, lit, differs) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
+    const parts = [trace.label(mark.node), second, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.apart.length) parts.push(`not fused with ${[...new Set(mark.apart.map(trace.label))].join(", ")}`);
     if (mark.number) parts.push(`number ${mark.number}`);

@@ -120,6 +120,13 @@ export class Trace {
     return named ?? shape.join("×");
   }
 
+  /** What a node computes, "x + b", or "" where its operation says it. @param {number} node */
+  formula(node) {
+    const { slots, texts } = this.layout;
+    const slot = slots[this.slotOf[node]];
+    return slot ? texts[slot.text[this.placeOf[node]]][4] : "";
+  }
+
   /** "In[3] line 2", or "" where unknown. */
   sourceText(node) {
     const source = this.recording.sources[this.nodes.source[node]];

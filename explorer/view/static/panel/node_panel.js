@@ -73,13 +73,14 @@ export class NodePanel {
   #origin(node, type) {
     const { trace } = this.parts;
     const place = html("div", { class: "ex-sub" }, type);
+    const computed = trace.formula(node);
     const scope = trace.scopePath(node);
     if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
     for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
       place.append(" · ", name, " ", html("code", {}, value));
     }
     const declared = trace.recording.declared?.[node];
-    return html("div", {}, place, declared && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
+    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
   }
 
   /** Its numbers of the metrics that readers have added. */
