@@ -65,7 +65,7 @@ from explorer.run.execution.executors import Executor, executors, register_execu
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from explorer import testing
+    from explorer import testing, train
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
@@ -162,7 +162,20 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
     save(net, path)
 
 
+def _save_training(module: Any, path: str | os.PathLike[str], loader: Any = None) -> None:
+    from explorer.formats import checkpoint
+
+    checkpoint.save(module, path, loader)
+
+
+def _restore_training(module: Any, path: str | os.PathLike[str], loader: Any = None) -> None:
+    from explorer.formats import checkpoint
+
+    checkpoint.restore(module, path, loader)
+
+
 _hooks.open, _hooks.save = open, _save
+_hooks.save_training, _hooks.restore_training = _save_training, _restore_training
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view, _hooks.why = _check_view, _why
 _hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
@@ -178,6 +191,7 @@ _LATER = {
     "register_format": "explorer.formats.registry",
     "register_heat": "explorer.api",
     "testing": "explorer.testing",
+    "train": "explorer.train",
 }
 """Names that few programs need, and their modules, imported when they are asked for."""
 
@@ -310,5 +324,6 @@ __all__ = [
     "scope",
     "tensor",
     "testing",
+    "train",
     "try_cast",
 ]

@@ -25,7 +25,7 @@ class Progress:
     """
 
     phase: str
-    """reading, building, planning or running"""
+    """reading, building, planning, running or training"""
     what: str
     done: int = 0
     total: int = 0

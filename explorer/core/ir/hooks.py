@@ -95,6 +95,18 @@ class Save(Protocol):
     def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
 
 
+class SaveTraining(Protocol):
+    """Writing of a module's weights, optimizer's state and steps, and of a loader's epoch, to a file."""
+
+    def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
+
+
+class RestoreTraining(Protocol):
+    """Reading of what SaveTraining wrote into a module, and a loader; all is checked before anything is assigned."""
+
+    def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
+
+
 def _empty(*_: Any, **__: Any) -> Any:
     raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
 
@@ -113,6 +125,8 @@ class Hooks:
     compare: Compare = _empty
     open: Open = _empty
     save: Save = _empty
+    save_training: SaveTraining = _empty
+    restore_training: RestoreTraining = _empty
 
     def missing(self) -> list[str]:
         """Return the names of the hooks that are not filled in."""

@@ -23,10 +23,40 @@ class Parameter:
     A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
     """
 
-    __slots__ = ("name", "value")
+    __slots__ = ("_memory", "_value", "name")
 
     def __init__(self, name: str, value: Tensor) -> None:
-        self.name, self.value = name, value
+        self.name = name
+        self._value: Tensor | None = value
+        self._memory: Array | None = None
+
+    @property
+    def value(self) -> Tensor:
+        """The tensor; while training keeps the elements in memory of its own, a copy of them, made when it is asked
+        for."""
+        if self._value is None:
+            assert self._memory is not None
+            self._value = tensor(self._memory, name=self.name)
+        return self._value
+
+    @value.setter
+    def value(self, value: Tensor) -> None:
+        self._value, self._memory = value, None
+
+    @property
+    def memory(self) -> Array | None:
+        """Where training keeps the elements; None if nothing does, or if the parameter was assigned since."""
+        return self._memory
+
+    def keep_in(self, memory: Array) -> None:
+        """Read the elements from an array from now on; called again, too, whenever they were updated there.
+
+        A subclass that overrides ``assign`` (to limit weights, say) assigns them.
+        """
+        if type(self).assign is not Parameter.assign:
+            self.assign(memory)
+        else:
+            self._memory, self._value = memory, None
 
     def read(self) -> Tensor:
         """Return the tensor for an expression; a function being traced will be traced again once it is replaced."""

@@ -209,6 +209,10 @@ class LogicalNot(Logic):
     examples = (Example(integers(2, 3, high=2, dtype="bool")), Example(real(3)))
 
 
+_BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name in ("f2", "f4", "f8", "i2", "i4", "i8")}
+"""dtype of elements → the integer of their size"""
+
+
 class Select(Elementwise):
     """Choice: a where the condition is true, b elsewhere."""
 
@@ -221,9 +225,22 @@ class Select(Elementwise):
         return np.result_type(*dtypes[1:])
 
     def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
-        # two copies, not np.where, which would allocate the result and then copy it
-        np.copyto(out, b)
-        np.copyto(out, a, where=condition)
+        bits = _BITS.get(out.dtype.char)
+        if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
+            np.copyto(out, b)
+            np.copyto(out, a, where=condition)
+            return out
+        # On the elements' bits, which is exact, because NumPy's choices branch on each element: ten times as slow
+        # where the condition is irregular, as that of a relu's gradient is.
+        chosen, other = a.view(bits), b.view(bits)
+        if not other.ndim and not other:
+            np.bitwise_and(chosen, np.negative(condition.view(np.int8), dtype=bits), out=out.view(bits))
+        elif not chosen.ndim and not chosen:
+            np.bitwise_and(other, np.subtract(condition.view(np.int8), 1, dtype=bits), out=out.view(bits))
+        else:
+            differing = np.bitwise_xor(chosen, other)
+            masked = np.bitwise_and(differing, np.negative(condition.view(np.int8), dtype=bits))
+            np.bitwise_xor(other, masked, out=out.view(bits))
         return out
 
     def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:

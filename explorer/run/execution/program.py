@@ -39,11 +39,19 @@ class Program:
     """Runners in scheduled order over a table of values; only one thread at a time may run it.
 
     With ``reusable`` it can be run again for other tensors (run/plan_cache.py): values derived from leaves are then
-    computed in each run.
+    computed in each run. ``held`` are arrays of parameters, whose values its caller writes there before a run, and of
+    results, which are written there, as in training: at one address, so that runners may cut their blocks once.
     """
 
-    def __init__(self, planned: Plan, within: Array | None = None, reusable: bool = False) -> None:
+    def __init__(
+        self,
+        planned: Plan,
+        within: Array | None = None,
+        reusable: bool = False,
+        held: Mapping[Expr, Array] | None = None,
+    ) -> None:
         self.planned = planned
+        self._held = {node.uid: array for node, array in (held or {}).items()}
         schedule = planned.schedule
         # A call's body runs in memory of its caller, which has been granted as a whole.
         if within is None:
@@ -60,7 +68,7 @@ class Program:
         for kernel in schedule.kernels:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
-        passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
+        passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)} - {*self._held}
         # Each graph that a cached program runs brings tensors of its own, so no leaf keeps its address.
         if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
@@ -79,6 +87,8 @@ class Program:
         ]
         self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
         """whether worker threads take part in a run"""
+        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held}
+        """slots of results in the caller's memory"""
         self.borrowed = self._aliases_input()
         """slots of results that share the memory of a parameter's value, which the caller owns"""
 
@@ -92,7 +102,7 @@ class Program:
             return leaf.storage.array
         if isinstance(leaf.operation, Parameter):
             self.parameters.append(leaf)
-            return None
+            return self._held.get(leaf.uid)
         operands = self.planned.graph.inputs[leaf.uid]
         run = single(leaf.operation, [self.slots[o.uid] for o in operands], leaf.type, None, [o.type for o in operands])
         self._views.append((len(self.values), run))
@@ -137,6 +147,8 @@ class Program:
 
     def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
         slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
+        if out is None and not kernel.result.operation.view and not kernel.channels_last:
+            out = self._held.get(kernel.result.uid)
         runner = self._running(kernel, placement, out)
         # A constant, a result in the arena and a view of either lie at one address in every run: what reads them may
         # cut its blocks once. Everything else is another array each time.
@@ -227,6 +239,8 @@ class Program:
                     fix="plan.eval({parameter: value})",
                 )
         for parameter in self.parameters:
+            if parameter.uid in self._held:
+                continue
             if parameter.uid not in values_by_uid:
                 raise StateError(
                     f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
@@ -259,7 +273,10 @@ class Program:
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""
         values, borrowed = self.values, self.borrowed
-        results = [read_only(values[slot], slot in borrowed) for slot in self.results]
+        results = [
+            values[slot] if slot in self._written else read_only(values[slot], slot in borrowed)
+            for slot in self.results
+        ]
         self.forget()
         return results
 
@@ -268,7 +285,8 @@ class Program:
         for slot in self.temporary:
             self.values[slot] = None
         for parameter in self.parameters:
-            self.values[self.slots[parameter.uid]] = None
+            if parameter.uid not in self._held:
+                self.values[self.slots[parameter.uid]] = None
 
     def _call(self, kernel: Kernel, placement: Placement, body: Body, sources: list[int]) -> Runner:
         """Make the runner of a call that was not inlined: its body is planned once and runs in our memory."""

@@ -1,0 +1,138 @@
+"""Checkpoints: a module's weights, its optimizer's state and the number of steps, in one ``x.npz`` file.
+
+The entry ``training`` holds a JSON text that says which module they belong to; the others are NumPy's own arrays, so
+that ``np.load`` reads the weights. A file is replaced as a whole: whoever is killed while saving leaves the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, FileError, OperandError
+from explorer.core.files.atomic_write import replacing
+from explorer.formats.common.npz import read_arrays
+from explorer.formats.common.zip_limits import UNREADABLE
+from explorer.train import DataLoader, Module
+
+SCHEMA = 1
+ENDING = ".npz"
+NOTES = "training"
+WEIGHT, STATE = "weight/", "state/"
+
+
+def save(module: Module, path: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
+    """Write a module's training state, and the epoch of its loader."""
+    target = _checked(path)
+    optimizer = module.require_optimizer()
+    notes = {
+        "schema": SCHEMA,
+        **_identity(module),
+        "optimizer": optimizer.settings(),
+        "iteration": optimizer.iteration,
+        "epoch": None if loader is None else loader.epoch,
+    }
+    arrays: dict[str, Any] = {f"{WEIGHT}{name}": held.array for name, held in module.parameters.items()}
+    arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
+    arrays[NOTES] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
+    with replacing(target) as file:
+        np.savez(file, **arrays)
+
+
+def restore(module: Module, path: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
+    """Read a training state into a module and its loader; raises FileError before anything is assigned."""
+    target = _checked(path)
+    try:
+        arrays = read_arrays(target)
+        notes = json.loads(arrays.pop(NOTES).tobytes().decode())
+        if not isinstance(notes, dict):
+            raise ValueError("its notes are no JSON object")
+    except ExplorerError:
+        raise
+    except (*UNREADABLE, KeyError, ValueError) as error:
+        raise _error(target, f"it holds no training state: {error}") from None
+    _check_identity(module, notes, target)
+    weights = {key.removeprefix(WEIGHT): array for key, array in arrays.items() if key.startswith(WEIGHT)}
+    state = {key.removeprefix(STATE): array for key, array in arrays.items() if key.startswith(STATE)}
+    _check_weights(module, weights, target)
+    iteration, epoch = notes.get("iteration"), notes.get("epoch")
+    if type(iteration) is not int or iteration < 0:
+        raise _error(target, f"its number of steps is {iteration!r}")
+    if loader is not None and (type(epoch) is not int or epoch < 0):
+        raise FileError(
+            f"the epoch {epoch!r}",
+            path=str(target),
+            rule="a loader's epoch must have been saved with the module",
+            fix="module.save(path, loader), or restore without a loader",
+        )
+    optimizer = module.require_optimizer()
+    try:
+        optimizer.check_state(state)
+    except OperandError as error:
+        raise FileError(error.given, path=str(target), rule=error.rule, fix=error.fix) from None
+    optimizer.load_state(state, iteration)
+    for name, held in module.parameters.items():
+        held.assign(weights[name])
+    if loader is not None and epoch is not None:
+        loader.epoch = epoch
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    if target.suffix != ENDING:
+        raise FileError(
+            f"the name {target.name!r}",
+            path=str(target),
+            rule=f"a training state must be a file whose name ends with {ENDING}",
+            fix=f"{target.with_suffix(ENDING).name!r}",
+        )
+    return target
+
+
+def _identity(module: Module) -> dict[str, Any]:
+    """What a module has to share with the one that was saved."""
+    return {
+        "dtype": str(module.dtype),
+        "samples": module.samples,
+        "nodes": [[name, node.type] for name, node in module.nodes.items()],
+        "rule": type(module.require_optimizer().rule).__name__,
+    }
+
+
+def _check_identity(module: Module, notes: dict[str, Any], target: Path) -> None:
+    if notes.get("schema") != SCHEMA:
+        raise _error(target, f"its schema is {notes.get('schema')!r}, this version reads {SCHEMA}")
+    for key, own in _identity(module).items():
+        if notes.get(key) != own:
+            raise FileError(
+                f"a training state whose {key} is {notes.get(key)!r}",
+                path=str(target),
+                rule=f"the module's must be the same, and it is {own!r}",
+                fix="restore into a module that is built like the saved one",
+            )
+
+
+def _check_weights(module: Module, weights: dict[str, NDArray[Any]], target: Path) -> None:
+    own = module.parameters
+    for name in sorted({*own, *weights}):
+        wanted = f"{own[name].value.type}" if name in own else "no parameter"
+        stored = f"{weights[name].dtype} {weights[name].shape}" if name in weights else "missing"
+        fits = name in own and name in weights and weights[name].shape == own[name].value.shape
+        if not fits or weights[name].dtype != own[name].value.dtype:
+            raise FileError(
+                f"the weight {name!r} is {stored}",
+                path=str(target),
+                rule=f"it must fit the module, which has {wanted} of this name",
+                fix="restore into a module that is built like the saved one",
+            )
+
+
+def _error(target: Path, given: str) -> FileError:
+    return FileError(
+        given, path=str(target), rule="the file must be what module.save wrote", fix="save the module again"
+    )

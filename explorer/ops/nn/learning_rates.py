@@ -1,0 +1,159 @@
+"""Learning-rate policies: the step's length as an expression of the number of the step.
+
+A policy is recorded into the training step that it serves, so that the rate is computed by the plan, and one formula
+serves optimizers, operators of nets and a reader's question (``policy.at(100)``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
+from explorer.core.ir.tensor import tensor
+from explorer.ops.creation.constants import full
+from explorer.ops.elementwise.arithmetic import less, minimum, power, where
+from explorer.ops.elementwise.rounding_and_bits import floor
+
+
+@dataclass(frozen=True)
+class LearningRate:
+    """Base of learning-rate policies: ``record`` returns the rate, a float64 scalar, at a step.
+
+    ``iteration`` is a float64 scalar, 0 at the first step. A subclass is a frozen dataclass of numbers:
+
+    >>> ex.train.Step(0.1, size=10, gamma=0.5).at(25)
+    0.025
+    """
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        raise DeclarationError(
+            f"the learning-rate policy {type(self).__name__} without record",
+            rule="a policy must define record(iteration)",
+            fix="def record(self, iteration): return 0.1 / (1 + iteration)",
+        )
+
+    def at(self, iteration: int) -> float:
+        """Compute the rate at a step, 0 for the first."""
+        return float(hooks.evaluate(self.record(tensor(float(iteration)))))
+
+
+@dataclass(frozen=True)
+class Fixed(LearningRate):
+    """The same rate at every step."""
+
+    base: float
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return full((), self.base, iteration.dtype)
+
+
+@dataclass(frozen=True)
+class Step(LearningRate):
+    """base · gamma^⌊t / size⌋: after each ``size`` steps the rate is multiplied by ``gamma`` (Caffe2: step)."""
+
+    base: float
+    size: int
+    gamma: float = 0.1
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return power(self.gamma, floor(iteration / self.size)) * self.base
+
+
+@dataclass(frozen=True)
+class Exp(LearningRate):
+    """base · gamma^t (Caffe2: exp)."""
+
+    base: float
+    gamma: float
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return power(self.gamma, iteration) * self.base
+
+
+@dataclass(frozen=True)
+class Inv(LearningRate):
+    """base · (1 + gamma · t)^−power (Caffe2: inv)."""
+
+    base: float
+    gamma: float
+    power: float
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return power(iteration * self.gamma + 1.0, -self.power) * self.base
+
+
+@dataclass(frozen=True)
+class Poly(LearningRate):
+    """base · (1 − t / steps)^power, 0 once ``steps`` are made (Caffe2: poly)."""
+
+    base: float
+    steps: int
+    power: float = 1.0
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
+
+
+@dataclass(frozen=True)
+class LinearWarmup(LearningRate):
+    """base · (start + (1 − start) · t / steps) for the first ``steps``, then ``then``'s rate (Caffe2: linearWarmup)."""
+
+    then: LearningRate
+    steps: int
+    start: float = 0.0
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        share = minimum(iteration / self.steps, 1.0)
+        return self.then.record(iteration) * (share * (1.0 - self.start) + self.start)
+
+
+@dataclass(frozen=True)
+class ConstantWarmup(LearningRate):
+    """``share`` of ``then``'s rate for the first ``steps``, then all of it (Caffe2: constantWarmup)."""
+
+    then: LearningRate
+    steps: int
+    share: float = 0.1
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.share, 1.0)
+
+
+def check_numbers(owner: Any) -> None:
+    """Raise DeclarationError for a hyperparameter that is no finite number of its field's type."""
+    for field in fields(owner):
+        value: Any = getattr(owner, field.name)
+        types, rule, example = _RULES[str(field.type)]
+        is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
+        if is_right and isinstance(value, (int, float)):
+            is_right = math.isfinite(value) and (field.type != "int" or value > 0)
+        if not is_right:
+            raise DeclarationError(
+                f"{type(owner).__name__}({field.name}={value!r})",
+                rule=f"{field.name} must be {rule}",
+                fix=f"{field.name}={example}",
+            )
+
+
+_RULES: dict[str, tuple[tuple[type, ...], str, str]] = {
+    "int": ((int,), "a whole number of 1 or more", "10"),
+    "float": ((int, float), "a finite number", "0.1"),
+    "bool": ((bool,), "True or False", "True"),
+    "LearningRate": ((LearningRate,), "a learning-rate policy", "ex.train.Fixed(0.1)"),
+}
+"""annotation of a field → its types, and the rule and the fix that an error shows"""

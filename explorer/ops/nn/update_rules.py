@@ -1,0 +1,151 @@
+"""Update rules: how a parameter follows its gradient, each written once, as expressions.
+
+Optimizers (explorer/train) and the operators of nets (explorer/net) record the same rules, so that there is one Adam.
+A rule holds numbers only. The state that it keeps for a parameter, the moments say, goes through it: old values in, new
+ones out. The signs are the usual ones: the rate is positive, and a step goes against the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.ops.elementwise.arithmetic import greater, power, where
+from explorer.ops.elementwise.unary import absolute, sign, sqrt
+from explorer.ops.nn.learning_rates import check_numbers
+
+State = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """Base of update rules: ``record`` returns a parameter's new value and its new state.
+
+    ``parameter``, ``gradient`` and each entry of ``state`` have one type; ``length`` is a scalar of their dtype, what
+    ``length`` returned once for all parameters. A subclass is a frozen dataclass of numbers.
+    """
+
+    state: ClassVar[tuple[str, ...]] = ()
+    """names of the arrays that it keeps for a parameter; they begin with zeros"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+    def length(self, rate: Expr, iteration: Expr) -> Expr:
+        """Record the length of a step from the learning rate and the steps made before, float64 scalars."""
+        return rate
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        raise DeclarationError(
+            f"the update rule {type(self).__name__} without record",
+            rule="a rule must define record(parameter, gradient, length, state)",
+            fix="def record(self, parameter, gradient, length, state): return parameter - length * gradient, {}",
+        )
+
+
+@dataclass(frozen=True)
+class SGD(UpdateRule):
+    """Gradient descent: p ← p − lr·g."""
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        return parameter - length * gradient, {}
+
+
+@dataclass(frozen=True)
+class Momentum(UpdateRule):
+    """Gradient descent with momentum: m ← μ·m + lr·g, p ← p − m; Nesterov's p ← p − ((1 + μ)·m′ − μ·m)."""
+
+    state = ("momentum",)
+    momentum: float = 0.9
+    nesterov: bool = False
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        old = state["momentum"]
+        new = old * self.momentum + length * gradient
+        step = new * (1 + self.momentum) - old * self.momentum if self.nesterov else new
+        return parameter - step, {"momentum": new}
+
+
+@dataclass(frozen=True)
+class Adagrad(UpdateRule):
+    """Adagrad: h ← decay·h + g², p ← p − lr·g / (√h + ε)."""
+
+    state = ("squares",)
+    decay: float = 1.0
+    epsilon: float = 1e-5
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        squares = state["squares"] * self.decay + gradient * gradient
+        return parameter - length * gradient / (sqrt(squares) + self.epsilon), {"squares": squares}
+
+
+@dataclass(frozen=True)
+class Adam(UpdateRule):
+    """Adam: m ← β₁·m + (1 − β₁)·g, v ← β₂·v + (1 − β₂)·g², p ← p − lr·√(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε).
+
+    t is 1 at the first step. ε is added to √v before the correction, as Caffe2 does; torch adds it after.
+    """
+
+    state = ("mean", "squares")
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def length(self, rate: Expr, iteration: Expr) -> Expr:
+        """Record the rate with both corrections; in float32 1 − 0.999ᵗ would lose four digits at the first step."""
+        t = iteration + 1.0
+        return rate * sqrt(1.0 - power(self.beta2, t)) / (1.0 - power(self.beta1, t))
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
+        squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
+        return parameter - length * mean / (sqrt(squares) + self.epsilon), {"mean": mean, "squares": squares}
+
+
+@dataclass(frozen=True)
+class RMSProp(UpdateRule):
+    """RMSProp: v ← v + (1 − decay)·(g² − v), m ← μ·m + lr·g / √(v + ε), p ← p − m."""
+
+    state = ("squares", "momentum")
+    decay: float = 0.9
+    momentum: float = 0.0
+    epsilon: float = 1e-5
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        squares = state["squares"] + (gradient * gradient - state["squares"]) * (1 - self.decay)
+        scaled = length * gradient / sqrt(squares + self.epsilon)
+        momentum = state["momentum"] * self.momentum + scaled
+        return parameter - momentum, {"squares": squares, "momentum": momentum}
+
+
+@dataclass(frozen=True)
+class Ftrl(UpdateRule):
+    """FTRL-proximal: n′ ← n + g², z ← z + g − (√n′ − √n) / lr · p; p ← (l1·sign z − z) / ((β + √n′) / lr + l2), or 0
+    where |z| ≤ l1.
+
+    Source: McMahan et al., Ad Click Prediction, 2013; its α is the rate.
+    """
+
+    state = ("squares", "linear")
+    beta: float = 1.0
+    l1: float = 0.001
+    l2: float = 0.001
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        inverse = 1.0 / length
+        squares = state["squares"] + gradient * gradient
+        root = sqrt(squares)
+        linear = state["linear"] + gradient - (root - sqrt(state["squares"])) * inverse * parameter
+        shrunk = (sign(linear) * self.l1 - linear) / ((root + self.beta) * inverse + self.l2)
+        new = where(greater(absolute(linear), self.l1), shrunk, 0.0)
+        return new, {"squares": squares, "linear": linear}

@@ -1,0 +1,58 @@
+"""Training: modules of layers, a loss and an optimizer; datasets and their loaders; learning-rate policies.
+
+The names below are the whole public surface. Training is optional: a loop of one's own needs only ``ex.grad``.
+"""
+
+from explorer.ops.nn.learning_rates import (
+    ConstantWarmup,
+    Exp,
+    Fixed,
+    Inv,
+    LearningRate,
+    LinearWarmup,
+    Poly,
+    Step,
+)
+from explorer.ops.nn.update_rules import UpdateRule
+from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
+from explorer.train.linear import Linear
+from explorer.train.losses import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    Loss,
+    MeanSquaredError,
+    NegativeLogLikelihood,
+)
+from explorer.train.module import Module
+from explorer.train.node import Node
+from explorer.train.optimizer import SGD, Adagrad, Adam, Ftrl, Momentum, Optimizer, RMSProp
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "ArrayDataset",
+    "BinaryCrossEntropy",
+    "ConstantWarmup",
+    "CrossEntropy",
+    "DataLoader",
+    "Dataset",
+    "Exp",
+    "Fixed",
+    "Ftrl",
+    "Inv",
+    "LearningRate",
+    "Linear",
+    "LinearWarmup",
+    "Loss",
+    "MeanSquaredError",
+    "Module",
+    "Momentum",
+    "NegativeLogLikelihood",
+    "Node",
+    "Optimizer",
+    "Poly",
+    "RMSProp",
+    "Step",
+    "UpdateRule",
+]

@@ -1,0 +1,275 @@
+"""Building of modules: loss and optimizer, then nodes, then parameters; and the checks of what was built.
+
+``Module`` adds the loop that trains. It is a class of its own so that each can be read by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.core.argument_checks import check_name, check_type
+from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import single_source_line
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.tracing.decorator import Function
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.layers.framework.fillers import Filler, VarScale
+from explorer.layers.framework.initializer import Initializer
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameters import Parameter
+from explorer.run.execution.executors import EXECUTORS
+from explorer.train.linear import SAMPLES
+from explorer.train.losses import Loss
+from explorer.train.node import Apply, Node
+from explorer.train.optimizer import Optimizer
+from explorer.train.training_step import check_output
+
+DTYPES = ("float32", "float64")
+
+
+class ScaledWeights(Filler):
+    """Filler of a module by default: zeros for biases (fewer than two axes), Glorot's numbers for weights."""
+
+    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """Draw numbers of a shape."""
+        return np.zeros(shape) if len(shape) < 2 else VarScale().draw(generator, shape)
+
+
+class BuildableModule:
+    """Module without its training: loss, optimizer, nodes and their parameters."""
+
+    def __init__(
+        self,
+        name: str = "module",
+        *,
+        loss: Loss | None = None,
+        optimizer: Optimizer | None = None,
+        dtype: str = "float32",
+        samples: str = "first",
+        executor: str = "simple",
+    ) -> None:
+        check_type(name, "name", str, "a text", 'ex.train.Module("digits")')
+        check_name(str(np.dtype(dtype)), "dtype", DTYPES)
+        check_name(samples, "samples", SAMPLES)
+        check_name(executor, "executor", EXECUTORS)
+        self.name, self.dtype, self.samples, self.executor = name, np.dtype(dtype), samples, executor
+        self.loss: Loss | None = None
+        self.optimizer: Optimizer | None = None
+        self.nodes: dict[str, Node] = {}
+        """nodes by name, in the order of forward"""
+        self._attached = self._closed = False
+        if loss is not None:
+            self.set_loss(loss)
+        if optimizer is not None:
+            self.set_optimizer(optimizer)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Set what training needs, in a subclass."""
+
+    # -- building --------------------------------------------------------------------------------------------------
+
+    def set_loss(self, loss: Loss) -> None:
+        """Set the loss, before the first node."""
+        self._open("set_loss")
+        self._before_nodes("loss")
+        if not isinstance(loss, Loss):
+            raise DeclarationError(
+                f"set_loss({loss!r})", rule="a loss must be a Loss", fix="module.set_loss(ex.train.CrossEntropy())"
+            )
+        _own(loss, self.name, "loss")
+        self.loss = loss
+
+    def set_optimizer(self, optimizer: Optimizer) -> None:
+        """Set the optimizer, before the first node."""
+        self._open("set_optimizer")
+        self._before_nodes("optimizer")
+        if not isinstance(optimizer, Optimizer):
+            raise DeclarationError(
+                f"set_optimizer({optimizer!r})",
+                rule="an optimizer must be an Optimizer",
+                fix="module.set_optimizer(ex.train.Adam(rate=0.001))",
+            )
+        _own(optimizer, self.name, "optimizer")
+        self.optimizer = optimizer
+
+    def add_node(self, layer: Layer | Callable[[Expr], Expr], name: str = "") -> Node:
+        """Add a layer, or a function of one expression (``ex.relu``); return its node.
+
+        Raises StateError without a loss and an optimizer, or after attach; DeclarationError for a name used twice.
+        """
+        self._open("add_node")
+        missing = [what for what in ("loss", "optimizer") if getattr(self, what) is None]
+        if missing or self._attached:
+            raise StateError(
+                f"add_node to the module {self.name!r}, "
+                + ("which is attached" if self._attached else f"which has no {missing[0]}"),
+                rule="loss and optimizer must be set first, then the nodes be added, then attach() be called",
+                fix="make another module" if self._attached else f"module.set_{missing[0]}(…)",
+            )
+        if not isinstance(layer, Layer):
+            if not isinstance(layer, (Operation, Function)) and not callable(layer):
+                raise DeclarationError(
+                    f"add_node({layer!r})",
+                    rule="a node must be a layer, or a function of one expression",
+                    fix='module.add_node(ex.train.Linear("hidden", 64, 32)), or module.add_node(ex.relu)',
+                )
+            layer = Apply(name or self._free_name(layer), layer)
+        if layer.name in self.nodes:
+            raise DeclarationError(
+                f"a second node {layer.name!r} in the module {self.name!r}",
+                rule="each node must have a name of its own",
+                fix="give it another name",
+            )
+        if getattr(layer, "samples", self.samples) != self.samples:
+            raise DeclarationError(
+                f"the layer {layer!r} with samples {layer.samples} in a module with samples {self.samples}",  # type: ignore[attr-defined]
+                rule="samples must lie along one axis throughout a module",
+                fix=f'Linear(…, samples="{self.samples}")',
+            )
+        with single_source_line():
+            node = self.nodes[layer.name] = Node(layer, self.samples, self.dtype)
+        return node
+
+    def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
+        """Initialise the parameters and attach the optimizer to them.
+
+        By default weights are drawn by Glorot's rule from ``seed``, and biases are zeros. Layers that are initialised
+        already keep their values.
+        """
+        self._open("attach")
+        if self._attached or not self.nodes:
+            raise StateError(
+                f"attach() of the module {self.name!r}, which " + ("is attached" if self._attached else "has no nodes"),
+                rule="attach() must be called once, after the nodes were added",
+                fix="go on with fit() or forward()" if self._attached else "module.add_node(ex.train.Linear(…))",
+            )
+        initializer = initializer or Initializer(filler=ScaledWeights(), seed=seed)
+        for node in self.nodes.values():
+            if not _is_initialised(node.layer):
+                node.layer.init(initializer)
+        owners: dict[str, Parameter] = {}
+        for node in self.nodes.values():
+            for name, held in node.parameters.items():
+                if owners.setdefault(name, held) is not held:
+                    raise DeclarationError(
+                        f"two parameters {name!r} in the module {self.name!r}",
+                        rule="parameters must have names of their own, unless they are shared",
+                        fix="give the layers different names",
+                    )
+                if held.value.dtype != self.dtype:
+                    held.value = tensor(held.array, self.dtype, name=name)
+        trained = {name for node in self.nodes.values() for name in node.updates()}
+        self.require_optimizer().attach({name: held for name, held in owners.items() if name in trained})
+        self._attached = True
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """All parameters by name, in the order of the nodes."""
+        return {name: held for node in self.nodes.values() for name, held in node.parameters.items()}
+
+    def record(self, value: Expr, parameters: Mapping[str, Expr] | None = None) -> Expr:
+        """Record the output of an expression; parameters are given by name, or the module's own are read."""
+        held = {name: each.read() for name, each in self.parameters.items()} if parameters is None else parameters
+        for node in self.nodes.values():
+            value = node.record(value, held)
+        check_output(value, self)
+        return value
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def require_loss(self) -> Loss:
+        """Return the loss; raises StateError without one."""
+        if self.loss is None:
+            raise StateError(f"the module {self.name!r} without a loss", rule="it must have one", fix="set_loss(…)")
+        return self.loss
+
+    def require_optimizer(self) -> Optimizer:
+        """Return the optimizer; raises StateError without one."""
+        if self.optimizer is None:
+            raise StateError(
+                f"the module {self.name!r} without an optimizer", rule="it must have one", fix="set_optimizer(…)"
+            )
+        return self.optimizer
+
+    def _open(self, what: str) -> None:
+        if self._closed:
+            raise StateError(
+                f"{what} of the module {self.name!r}, which is closed",
+                rule="a closed module must not be used",
+                fix="make another one",
+            )
+
+    def _ready(self, what: str) -> None:
+        self._open(what)
+        if not self._attached:
+            missing = next((part for part in ("loss", "optimizer") if getattr(self, part) is None), "")
+            state = f"has no {missing}" if missing else "is not attached" if self.nodes else "has no nodes"
+            following = "module.attach()" if self.nodes else "module.add_node(…)"
+            raise StateError(
+                f"{what} of the module {self.name!r}, which {state}",
+                rule="loss, optimizer, nodes and attach() must come first, in this order",
+                fix=f"module.set_{missing}(…)" if missing else following,
+            )
+
+    def _before_nodes(self, what: str) -> None:
+        if getattr(self, what) is not None or self.nodes:
+            raise StateError(
+                f"set_{what} of the module {self.name!r}, which has "
+                + ("nodes" if self.nodes else f"a {what} already"),
+                rule="loss and optimizer must be set once, before the first node",
+                fix="make another module",
+            )
+
+    def _free_name(self, function: Any) -> str:
+        base = str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
+        base = base if base.isidentifier() else "function"
+        taken = (base, *[f"{base}_{number}" for number in range(2, len(self.nodes) + 2)])
+        return next(name for name in taken if name not in self.nodes)
+
+    def _check_samples(self, value: Any) -> None:
+        if not np.ndim(value.array if isinstance(value, Tensor) else value):
+            raise OperandError(
+                f"a scalar given to the module {self.name!r}",
+                rule=f"an input must have an axis of samples, its {self.samples} one",
+                fix="x[None]",
+            )
+
+    def _input(self, value: Any) -> Array:
+        self._check_samples(value)
+        array = np.ascontiguousarray(value.array if isinstance(value, Tensor) else value)
+        return array.astype(self.dtype, copy=False) if array.dtype.kind == "f" else array
+
+    def _label(self, value: Any) -> Array:
+        array = np.ascontiguousarray(value.array if isinstance(value, Tensor) else value)
+        return array if array.dtype.kind in "iu" else array.astype(self.dtype, copy=False)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "attached" if self._attached else "being built"
+        nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])
+        return f"<module {self.name!r}, {state}: {nodes or 'no nodes'}>"
+
+
+def type_of(array: Array) -> TensorType:
+    """Return the type of an array."""
+    return TensorType(array.shape, array.dtype)
+
+
+def _is_initialised(layer: Layer) -> bool:
+    return all(getattr(source, "held", True) is not None for source in layer.sources())
+
+
+def _own(thing: Loss | Optimizer, module: str, what: str) -> None:
+    """Mark a loss or an optimizer as a module's; raises StateError if another module has it."""
+    if thing.owner:
+        raise StateError(
+            f"the {what} {thing!r} given to the module {module!r}",
+            rule=f"one {what} must belong to one module, and this one belongs to {thing.owner!r}",
+            fix=f"make another {what}, or close() that module",
+        )
+    thing.owner = module

@@ -1,0 +1,84 @@
+"""Linear layer of modules: all axes of a sample merge to one; samples come first, or last as CDNN has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.ops.manipulation.reshape import reshape
+
+SAMPLES = ("first", "last")
+
+
+class Affine(Layer):
+    """Affine map of samples by a weight (K, M) and a bias (M,); a sample's axes merge to K.
+
+    Samples first: (N, …) → (N, M), input @ weight + bias. Samples last: (…, N) → (M, N), weightᵀ @ input + bias.
+    """
+
+    samples: str
+    inputs: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
+
+    def forward(self, input: Expr, weight: Expr, bias: Expr) -> Expr:
+        """Record the map; raises OperandError where a sample has not K elements."""
+        last = self.samples == "last"
+        count = math.prod(input.shape[:-1] if last else input.shape[1:])
+        if not input.ndim or count != weight.shape[0]:
+            where = "the last axis" if last else "the first axis"
+            raise OperandError(
+                f"a linear layer of {weight.shape[0]} inputs given {input.type}, {count} elements a sample",
+                rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
+                fix=f"Linear(name, {count}, {weight.shape[1]}), or turn the samples' axis",
+            )
+        if last:
+            merged = input if input.ndim == 2 else reshape(input, (count, input.shape[-1]))
+            return weight.T @ merged + reshape(bias, (bias.shape[0], 1))
+        merged = input if input.ndim == 2 else reshape(input, (input.shape[0], count))
+        return merged @ weight + bias
+
+
+class Linear(Composite):
+    """Affine map of samples of ``input_size`` elements to ``output_size`` ones; the shape of a sample is free.
+
+    ``samples`` says where they lie: "first", as (N, …) → (N, output_size); or "last", CDNN's convention, as
+    (…, N) → (output_size, N). Its parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,).
+    CDNN's text writes "I W + b" with b of the shape (K, 1); only Wᵀ I + b with b of (M, 1) fits its own shapes.
+
+    >>> layer = ex.train.Linear("hidden", 784, 128)
+    >>> layer.paths()
+    ('bias', 'weight')
+    """
+
+    input_size: int
+    output_size: int
+    samples: str = "first"
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("weight", ParamSource),
+        Sublayer("bias", ParamSource),
+        Sublayer("affine", Affine),
+        InConnect("input", "affine", "input"),
+        InternalConnect("weight", "output", "affine", "weight"),
+        InternalConnect("bias", "output", "affine", "bias"),
+        OutConnect("affine", "output", "output"),
+    )
+
+    def prepare(self) -> None:
+        """Check where samples lie, then make the sublayers."""
+        check_name(self.samples, "samples", SAMPLES)
+        super().prepare()
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters' shapes."""
+        return {
+            "weight": {"shape": (self.input_size, self.output_size)},
+            "bias": {"shape": (self.output_size,)},
+            "affine": {"samples": self.samples},
+        }

@@ -1,0 +1,127 @@
+"""Losses: the number that training makes smaller, and its gradient. They hold no state and own nothing."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.tensor_type import Array
+from explorer.grad import grad
+from explorer.ops.elementwise.arithmetic import maximum
+from explorer.ops.elementwise.unary import log
+from explorer.ops.manipulation.one_hot import one_hot
+from explorer.ops.nn.losses import nll_loss
+from explorer.ops.nn.softmax import log_softmax
+from explorer.run import evaluate
+
+
+class Loss:
+    """Base of losses: ``record`` returns a scalar of an output and a label of one shape, of any rank.
+
+    ``loss(output, label)`` is its value, ``loss.gradient(output, label)`` the gradient for the output, as arrays.
+    """
+
+    takes_classes: ClassVar[bool] = False
+    """whether a label may hold class numbers in place of an axis of classes"""
+
+    owner: str = ""
+    """name of the module that it belongs to"""
+
+    @property
+    def type(self) -> str:
+        """Name of its class, by which a stored module is recognised."""
+        return type(self).__name__
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        raise DeclarationError(
+            f"the loss class {self.type} without record",
+            rule="a loss class must define record()",
+            fix="def record(self, output, label): return ((output - label) ** 2).mean()",
+        )
+
+    def __call__(self, output: Any, label: Any) -> float:
+        """Compute the loss; raises OperandError unless output and label have one shape."""
+        return float(evaluate(self.checked(*as_operands((output, label)))))
+
+    def gradient(self, output: Any, label: Any) -> Array:
+        """Compute the gradient for the output, of its shape."""
+        output, label = as_operands((output, label))
+        gradient: Array = evaluate(grad(self.checked(output, label), output))
+        return gradient
+
+    def checked(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of operands whose shapes fit; class numbers become rows."""
+        if self.takes_classes and label.dtype.kind in "iu" and label.shape == output.shape[:-1] and output.ndim:
+            label = one_hot(label, output.shape[-1], output.dtype)
+        if label.shape != output.shape or not is_floating(output.dtype):
+            classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
+            raise OperandError(
+                f"{self.type} of an output {output.type} and a label {label.type}",
+                rule=f"output and label must have one shape, and the output must be real{classes}",
+                fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
+            )
+        loss = self.record(output, label)
+        if not isinstance(loss, Expr) or loss.shape:
+            raise DeclarationError(
+                f"record() of the loss {self.type} returned {getattr(loss, 'type', type(loss).__name__)}",
+                rule="a loss must be a scalar expression",
+                fix="take the mean: x.mean()",
+            )
+        return loss
+
+    def __repr__(self) -> str:
+        return f"{self.type}()"
+
+
+class MeanSquaredError(Loss):
+    """The mean of (output − label)² over all elements."""
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        difference = output - label
+        return (difference * difference).mean()
+
+
+class CrossEntropy(Loss):
+    """−Σ label · log softmax(output) over the last axis, the mean over the samples; the output is scores (logits).
+
+    Labels are class numbers, or probabilities of the output's shape.
+    """
+
+    takes_classes = True
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        return -(label * log_softmax(output, -1)).sum(-1).mean()
+
+
+class NegativeLogLikelihood(Loss):
+    """−Σ label · log(output) / Σ label of probabilities, after a softmax, say (``ex.nll_loss``).
+
+    Labels are class numbers, or weights of the output's shape. The plan makes the stable form of a softmax before it.
+    """
+
+    takes_classes = True
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        return nll_loss(label, output)
+
+
+class BinaryCrossEntropy(Loss):
+    """The mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p is a probability.
+
+    A probability below the least normal number of its dtype counts as that, so that the loss stays finite.
+    """
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        least = float(np.finfo(output.dtype).tiny)
+        yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
+        return -(label * yes + (1.0 - label) * no).mean()

@@ -1,0 +1,243 @@
+"""Module: a loss, an optimizer and layers, trained together (CDNN: Module).
+
+It is built in this order: loss and optimizer, layers one by one, then ``attach``. Two ways train it. ``forward``,
+``backward`` and ``step`` compute one after the other, node by node, and each can be looked at. ``train_on`` does all
+three in one plan, which every step reuses; ``fit`` calls it for each batch of a loader.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sized
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import OperandError, StateError
+from explorer.core.ir.hooks import hooks
+from explorer.core.progress import Progress, current_callback, long_running
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.run.evalplan import EvalPlan
+from explorer.train.buildable_module import BuildableModule, type_of
+from explorer.train.compiled import Compiled, parameter
+from explorer.train.training_step import TrainingStep
+
+
+class Epoch(NamedTuple):
+    """Result of an epoch: its number, the mean loss of its batches, and the samples that it saw."""
+
+    epoch: int
+    loss: float
+    samples: int
+
+
+class Module(BuildableModule):
+    """Layers, a loss and an optimizer. All numbers have ``dtype``: "float32", or "float64" as in CDNN.
+
+    ``samples`` says along which axis of inputs and labels they lie: "first" or "last".
+
+    >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
+    >>> module.add_node(ex.train.Linear("slope", 1, 1))
+    <node 'slope': Linear, 1 → 1 elements a sample>
+    >>> module.attach()
+    >>> x = np.array([[0.0], [1.0]])
+    >>> for _ in range(200):
+    ...     loss = module.train_on(x, 2 * x + 1)
+    >>> module.predict([[3.0]]).round(2)
+    array([[7.]], dtype=float32)
+    """
+
+    def prepare(self) -> None:
+        """Begin with no output and no plan."""
+        self.last_output: Array | None = None
+        """output of the last forward or training step"""
+        self._pending = ""
+        """what the loop needs next: "backward" after a forward, "step" after a backward"""
+        self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
+        self._predictions: dict[TensorType, Compiled] = {}
+
+    # -- forward, backward, step -----------------------------------------------------------------------------------
+
+    def forward(self, value: Any) -> Array:
+        """Compute the output, node by node; each keeps its input and output until the next forward."""
+        self._ready("forward")
+        self._check_samples(value)
+        for node in self.nodes.values():
+            # A result that a node has made belongs to nobody else, and is passed on without a copy.
+            value = node.forward(value)
+        output: Array = value
+        self.last_output, self._pending = output, "backward"
+        return output
+
+    def backward(self, label: Any) -> float:
+        """Compute the gradients of all parameters from a label; return the loss. No parameter changes.
+
+        Raises StateError unless forward came before.
+        """
+        self._ready("backward")
+        if self.last_output is None or self._pending != "backward":
+            raise StateError(
+                f"backward of the module {self.name!r} without a forward",
+                rule="each backward must follow a forward",
+                fix="module.forward(x)",
+            )
+        loss, label = self.require_loss(), self._label(label)
+        value = loss(self.last_output, label)
+        gradient = loss.gradient(self.last_output, label)
+        for node in reversed(self.nodes.values()):
+            gradient = node.backward(gradient)
+        self._pending = "step"
+        return value
+
+    def step(self) -> None:
+        """Update all parameters by the gradients of the last backward. Raises StateError without one."""
+        self._ready("step")
+        if self._pending != "step":
+            raise StateError(
+                f"step of the module {self.name!r} without gradients",
+                rule="each step must follow a backward",
+                fix="module.backward(label)",
+            )
+        self.require_optimizer().step(self.gradients)
+        self._pending = ""
+
+    @property
+    def gradients(self) -> dict[str, Array]:
+        """Gradients of the last backward, by the parameter's name; those of a shared parameter are summed."""
+        total: dict[str, Array] = {}
+        for node in self.nodes.values():
+            for name, gradient in (node.gradients or {}).items():
+                total[name] = total[name] + gradient if name in total else gradient
+        return total
+
+    # -- whole steps -----------------------------------------------------------------------------------------------
+
+    def train_on(self, value: Any, label: Any) -> float:
+        """Make one training step, forward, backward and update in one plan; return the loss before it.
+
+        The plan is made at the first step for a type of input, and reused.
+        """
+        self._ready("train_on")
+        array, label = self._input(value), self._label(label)
+        output, loss = self._step(type_of(array), type_of(label))(array, label)
+        self.last_output, self._pending = output, ""
+        return loss
+
+    @long_running()
+    def fit(
+        self,
+        loader: Iterable[tuple[Any, ...]],
+        epochs: int = 1,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 1,
+    ) -> list[Epoch]:
+        """Train on all batches of a loader, each (input, label), for some epochs; return an entry for each.
+
+        With ``checkpoint`` the module is saved to this file after each ``every`` epochs, and at the end. A notebook
+        shows a bar; ``ex.progress`` reports each batch, and can cancel: all steps made remain.
+        """
+        self._ready("fit")
+        check_type(epochs, "epochs", int, "a whole number", "epochs=1")
+        if type(every) is not int or every < 1:
+            raise OperandError(
+                f"fit(…, every={every!r})", rule="every must be a whole number of 1 or more", fix="every=1"
+            )
+        history = []
+        batches = len(loader) if isinstance(loader, Sized) else 0
+        for epoch in range(1, epochs + 1):
+            total, samples = 0.0, 0
+            for number, batch in enumerate(loader):
+                if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+                    raise OperandError(
+                        f"a batch of {len(batch) if isinstance(batch, (tuple, list)) else type(batch).__name__}",
+                        rule="a batch must be a pair, input and label",
+                        fix="DataLoader(ArrayDataset(images, labels))",
+                    )
+                if (report := current_callback()) is not None:
+                    report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
+                count = np.shape(batch[0])[-1 if self.samples == "last" else 0]
+                total += self.train_on(*batch) * count
+                samples += count
+            history.append(Epoch(epoch, total / samples if samples else float("nan"), samples))
+            if checkpoint is not None and (epoch % every == 0 or epoch == epochs):
+                self.save(checkpoint, loader)
+        return history
+
+    def predict(self, value: Any) -> Array:
+        """Compute the output in one plan; nothing is kept, and no step of the loop is affected."""
+        self._ready("predict")
+        array = self._input(value)
+        type_ = type_of(array)
+        if type_ not in self._predictions:
+            operand = parameter(type_, "input")
+            held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
+            output = self.record(operand, held)
+            self._predictions[type_] = Compiled([output], [operand, *held.values()], executor=self.executor)
+        (result,) = self._predictions[type_](array, *[held.array for held in self.parameters.values()])
+        prediction: Array = result
+        return prediction
+
+    def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
+        key = input_type, label_type
+        if key not in self._steps:
+            self._steps[key] = TrainingStep(self, input_type, label_type)
+        return self._steps[key]
+
+    # -- showing ---------------------------------------------------------------------------------------------------
+
+    def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
+        """Return a prepared plan of one training step: output, loss, new parameters, new state; nothing is updated."""
+        self._ready("plan")
+        array, label = self._input(value), self._label(label)
+        step = self._step(type_of(array), type_of(label))
+        plan = EvalPlan(**{"title": f"a training step of {self.name}", **options})
+        for root in step.roots:
+            plan.register(root)
+        plan.prepare()
+        return plan.bind(step.operands(array, label))
+
+    def explore(self, value: Any, label: Any, **options: Any) -> Any:
+        """Return a view of one training step with its values; nothing is updated."""
+        hooks.check_view(**options)
+        return hooks.explore(self.plan(value, label, record="values").eval(), **options)
+
+    # -- keeping ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
+        """Write weights, the optimizer's state and the number of steps to a file ``x.npz``, and a loader's epoch.
+
+        The file is replaced as a whole: a reader sees the last complete one.
+        """
+        self._ready("save")
+        hooks.save_training(self, path, loader)
+
+    def restore(self, path: str | os.PathLike[str], loader: Any = None) -> None:
+        """Read what ``save`` wrote into an attached module of the same layers and rule of updates.
+
+        All is checked before anything is assigned. Training goes on bit for bit as it would have, where the loader
+        is restored too. Raises FileError.
+        """
+        self._ready("restore")
+        hooks.restore_training(self, path, loader)
+        self._pending = ""
+
+    def close(self) -> None:
+        """Release loss, optimizer, nodes and the last output; the module cannot be used any more."""
+        for node in self.nodes.values():
+            node.release()
+        for owned in (self.loss, self.optimizer):
+            if owned is not None:
+                owned.owner = ""
+        self.nodes, self._steps, self._predictions = {}, {}, {}
+        self.loss = self.optimizer = self.last_output = None
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,197 @@
+"""Nodes of a module: a layer with what it keeps between forward and backward (CDNN: Layer).
+
+A node computes at once, unlike a layer, which records. It keeps the last input, which it takes over, and a copy of the
+last output, until the next forward. A whole training step does without them (training_step.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import recording_at, scope, state
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.grad import grad
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.parameters import Parameter
+from explorer.layers.framework.policy_classes import GradPolicy
+from explorer.train.compiled import Compiled, parameter
+
+_taken: WeakKeyDictionary[Tensor, str] = WeakKeyDictionary()
+"""tensors that a node has taken over → the node's name"""
+
+
+class Apply(Layer):
+    """Layer of a function of one expression, without parameters."""
+
+    applied: Callable[[Expr], Expr]
+
+    def forward(self, input: Expr) -> Expr:
+        """Record the function's result."""
+        return self.applied(input)
+
+
+class Node:
+    """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements a sample), parameters, gradients.
+
+    ``forward`` and ``backward`` compute at once. ``last_input`` and ``last_output`` are None before the first forward.
+    """
+
+    def __init__(self, layer: Layer, samples: str = "first", dtype: Any = np.float32) -> None:
+        if len(layer.inputs) != 1 or len(layer.outputs) != 1:
+            raise DeclarationError(
+                f"the layer {layer!r} with the ports {', '.join([*layer.inputs, *layer.outputs])}",
+                rule="a module's layer must have one input and one output",
+                fix="join layers in a Composite first",
+            )
+        self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
+        self._origin = state.origin or (None, 0)
+        """where the user added it, which is the line of its operations"""
+        self.input_size: int | None = getattr(layer, "input_size", getattr(layer, "in_features", None))
+        self.output_size: int | None = getattr(layer, "output_size", getattr(layer, "out_features", None))
+        self.last_input: Tensor | None = None
+        self.last_output: Array | None = None
+        self.gradients: dict[str, Array] | None = None
+        """gradients of its parameters by name, from the last backward"""
+        self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the layer."""
+        return self.layer.name
+
+    @property
+    def type(self) -> str:
+        """Name of the layer's class, or of its function."""
+        function = self.layer.applied if isinstance(self.layer, Apply) else None
+        if function is None:
+            return type(self.layer).__name__
+        return str(getattr(function, "__name__", getattr(function, "name", type(function).__name__)))
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Its parameters by name; raises StateError before they are initialised."""
+        return {held.name: held for held in self.layer.parameters().values()}
+
+    def record(self, value: Expr, parameters: Mapping[str, Expr]) -> Expr:
+        """Record the layer's output from its input and parameters by name."""
+        layer = self.layer
+        by_path = {path: parameters[held.name] for path, held in layer.parameters().items()}
+        with recording_at(state.scope, *self._origin), scope(layer.name, "layer", self.type, layer):
+            if isinstance(layer, Apply):
+                return layer.forward(value)  # a call would only hide the one operation
+            return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
+
+    def updates(self) -> set[str]:
+        """Return the names of the parameters that training changes: all but those with the policy PNoUpdate."""
+        return {
+            source.held.name
+            for source in self.layer.sources()
+            if isinstance(source, ParamSource) and source.held is not None and _is_trained(source)
+        }
+
+    # -- forward and backward --------------------------------------------------------------------------------------
+
+    def forward(self, value: Any) -> Array:
+        """Compute the output; the input is taken over, if it is a tensor, and the last ones are released.
+
+        Raises OperandError for samples of another size, StateError for a tensor that a node has taken over already.
+        """
+        taken = self.take_over(value)
+        size = self._size(taken.tensor_type)
+        if self.input_size not in (None, size):
+            raise OperandError(
+                f"the node {self.name!r} given {taken.type}, {size} elements a sample",
+                rule=f"a sample must have {self.input_size} elements, in any shape",
+                fix=f"reshape the samples to {self.input_size} elements each",
+            )
+        forward, _ = self._compiled(taken.tensor_type)
+        (output,) = forward(taken.array, *[held.array for held in self.parameters.values()])
+        self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
+        if isinstance(value, Tensor):
+            _taken[value] = self.name
+        self.last_input, self.last_output = taken, np.array(output)
+        return self.last_output
+
+    def backward(self, gradient: Any) -> Array:
+        """Compute the gradient of the last input from that of the last output, and set those of the parameters."""
+        if self.last_input is None or self.last_output is None:
+            raise StateError(
+                f"backward of the node {self.name!r}, which was not fed forward",
+                rule="forward must come before backward",
+                fix="node.forward(x)",
+            )
+        upstream = np.asarray(gradient, self.last_output.dtype)
+        if upstream.size != self.last_output.size:
+            raise OperandError(
+                f"the node {self.name!r} given a gradient of shape {upstream.shape}",
+                rule=f"the gradient must have the last output's shape, {self.last_output.shape}",
+                fix="pass the gradient of this output",
+            )
+        _, backward = self._compiled(self.last_input.tensor_type)
+        upstream = np.ascontiguousarray(upstream.reshape(self.last_output.shape))
+        held = self.parameters
+        found = backward(self.last_input.array, *[each.array for each in held.values()], upstream)
+        self.gradients = dict(zip([name for name in held if name in self.updates()], found[1:], strict=True))
+        result: Array = found[0]
+        return result
+
+    def take_over(self, value: Any) -> Tensor:
+        """Return an input as a tensor of the module's dtype in one contiguous block; numbers of arrays are copied."""
+        if isinstance(value, Tensor):
+            if value in _taken:
+                raise StateError(
+                    f"the tensor {value.label!r} given to the node {self.name!r}",
+                    rule=f"a tensor must not be used again once a node has taken it over, and {_taken[value]!r} has",
+                    fix="pass a copy: ex.tensor(x)",
+                )
+            return (
+                value
+                if value.dtype == self._dtype or not is_floating(value.dtype)
+                else tensor(value.array, self._dtype)
+            )
+        array = np.asarray(value)
+        return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=f"input of {self.name}")
+
+    def _size(self, type_: TensorType) -> int:
+        return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
+
+    def _compiled(self, type_: TensorType) -> tuple[Compiled, Compiled]:
+        """The programs of forward and backward for an input's type."""
+        if type_ not in self._programs:
+            value = parameter(type_, self.layer.inputs[0])
+            held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
+            output = self.record(value, held)
+            forward = Compiled([output], [value, *held.values()])
+            upstream = parameter(output.type, "gradient")
+            wanted = [held[name] for name in held if name in self.updates()]
+            if is_floating(value.dtype):
+                slopes = grad(output, [value, *wanted], seed=upstream)
+            else:  # whole numbers have no gradient: zeros stand for it
+                slopes = [value, *(grad(output, wanted, seed=upstream) if wanted else [])]
+            self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), upstream])
+        return self._programs[type_]
+
+    def release(self) -> None:
+        """Forget the last input and output, the gradients, and the compiled programs."""
+        self.last_input = self.last_output = self.gradients = None
+        self._programs.clear()
+
+    def __repr__(self) -> str:
+        sizes = f"{self.input_size or '?'} → {self.output_size or '?'}"
+        return f"<node {self.name!r}: {self.type}, {sizes} elements a sample>"
+
+
+def _is_trained(source: ParamSource) -> bool:
+    """Whether a module trains a source's parameter: a layer by itself asks for PUpdate, a module is made to train."""
+    chosen = source.policies.given.get(GradPolicy.update)
+    return chosen is None or bool(chosen.value)

@@ -1,0 +1,257 @@
+"""Optimizers: an update rule, a learning rate, and the state that they keep for each parameter.
+
+An optimizer owns neither parameters nor gradients; it refers to them. Its own state is arrays of numbers by name, so
+that it can be written to a file and read again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.layers.framework.parameters import Parameter
+from explorer.ops.base import cast
+from explorer.ops.nn import update_rules
+from explorer.ops.nn.learning_rates import Fixed, LearningRate
+from explorer.ops.nn.update_rules import UpdateRule
+from explorer.train.compiled import Compiled, parameter
+from explorer.train.parameter_memory import ParameterMemory
+
+
+class Update(NamedTuple):
+    """Step of an optimizer as expressions: new parameters and state, and where operands and results lie."""
+
+    results: list[Expr]
+    places: dict[Expr, Array]
+
+
+class Optimizer:
+    """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
+
+    ``attach`` refers it to parameters, ``step`` updates them once. A rule of one's own is a frozen dataclass:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class SignDescent(ex.train.UpdateRule):
+    ...     def record(self, parameter, gradient, length, state):
+    ...         return parameter - length * ex.sign(gradient), {}
+    >>> ex.train.Optimizer(SignDescent(), rate=0.01)
+    Optimizer(SignDescent(), rate=Fixed(base=0.01))
+    """
+
+    def __init__(self, rule: UpdateRule, rate: float | LearningRate) -> None:
+        if not isinstance(rule, UpdateRule):
+            raise DeclarationError(
+                f"Optimizer({rule!r}, …)", rule="the rule must be an UpdateRule", fix="ex.train.Adam(rate=0.001)"
+            )
+        self.rule = rule
+        self.rate = rate if isinstance(rate, LearningRate) else Fixed(rate)
+        self.owner: str = ""
+        """name of the module that it belongs to"""
+        self.parameters: dict[str, Parameter] = {}
+        """the parameters that it updates, by name; it refers to them and does not own them"""
+        self.memory: ParameterMemory | None = None
+        self._state: dict[str, Array] = {}
+        self._following: dict[str, Array] = {}
+        self._iteration = np.zeros(())
+        self._compiled: Compiled | None = None
+
+    def attach(self, parameters: Mapping[str, Parameter]) -> None:
+        """Refer to parameters by name; their state begins with zeros. Raises StateError if it is attached already."""
+        if self.memory is not None:
+            raise StateError(
+                f"{self!r} attached twice",
+                rule="an optimizer must be attached once, because its state belongs to its parameters",
+                fix="make another optimizer",
+            )
+        self.parameters = dict(parameters)
+        self.memory = ParameterMemory(self.parameters)
+        zeros = {
+            f"{name} {entry}": np.zeros(held.value.shape, held.value.dtype)
+            for name, held in self.parameters.items()
+            for entry in self.rule.state
+        }
+        self._state, self._following = zeros, {key: np.empty_like(array) for key, array in zeros.items()}
+
+    def record(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> Update:
+        """Record one step of the parameters, which are given by name with their gradients."""
+        memory = self._attached()
+        iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
+        length = self.rule.length(self.rate.record(iteration), iteration)
+        lengths = {dtype: cast(length, dtype) for dtype in {value.dtype for value in values.values()}}
+        results: list[Expr] = []
+        places: dict[Expr, Array] = {iteration: self._iteration}
+        for name, value in values.items():
+            old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
+            new, state = self.rule.record(value, gradients[name], lengths[value.dtype], old)
+            if new.type != value.type or {*state} != {*old} or any(state[e].type != value.type for e in state):
+                raise DeclarationError(
+                    f"{self.rule!r} updated {name!r} ({value.type}) to {new.type}, with the state {', '.join(state)}",
+                    rule=f"new value and state ({', '.join(self.rule.state) or 'none'}) must have the parameter's type",
+                    fix="keep to the parameter's dtype: x.astype(parameter.dtype)",
+                )
+            places |= {value: memory.current[name], new: memory.following[name]}
+            for entry in self.rule.state:
+                places |= {old[entry]: self._state[f"{name} {entry}"]}
+                places |= {state[entry]: self._following[f"{name} {entry}"]}
+            results += [new, *[state[entry] for entry in self.rule.state]]
+        return Update(results, places)
+
+    def begin(self) -> None:
+        """Take over what was assigned to parameters since the last step."""
+        self._attached().refresh()
+
+    def commit(self) -> None:
+        """Take what a step wrote: new parameters and new state."""
+        self._attached().commit()
+        for key, array in self._state.items():
+            np.copyto(array, self._following[key])
+        self._iteration += 1
+
+    @property
+    def iteration(self) -> int:
+        """Number of steps made."""
+        return int(self._iteration)
+
+    def step(self, gradients: Mapping[str, Array]) -> None:
+        """Update all parameters by their gradients, arrays by name. Raises OperandError for one that is missing."""
+        missing = [name for name in self.parameters if name not in gradients]
+        if missing:
+            raise OperandError(
+                f"a step of {self!r} without gradients of {', '.join(map(repr, missing))}",
+                rule="each parameter must have a gradient",
+                fix="module.backward(label)",
+            )
+        self.begin()
+        if self._compiled is None:
+            types = {name: held.value.type for name, held in self.parameters.items()}
+            values = {name: parameter(type_, name) for name, type_ in types.items()}
+            slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
+            update = self.record(values, slopes)
+            self._compiled = Compiled(update.results, [*slopes.values()], update.places)
+        self._compiled(*[gradients[name] for name in self.parameters])
+        self.commit()
+
+    def _attached(self) -> ParameterMemory:
+        if self.memory is None:
+            raise StateError(
+                f"{self!r}, which has no parameters",
+                rule="attach() must come before a step",
+                fix="optimizer.attach({name: parameter}), or module.attach()",
+            )
+        return self.memory
+
+    # -- dump and restore ------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of the arrays that it keeps, by parameter and entry: ``"hidden/weight momentum"``."""
+        return {key: array.copy() for key, array in self._state.items()}
+
+    def check_state(self, arrays: Mapping[str, Any]) -> None:
+        """Raise OperandError unless arrays are those of ``state()``, by name, shape and dtype."""
+        for key in {*self._state, *arrays}:
+            wanted = f"{self._state[key].dtype} {self._state[key].shape}" if key in self._state else "absent"
+            held = f"{arrays[key].dtype} {arrays[key].shape}" if key in arrays else "absent"
+            if held != wanted:
+                raise OperandError(
+                    f"the optimizer's state {key!r} is {held}",
+                    rule=f"it must be {wanted}",
+                    fix="restore into a module of the same layers and optimizer",
+                )
+
+    def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
+        """Take the arrays of ``state()``, and the number of steps made; all are checked before one is assigned."""
+        self.check_state(arrays)
+        for key, array in arrays.items():
+            np.copyto(self._state[key], array)
+        self._iteration[...] = iteration
+
+    def settings(self) -> dict[str, Any]:
+        """Return its creation parameters, as numbers and texts."""
+        return {
+            "rule": {"type": type(self.rule).__name__, **asdict(self.rule)},
+            "rate": _settings(self.rate),
+        }
+
+    def __repr__(self) -> str:
+        if type(self) is Optimizer:
+            return f"Optimizer({self.rule!r}, rate={self.rate!r})"
+        numbers = "".join([f", {field.name}={getattr(self.rule, field.name)!r}" for field in fields(self.rule)])
+        return f"{type(self).__name__}(rate={self.rate!r}{numbers})"
+
+
+def _settings(rate: LearningRate) -> dict[str, Any]:
+    values = {field.name: getattr(rate, field.name) for field in fields(rate)}
+    return {
+        "type": type(rate).__name__,
+        **{name: _settings(value) if isinstance(value, LearningRate) else value for name, value in values.items()},
+    }
+
+
+class _Named(Optimizer):
+    """Optimizer of one rule, made with its numbers by name."""
+
+    rule_class: ClassVar[type[UpdateRule]]
+
+    def __init__(self, rate: float | LearningRate = 0.01, **numbers: Any) -> None:
+        names = [field.name for field in fields(self.rule_class)]
+        unknown = [name for name in numbers if name not in names]
+        if unknown:
+            raise DeclarationError(
+                f"{type(self).__name__}({unknown[0]}=…)",
+                rule=f"its numbers must be among rate, {', '.join(names)}",
+                fix=f"{type(self).__name__}(rate=0.01)",
+            )
+        super().__init__(self.rule_class(**numbers), rate)
+
+    def __init_subclass__(cls) -> None:
+        own = [*inspect.signature(cls.rule_class).parameters.values()]
+        rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
+        # Completion and help show the rule's own numbers, which are declared there and nowhere else.
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in own]]
+        )
+        cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
+
+
+class SGD(_Named):
+    """Optimizer by gradient descent."""
+
+    rule_class = update_rules.SGD
+
+
+class Momentum(_Named):
+    """Optimizer by gradient descent with momentum, or Nesterov's."""
+
+    rule_class = update_rules.Momentum
+
+
+class Adagrad(_Named):
+    """Optimizer by Adagrad."""
+
+    rule_class = update_rules.Adagrad
+
+
+class Adam(_Named):
+    """Optimizer by Adam."""
+
+    rule_class = update_rules.Adam
+
+
+class RMSProp(_Named):
+    """Optimizer by RMSProp."""
+
+    rule_class = update_rules.RMSProp
+
+
+class Ftrl(_Named):
+    """Optimizer by FTRL-proximal."""
+
+    rule_class = update_rules.Ftrl
