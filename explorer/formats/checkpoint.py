@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
 from explorer.core.files.atomic_write import replacing
-from explorer.formats.common.npz import read_arrays
+from explorer.formats.common.npz import read_arrays, write_weights
 from explorer.formats.common.zip_limits import UNREADABLE
+from explorer.net.definition.operator_definition import WeightReference
 from explorer.train import DataLoader, Module
 
 SCHEMA = 1
@@ -40,8 +41,9 @@ def save(module: Module, path: str | os.PathLike[str], loader: DataLoader | None
     arrays: dict[str, Any] = {f"{WEIGHT}{name}": held.array for name, held in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
     arrays[NOTES] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
+    declared = [WeightReference(key, array.shape, array.dtype.name) for key, array in arrays.items()]
     with replacing(target) as file:
-        np.savez(file, **arrays)
+        write_weights(file, arrays, declared, str(target))
 
 
 def restore(module: Module, path: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
@@ -95,7 +97,7 @@ def _checked(path: str | os.PathLike[str]) -> Path:
 
 
 def _identity(module: Module) -> dict[str, Any]:
-    """What a module has to share with the one that was saved."""
+    """Properties that a module must share with the one that was saved."""
     return {
         "dtype": str(module.dtype),
         "samples": module.samples,

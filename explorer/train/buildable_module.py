@@ -27,7 +27,6 @@ from explorer.train.linear import SAMPLES
 from explorer.train.losses import Loss
 from explorer.train.node import Apply, Node
 from explorer.train.optimizer import Optimizer
-from explorer.train.training_step import check_output
 
 DTYPES = ("float32", "float64")
 
@@ -178,7 +177,7 @@ class BuildableModule:
         held = {name: each.read() for name, each in self.parameters.items()} if parameters is None else parameters
         for node in self.nodes.values():
             value = node.record(value, held)
-        check_output(value, self)
+        self._check_output(value)
         return value
 
     # -- checks ----------------------------------------------------------------------------------------------------
@@ -196,6 +195,14 @@ class BuildableModule:
                 f"the module {self.name!r} without an optimizer", rule="it must have one", fix="set_optimizer(…)"
             )
         return self.optimizer
+
+    def _check_output(self, output: Expr) -> None:
+        if output.dtype != self.dtype:
+            raise OperandError(
+                f"the module {self.name!r}, of {self.dtype}, whose output is {output.type}",
+                rule="the output must have the module's dtype; inputs of whole numbers are not converted",
+                fix=f"pass x.astype('{self.dtype}')",
+            )
 
     def _open(self, what: str) -> None:
         if self._closed:

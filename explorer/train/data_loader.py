@@ -18,7 +18,7 @@ Sample = Sequence[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """What a loader needs of a dataset: its length, a sample by number, and the release of a sample."""
+    """Samples of the user's: their number, a sample by number, and the release of a sample."""
 
     def __len__(self) -> int:
         """Return the number of samples."""

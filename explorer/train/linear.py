@@ -54,7 +54,7 @@ class Linear(Composite):
 
     >>> layer = ex.train.Linear("hidden", 784, 128)
     >>> layer.paths()
-    ('bias', 'weight')
+    ('weight', 'bias')
     """
 
     input_size: int

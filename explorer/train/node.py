@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.train.compiled import Compiled, parameter
 
-_taken: WeakKeyDictionary[Tensor, str] = WeakKeyDictionary()
-"""tensors that a node has taken over → the node's name"""
+_taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+"""tensors that a node has taken over, by uid"""
 
 
 class Apply(Layer):
@@ -118,7 +118,7 @@ class Node:
         (output,) = forward(taken.array, *[held.array for held in self.parameters.values()])
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
-            _taken[value] = self.name
+            _taken[value.uid] = value
         self.last_input, self.last_output = taken, np.array(output)
         return self.last_output
 
@@ -148,10 +148,10 @@ class Node:
     def take_over(self, value: Any) -> Tensor:
         """Return an input as a tensor of the module's dtype in one contiguous block; numbers of arrays are copied."""
         if isinstance(value, Tensor):
-            if value in _taken:
+            if value.uid in _taken:
                 raise StateError(
                     f"the tensor {value.label!r} given to the node {self.name!r}",
-                    rule=f"a tensor must not be used again once a node has taken it over, and {_taken[value]!r} has",
+                    rule="a tensor must not be given to a node once a node has taken it over",
                     fix="pass a copy: ex.tensor(x)",
                 )
             return (

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
-
-if TYPE_CHECKING:
-    from explorer.train.buildable_module import BuildableModule
 
 
 class TrainingStep:
@@ -61,13 +56,3 @@ class TrainingStep:
 
     def _frozen_arrays(self) -> list[Array]:
         return [self._module.parameters[name].array for name in self._frozen]
-
-
-def check_output(output: Expr, module: BuildableModule) -> None:
-    """Raise OperandError for an output of another dtype than the module's."""
-    if output.dtype != module.dtype:
-        raise OperandError(
-            f"the module {module.name!r}, of {module.dtype}, whose output is {output.type}",
-            rule="the output must have the module's dtype; inputs of whole numbers are not converted",
-            fix=f"pass x.astype('{module.dtype}')",
-        )

@@ -140,3 +140,16 @@ def test_a_call_is_run_by_planning_its_body() -> None:
     assert isinstance(call, Call)
     with refused(ex.StateError):
         call.kernel(None)
+
+
+@pytest.mark.spec("T-10")
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_an_operation_makes_a_new_tensor_and_keeps_the_old_ones(case: Case) -> None:
+    """Nothing but copyto and an assignment writes to a tensor: every operation leaves its operands as they were."""
+    arrays = [np.asarray(array) for array in case.arrays()]
+    tensors = [ex.tensor(array) for array in arrays]
+    before = [tensor.array.tobytes() for tensor in tensors]
+    result = case.operation(*tensors)
+    assert not any(result is tensor for tensor in tensors) or case.operation.view
+    ex.evaluate(result)
+    assert [tensor.array.tobytes() for tensor in tensors] == before

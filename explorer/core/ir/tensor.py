@@ -7,6 +7,7 @@ plans, and assigning raises StateError instead of copying silently.
 
 from __future__ import annotations
 
+import math
 import reprlib
 from itertools import count
 from typing import Any, ClassVar
@@ -111,6 +112,11 @@ class Tensor(Expr):
         values = storage.device.read(storage.array).view()
         values.flags.writeable = False
         return values
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis; a tensor is one contiguous block, its last axis the closest."""
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
 
     @property
     def label(self) -> str:

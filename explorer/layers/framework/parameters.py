@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def memory(self) -> Array | None:
-        """Where training keeps the elements; None if nothing does, or if the parameter was assigned since."""
+        """Array in which training keeps the elements; None without one, or if the parameter was assigned since."""
         return self._memory
 
     def keep_in(self, memory: Array) -> None:

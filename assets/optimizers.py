@@ -1,0 +1,41 @@
+"""Write the parameters that PyTorch's optimizers reach from fixed gradients, as references for explorer's update rules.
+
+README.md beside this file says how to install what is imported here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+TARGET = Path(__file__).parent / "optimizers.npz"
+STEPS, SIZE = 20, 7
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD([p], lr=0.1),
+    "momentum": lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9),
+    "nesterov": lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9, nesterov=True),
+    "adagrad": lambda p: torch.optim.Adagrad([p], lr=0.1, eps=1e-5),
+    "adam": lambda p: torch.optim.Adam([p], lr=0.1),
+}
+
+
+def main() -> None:
+    generator = np.random.default_rng(0)
+    start, gradients = generator.normal(size=SIZE), generator.normal(size=(STEPS, SIZE))
+    reached = {"start": start, "gradients": gradients}
+    for name, make in OPTIMIZERS.items():
+        parameter = torch.nn.Parameter(torch.tensor(start))
+        optimizer = make(parameter)
+        values = []
+        for gradient in gradients:
+            parameter.grad = torch.tensor(gradient)
+            optimizer.step()
+            values.append(parameter.detach().numpy().copy())
+        reached[name] = np.stack(values)
+    np.savez_compressed(TARGET, **reached)
+
+
+if __name__ == "__main__":
+    main()

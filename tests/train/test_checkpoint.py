@@ -1,0 +1,149 @@
+"""Training states in files: bit for bit, and refused before anything is assigned."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.files import atomic_write
+
+T = ex.train
+
+
+def built(optimizer: Any = None, size: int = 5, dtype: str = "float32") -> Any:
+    module = T.Module("m", loss=T.CrossEntropy(), optimizer=optimizer or T.Adam(0.01), dtype=dtype)
+    module.add_node(T.Linear("hidden", 6, size))
+    module.add_node(ex.tanh)
+    module.add_node(T.Linear("scores", size, 3))
+    module.attach()
+    return module
+
+
+def loader() -> Any:
+    generator = np.random.default_rng(2)
+    return T.DataLoader(
+        T.ArrayDataset(generator.normal(size=(30, 6)), generator.integers(3, size=30)), 8, shuffle=True, seed=4
+    )
+
+
+def weights(module: Any) -> dict[str, bytes]:
+    return {name: held.array.tobytes() for name, held in module.parameters.items()}
+
+
+@pytest.mark.spec("T-11", "C-17")
+@pytest.mark.parametrize("make", [lambda: T.Adam(T.Exp(0.01, 0.99)), lambda: T.Momentum(0.1), lambda: T.Ftrl(0.5)])
+def test_restored_training_continues_bit_for_bit(tmp_path: Path, make: Any) -> None:
+    whole, first, second = built(make()), built(make()), built(make())
+    whole_loader, first_loader, second_loader = loader(), loader(), loader()
+    history = whole.fit(whole_loader, 6)
+    first.fit(first_loader, 3)
+    first.save(tmp_path / "run.npz", first_loader)
+    second.fit(second_loader, 1)
+    second.restore(tmp_path / "run.npz", second_loader)
+    assert [epoch.loss for epoch in second.fit(second_loader, 3)] == [epoch.loss for epoch in history[3:]]
+    assert weights(second) == weights(whole)
+    assert second.optimizer.iteration == whole.optimizer.iteration
+
+
+@pytest.mark.spec("C-17")
+def test_checkpoints_are_written_every_n_epochs(tmp_path: Path) -> None:
+    target = tmp_path / "run.npz"
+    module, epochs = built(), []
+
+    class Watched(type(loader())):  # type: ignore[misc]
+        def __iter__(self) -> Any:
+            if target.exists():
+                other = built()
+                other.restore(target)
+                epochs.append(other.optimizer.iteration // 4)
+            return super().__iter__()
+
+    made = loader()
+    made.__class__ = Watched
+    module.fit(made, 5, checkpoint=target, every=2)
+    assert epochs == [2, 2, 4]
+    other = built()
+    other.restore(target, loader())
+    assert other.optimizer.iteration == 5 * 4
+    assert weights(other) == weights(module)
+
+
+@pytest.mark.spec("T-11")
+def test_the_file_is_numpys(tmp_path: Path) -> None:
+    module = built()
+    module.save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as stored:
+        assert (stored["weight/hidden/weight"] == module.parameters["hidden/weight"].array).all()
+
+
+@pytest.mark.spec("T-11", "C-17")
+def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None:
+    target = tmp_path / "m.npz"
+    built().save(target)
+    for other, given in (
+        (built(size=4), "the weight 'hidden/"),
+        (built(T.SGD(0.1)), "whose rule is 'Adam'"),
+        (built(dtype="float64"), "whose dtype is 'float32'"),
+    ):
+        before = weights(other)
+        with pytest.raises(ex.FileError, match=given):
+            other.restore(target)
+        assert weights(other) == before
+        assert other.optimizer.iteration == 0
+    with pytest.raises(ex.FileError, match="epoch"):
+        built().restore(target, loader())
+    with pytest.raises(ex.FileError, match=r"ends with \.npz"):
+        built().save(tmp_path / "m.json")
+    with pytest.raises(ex.FileError):
+        built().restore(tmp_path / "absent.npz")
+
+
+@pytest.mark.spec("C-17")
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"no zip", None])
+def test_what_is_no_training_state_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    target = tmp_path / "m.npz"
+    if content is None:
+        np.savez(target, a=np.ones(2))
+    else:
+        target.write_bytes(content)
+    with pytest.raises(ex.FileError, match=r"m\.npz"):
+        built().restore(target)
+
+
+@pytest.mark.spec("C-17")
+def test_every_cut_of_a_file_is_refused(tmp_path: Path) -> None:
+    module, target = built(), tmp_path / "m.npz"
+    module.save(target)
+    whole = target.read_bytes()
+    before = weights(module)
+    for end in range(0, len(whole), 97):
+        target.write_bytes(whole[:end])
+        with pytest.raises(ex.FileError):
+            module.restore(target)
+    assert weights(module) == before
+
+
+@pytest.mark.spec("C-17")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_where_nothing_can_be_written_the_old_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    module, target = built(), tmp_path / "m.npz"
+    module.save(target)
+    before = target.read_bytes()
+
+    def refused(path: str, *_: object) -> int:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_write.os, "open", refused)
+        with pytest.raises(ex.FileError, match=os.strerror(number)):
+            module.save(target)
+    assert target.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.npz"]

@@ -1,0 +1,111 @@
+"""Datasets and loaders: batches, orders, and each sample freed exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+T = ex.train
+
+
+class Counted:
+    """Dataset that counts what is got and freed, and fails at one sample."""
+
+    def __init__(self, count: int, broken: int = -1) -> None:
+        self.count, self.broken = count, broken
+        self.got: Counter[int] = Counter()
+        self.freed: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def get(self, index: int, /) -> Any:
+        if index == self.broken:
+            raise OSError("the disk is gone")
+        self.got[index] += 1
+        return np.full(2, index), index
+
+    def free(self, sample: Any, /) -> None:
+        self.freed[sample[1]] += 1
+
+
+@pytest.mark.spec("T-9")
+def test_batches_cover_the_dataset() -> None:
+    data = Counted(7)
+    loader = T.DataLoader(data, 3)
+    batches = [*loader]
+    assert len(loader) == 3
+    assert [len(images) for images, _ in batches] == [3, 3, 1]
+    assert np.concatenate([labels for _, labels in batches]).tolist() == [*range(7)]
+    assert batches[1][0].tolist() == [[3, 3], [4, 4], [5, 5]]
+    assert len([*T.DataLoader(data, 3, drop_last=True)]) == 2
+    assert [*T.DataLoader(Counted(0), 3)] == []
+
+
+@pytest.mark.spec("T-9")
+def test_an_order_follows_from_seed_and_epoch() -> None:
+    def orders(seed: int) -> list[list[int]]:
+        loader = T.DataLoader(Counted(50), 50, shuffle=True, seed=seed)
+        return [labels.tolist() for _ in range(3) for _, labels in loader]
+
+    first = orders(1)
+    assert first == orders(1)
+    assert first != orders(2)
+    assert first[0] != first[1]
+    assert all(sorted(order) == [*range(50)] for order in first)
+
+
+@pytest.mark.spec("T-9")
+def test_each_sample_is_freed_exactly_once() -> None:
+    data = Counted(10)
+    for _ in T.DataLoader(data, 4):
+        pass
+    assert data.got == data.freed == Counter(range(10))
+
+
+@pytest.mark.spec("T-9")
+def test_samples_are_freed_where_a_step_or_a_sample_fails() -> None:
+    data = Counted(10)
+    with pytest.raises(ZeroDivisionError):
+        [1 // 0 for _ in T.DataLoader(data, 4)]
+    assert data.got == data.freed == Counter(range(4))
+    data = Counted(10, broken=6)
+    with pytest.raises(OSError, match="the disk is gone"):
+        [*T.DataLoader(data, 4)]
+    assert data.got == data.freed == Counter(range(6))
+
+
+@pytest.mark.spec("T-9")
+def test_what_is_no_dataset_is_refused() -> None:
+    with pytest.raises(ex.DeclarationError, match="__len__, get"):
+        T.DataLoader([1, 2])
+    with pytest.raises(ex.OperandError, match="1 or more"):
+        T.DataLoader(Counted(3), 0)
+    with pytest.raises(ex.OperandError, match="one length"):
+        T.ArrayDataset(np.ones(3), np.ones(4))
+    with pytest.raises(ex.OperandError, match="one length"):
+        T.ArrayDataset(np.ones(()))
+
+    class Ragged(Counted):
+        def get(self, index: int, /) -> Any:
+            return np.ones(index), index
+
+    ragged = Ragged(3)
+    with pytest.raises(ex.StateError, match="sample 1 has the shapes"):
+        [*T.DataLoader(ragged, 3)]
+    assert sum(ragged.freed.values()) == 3
+
+
+def test_rows_of_arrays_are_those_of_single_samples() -> None:
+    images, labels = np.arange(12).reshape(6, 2), np.arange(6)
+    data = T.ArrayDataset(images, labels)
+    whole = T.DataLoader(data, 4, shuffle=True, seed=3)
+    order = whole.order(0)
+    (first, _), _ = whole
+    assert (first == images[order[:4]]).all()
+    assert [part.tolist() for part in data.get(2)] == [[4, 5], 2]

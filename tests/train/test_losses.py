@@ -1,0 +1,90 @@
+"""Losses: their values and gradients, by formulas and differences, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+T = ex.train
+LOSSES = [T.MeanSquaredError(), T.CrossEntropy(), T.NegativeLogLikelihood(), T.BinaryCrossEntropy()]
+
+
+def case(loss: Any, shape: tuple[int, ...] = (4, 3)) -> tuple[np.ndarray, np.ndarray]:
+    """An output and a label for a loss: probabilities where it takes such."""
+    generator = np.random.default_rng(1)
+    output, label = generator.random(shape) * 0.8 + 0.1, generator.random(shape)
+    if not isinstance(loss, T.BinaryCrossEntropy):
+        label /= label.sum(-1, keepdims=True)
+    return output, label
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("shape", [(4, 3), (3,), (2, 3, 5)])
+def test_a_gradient_is_that_of_differences(loss: Any, shape: tuple[int, ...]) -> None:
+    output, label = case(loss, shape)
+    gradient = loss.gradient(output, label)
+    assert gradient.shape == output.shape
+    for index in np.ndindex(shape):
+        step = np.zeros(shape)
+        step[index] = 1e-6
+        difference = (loss(output + step, label) - loss(output - step, label)) / 2e-6
+        assert gradient[index] == pytest.approx(difference, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.spec("T-3")
+def test_values_are_those_of_the_formulas() -> None:
+    output, label = case(LOSSES[0])
+    assert LOSSES[0](output, label) == pytest.approx(((output - label) ** 2).mean())
+    softmax = np.exp(output) / np.exp(output).sum(-1, keepdims=True)
+    assert LOSSES[1](output, label) == pytest.approx(-(label * np.log(softmax)).sum(-1).mean())
+    assert LOSSES[2](output, label) == pytest.approx(-(label * np.log(output)).sum() / label.sum())
+    binary = label * np.log(output) + (1 - label) * np.log(1 - output)
+    assert LOSSES[3](output, label) == pytest.approx(-binary.mean())
+
+
+@pytest.mark.spec("T-3")
+def test_class_numbers_are_rows_of_one() -> None:
+    output, classes = case(LOSSES[1])[0], np.array([2, 0, 1, 1])
+    for loss in LOSSES[1:3]:
+        assert loss(output, classes) == pytest.approx(loss(output, np.eye(3)[classes]), rel=1e-12)
+    with pytest.raises(ex.RunError, match="class"):
+        LOSSES[1](output, np.array([3, 0, 1, 1]))
+
+
+@pytest.mark.spec("T-3")
+def test_certain_and_wrong_probabilities_stay_finite() -> None:
+    for dtype in ("float32", "float64"):
+        output, label = np.array([0.0, 1.0], dtype), np.array([1.0, 0.0], dtype)
+        assert np.isfinite(T.BinaryCrossEntropy()(output, label))
+        assert np.isfinite(T.BinaryCrossEntropy().gradient(output, label)).all()
+        assert T.BinaryCrossEntropy()(label, label) == 0
+
+
+@pytest.mark.spec("T-3")
+def test_shapes_must_be_equal_and_a_loss_has_a_type() -> None:
+    with pytest.raises(ex.OperandError, match="one shape"):
+        T.MeanSquaredError()(np.ones((2, 3)), np.ones((3, 2)))
+    with pytest.raises(ex.OperandError, match="class numbers"):
+        T.CrossEntropy()(np.ones((2, 3)), np.array([1, 2, 0]))
+    assert [loss.type for loss in LOSSES] == [
+        "MeanSquaredError",
+        "CrossEntropy",
+        "NegativeLogLikelihood",
+        "BinaryCrossEntropy",
+    ]
+
+
+def test_a_loss_of_ones_own_is_a_scalar() -> None:
+    class Wide(T.Loss):
+        def record(self, output: Any, label: Any) -> Any:
+            return output - label
+
+    with pytest.raises(ex.DeclarationError, match="scalar"):
+        Wide()(np.ones(2), np.ones(2))
+    with pytest.raises(ex.DeclarationError, match="without record"):
+        T.Loss()(np.ones(2), np.ones(2))

@@ -1,0 +1,175 @@
+"""Update rules and learning rates: against PyTorch, against their formulas, and what optimizers refuse."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.layers import Parameter
+
+T = ex.train
+REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "optimizers.npz")
+START, GRADIENTS = REFERENCE["start"], REFERENCE["gradients"]
+
+
+def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
+    """The parameter after each step of the reference's gradients."""
+    held = Parameter("p", ex.tensor(START, dtype))
+    optimizer.attach({"p": held})
+    values = []
+    for gradient in GRADIENTS:
+        optimizer.step({"p": gradient.astype(dtype)})
+        values.append(held.array)
+    return np.stack(values)
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("sgd", lambda: T.SGD(0.1)),
+        ("momentum", lambda: T.Momentum(0.1)),
+        ("nesterov", lambda: T.Momentum(0.1, nesterov=True)),
+        ("adagrad", lambda: T.Adagrad(0.1)),
+        ("adam", lambda: T.Adam(0.1)),
+    ],
+)
+def test_a_rule_reaches_what_torch_reaches(name: str, optimizer: Any) -> None:
+    """Gradient descent, momentum, Nesterov's, Adagrad and Adam reach what PyTorch's reach, step by step."""
+    # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
+    np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=1e-6 if name == "adam" else 1e-12, atol=1e-6)
+    np.testing.assert_allclose(reached(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.spec("T-4")
+def test_rmsprop_follows_its_formula() -> None:
+    squares = momentum = np.zeros_like(START)
+    value, values = START, []
+    for gradient in GRADIENTS:
+        squares = squares + 0.1 * (gradient**2 - squares)
+        momentum = 0.5 * momentum + 0.01 * gradient / np.sqrt(squares + 1e-5)
+        value = value - momentum
+        values.append(value)
+    np.testing.assert_allclose(reached(T.RMSProp(0.01, momentum=0.5)), np.stack(values), rtol=1e-12)
+
+
+@pytest.mark.spec("T-4")
+def test_ftrl_follows_its_formula() -> None:
+    rate, beta, l1, l2 = 0.5, 1.0, 0.3, 0.01
+    squares = linear = np.zeros_like(START)
+    value, values = START, []
+    for gradient in GRADIENTS:
+        grown = squares + gradient**2
+        linear = linear + gradient - (np.sqrt(grown) - np.sqrt(squares)) / rate * value
+        squares = grown
+        shrunk = (np.sign(linear) * l1 - linear) / ((beta + np.sqrt(squares)) / rate + l2)
+        value = np.where(np.abs(linear) > l1, shrunk, 0.0)
+        values.append(value)
+    assert (np.stack(values) == 0).any(), "the case must have weights that are cut off"
+    np.testing.assert_allclose(reached(T.Ftrl(rate, beta=beta, l1=l1, l2=l2)), np.stack(values), rtol=1e-12)
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize(
+    ("policy", "formula"),
+    [
+        (T.Fixed(0.3), lambda t: 0.3),
+        (T.Step(0.1, size=3, gamma=0.5), lambda t: 0.1 * 0.5 ** (t // 3)),
+        (T.Exp(0.1, gamma=0.9), lambda t: 0.1 * 0.9**t),
+        (T.Inv(0.1, gamma=0.2, power=0.75), lambda t: 0.1 * (1 + 0.2 * t) ** -0.75),
+        (T.Poly(0.1, steps=8, power=2.0), lambda t: 0.1 * (1 - min(t, 8) / 8) ** 2),
+        (T.LinearWarmup(T.Fixed(0.1), steps=4, start=0.2), lambda t: 0.1 * (0.2 + 0.8 * min(t, 4) / 4)),
+        (
+            T.ConstantWarmup(T.Step(0.1, size=5), steps=4, share=0.3),
+            lambda t: (0.3 if t < 4 else 1) * 0.1 * 0.1 ** (t // 5),
+        ),
+    ],
+)
+def test_learning_rates_follow_their_formulas(policy: Any, formula: Any) -> None:
+    for iteration in range(12):
+        assert policy.at(iteration) == pytest.approx(formula(iteration), rel=1e-12)
+    expected, value = [], START
+    for iteration, gradient in enumerate(GRADIENTS):
+        value = value - formula(iteration) * gradient
+        expected.append(value)
+    np.testing.assert_allclose(reached(T.SGD(policy)), np.stack(expected), rtol=1e-12)
+
+
+@pytest.mark.spec("T-4")
+def test_creation_parameters_are_numbers() -> None:
+    for make in (lambda: T.Adam(0.1, beta1="0.9"), lambda: T.SGD([0.1]), lambda: T.SGD(math.nan), lambda: T.Adam(True)):
+        with pytest.raises(ex.DeclarationError, match=r"rule: .* must be"):
+            make()
+    with pytest.raises(ex.DeclarationError, match="among rate, beta1"):
+        T.Adam(0.1, beta=0.9)
+    with pytest.raises(ex.DeclarationError, match="whole number of 1 or more"):
+        T.Step(0.1, size=0)
+
+
+@pytest.mark.spec("T-4")
+def test_signature_and_help_show_a_rules_numbers() -> None:
+    assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov"]
+    assert "m ← μ·m + lr·g" in (T.Momentum.__doc__ or "")
+    assert repr(T.Momentum(0.1)) == "Momentum(rate=Fixed(base=0.1), momentum=0.9, nesterov=False)"
+
+
+@pytest.mark.spec("T-4")
+def test_an_optimizer_refers_and_does_not_own() -> None:
+    """Parameters assigned between steps are the ones that the next step updates; expressions keep older values."""
+    held = Parameter("p", ex.tensor([1.0, 2.0]))
+    optimizer = T.SGD(0.5)
+    optimizer.attach({"p": held})
+    before = held.read() * 1
+    optimizer.step({"p": np.array([1.0, 1.0])})
+    assert held.array.tolist() == [0.5, 1.5]
+    held.assign([10.0, 20.0])
+    optimizer.step({"p": np.array([2.0, 2.0])})
+    assert held.array.tolist() == [9.0, 19.0]
+    assert ex.evaluate(before).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.spec("T-4")
+def test_steps_without_gradients_or_parameters_are_refused() -> None:
+    with pytest.raises(ex.StateError, match="attach"):
+        T.SGD(0.1).step({})
+    optimizer = T.SGD(0.1)
+    optimizer.attach({"p": Parameter("p", ex.tensor([1.0]))})
+    with pytest.raises(ex.OperandError, match="without gradients of 'p'"):
+        optimizer.step({})
+    with pytest.raises(ex.StateError, match="attached twice"):
+        optimizer.attach({})
+
+
+def test_a_parameter_class_that_limits_weights_does_so_in_training() -> None:
+    class Limited(Parameter):
+        def assign(self, array: Any) -> None:
+            super().assign(np.clip(array, -1, 1))
+
+    held = Limited("p", ex.tensor([0.9]))
+    optimizer = T.SGD(1.0)
+    optimizer.attach({"p": held})
+    for _ in range(3):
+        optimizer.step({"p": np.array([-1.0])})
+        assert held.array.tolist() == [1.0]
+    optimizer.step({"p": np.array([0.5])})
+    assert held.array.tolist() == [0.5]
+
+
+def test_a_rule_of_ones_own_keeps_the_parameters_type() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Widening(T.UpdateRule):
+        def record(self, parameter: Any, gradient: Any, length: Any, state: Any) -> Any:
+            return parameter.astype("float64") - gradient, {}
+
+    optimizer = T.Optimizer(Widening(), 0.1)
+    optimizer.attach({"p": Parameter("p", ex.tensor([1.0], "float32"))})
+    with pytest.raises(ex.DeclarationError, match="must have the parameter's type"):
+        optimizer.step({"p": np.ones(1, "float32")})
