@@ -1,9 +1,13 @@
 """The tree of boxes beside the canvas: WAI-ARIA's keys, in step with the canvas both ways, remembered."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.player import press
+from explorer.view.export.html_page import html
+from explorer.view.payload.payload import payload
+from tests.browser.player import mount, press
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-8")]
@@ -91,3 +95,166 @@ def test_rows_say_what_their_boxes_hold(tree):
     label = rows(tree).first.get_attribute("aria-label")
     assert label.startswith(f"{names(tree)[0]}, ")
     assert "operation" in label
+
+
+def leaves(view):
+    return view.locator('[role="treeitem"]:not([aria-expanded])')
+
+
+def test_a_box_without_boxes_in_it_is_a_leaf_of_the_tree(tree):
+    """The right arrow does nothing there, though the box is open on the canvas; + and − open and close it."""
+    keyboard = tree.page.keyboard
+    press(tree, "2", "s", "s")
+    leaf = leaves(tree).first
+    expect(leaf.locator(".ex-twisty")).to_be_empty()
+    expect(tree.locator("[aria-expanded] .ex-twisty").first).not_to_be_empty()
+    leaf.click()
+    before = tree.locator(".ex-box.ex-open").count()
+    keyboard.press("ArrowRight")
+    expect(leaf).to_be_focused()
+    expect(tree.locator(".ex-box.ex-open")).to_have_count(before)
+    keyboard.press("+")
+    expect(tree.locator(".ex-box.ex-open")).to_have_count(before + 1)
+    keyboard.press("ArrowRight")
+    expect(leaf).to_be_focused()
+    keyboard.press("-")
+    expect(tree.locator(".ex-box.ex-open")).to_have_count(before)
+    keyboard.press("ArrowLeft")
+    expect(leaf).not_to_be_focused()
+
+
+WATCH = """(view) => {
+    const tree = view.querySelector(".ex-tree");
+    const rows = () => [...tree.querySelectorAll("[data-box]")];
+    const texts = () => new Map(rows().map((row) => [row.dataset.box, row.outerHTML]));
+    const rowOf = (node) => (node instanceof Element ? node : node.parentElement).closest("[data-box]")?.dataset.box;
+    const changed = new Set();
+    let before = texts();
+    const note = ({ target, addedNodes }) => {
+        for (const row of [target, ...addedNodes].map(rowOf)) if (row) changed.add(row);
+    };
+    const watch = new MutationObserver((records) => records.forEach(note));
+    watch.observe(tree, { subtree: true, childList: true, attributes: true, characterData: true });
+    window.written = () => {
+        watch.takeRecords().forEach(note);
+        const written = [...changed].map((row) => texts().get(row) !== before.get(row));
+        changed.clear();
+        before = texts();
+        return written;
+    };
+}"""
+
+
+def test_a_step_writes_to_no_row_but_those_that_say_something_else(show):
+    """Of a plan, step by step: no row is made anew, and none is written to that says the same afterwards."""
+    view = show(sample.resnet(), position=0)
+    press(view, "9", "s", "Escape")
+    view.evaluate(WATCH)
+    written = []
+    for _ in range(40):
+        view.page.keyboard.press(".")
+        written.append(view.evaluate("() => window.written()"))
+    assert all(map(all, written))
+    assert any(written)
+    assert sum(map(len, written)) < 40 * rows(view).count() / 4
+
+
+SIGHT = """(view) => (window.sight = () => {
+    const stage = view.querySelector(".ex-stage").getBoundingClientRect();
+    const items = view.querySelectorAll(".ex-graph [data-key]:not(.ex-none)");
+    const graph = [...items].map((item) => item.getBoundingClientRect());
+    const [left, right] = [Math.min(...graph.map((rect) => rect.left)), Math.max(...graph.map((rect) => rect.right))];
+    return [(left - stage.left + right - stage.right) / 2, stage.width];
+})()"""
+
+
+@pytest.mark.parametrize("key", ["s", "w"])
+def test_the_canvas_stays_centred_when_what_is_beside_it_comes_and_goes(show, key):
+    """What stood in the middle does so again, beside the tree and without it; the panel is no other case."""
+    view = show(sample.transformer())
+    press(view, "0", "f")
+    middle, wide = view.evaluate(SIGHT)
+    for _ in range(2):
+        press(view, key)
+        view.page.wait_for_function(
+            "([wide, middle]) => window.sight()[1] !== wide && Math.abs(window.sight()[0] - middle) < 3",
+            arg=[wide, middle],
+        )
+        wide = view.evaluate(SIGHT)[1]
+
+
+@pytest.mark.parametrize("wide", [600, 320])
+def test_a_narrow_view_has_room_for_both(show, wide):
+    """The tree stands beside the canvas, as high as it, and each has a third of its width or more."""
+    view = show(sample.transformer())
+    view.page.set_viewport_size({"width": wide, "height": 900})
+    press(view, "s")
+    expect(rows(view).first).to_be_visible()
+    tree, stage, field = (view.locator(part).bounding_box() for part in (".ex-tree", ".ex-stage", ".ex-field"))
+    assert tree["height"] == stage["height"] > 240
+    assert tree["y"] == stage["y"]
+    assert tree["x"] + tree["width"] <= stage["x"]
+    assert min(tree["width"], stage["width"]) >= field["width"] / 3
+
+
+def test_typing_leads_to_the_next_row_that_begins_so(show):
+    """Letters are the tree's while it has the focus: none of them acts on the view."""
+    view = show(sample.scopes(12, 3))
+    press(view, "0", "s")
+    keyboard, focused = view.page.keyboard, view.locator('[role="treeitem"]:focus .ex-tree-name')
+    first = focused.inner_text()
+    keyboard.press("g")
+    expect(focused).not_to_have_text(first)
+    keyboard.type("roup11")
+    expect(focused).to_have_text("group11")
+    keyboard.type("x")
+    expect(focused).to_have_text("group11")
+    view.page.wait_for_timeout(800)
+    for letter in "ecswhdpirfnmz0":
+        keyboard.press(letter)
+    expect(focused).to_have_text("group11")
+    expect(view.get_by_role("tree")).to_be_visible()
+    expect(view.locator(".ex-box.ex-open")).to_have_count(0)
+    keyboard.press("Escape")
+    expect(view.locator("[data-key]:focus")).to_have_count(1)
+    keyboard.press("s")
+    expect(view.get_by_role("tree")).to_have_count(0)
+
+
+def test_ten_thousand_boxes_are_all_reachable_and_few_have_elements(page):
+    mount(page, payload(sample.scopes(100, 100)))
+    view = page.locator(".explorer-view")
+    press(view, "s")
+    page.evaluate("() => window.view.opening.to(1)")
+    expect(view.get_by_role("tree")).to_be_visible()
+    rows(view).first.focus()
+    assert page.evaluate("() => window.view.shell.tree.rows.length") >= 10_000
+    for key in ("End", "PageUp", "ArrowUp", "Home", "PageDown"):
+        page.keyboard.press(key)
+        assert rows(view).count() < 100
+        focused = view.locator('[role="treeitem"]:focus')
+        expect(focused).to_be_in_viewport(ratio=0.9)
+    page.keyboard.press("End")
+    page.keyboard.type("layer57.42")
+    expect(focused).to_have_attribute("aria-posinset", re.compile(r"\d+"))
+    expect(focused.locator(".ex-tree-name")).to_have_text("layer57.42")
+    expect(focused).to_be_in_viewport()
+    view.get_by_role("tree").evaluate("tree => (tree.scrollTop = 0)")
+    expect(view.locator(".ex-tree-name").first).to_be_in_viewport()
+    assert rows(view).count() < 100
+    expect(focused).to_have_count(1)
+
+
+def test_a_reader_finds_it_again_on_the_next_page(open_page, tmp_path):
+    page = open_page()
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.html").write_text(html(sample.transformer()), encoding="utf-8")
+    view = page.locator(".explorer-view")
+    page.goto((tmp_path / "one.html").as_uri())
+    press(view, "s")
+    page.goto((tmp_path / "other.html").as_uri())
+    expect(view.get_by_role("tree")).to_be_visible()
+    press(view, "s")
+    page.reload()
+    expect(view.locator(".ex-stage")).to_be_visible()
+    expect(view.get_by_role("tree")).to_have_count(0)

@@ -423,6 +423,21 @@ def transformer(blocks: int = 12) -> Recording:
     return make.roots(value)
 
 
+def scopes(groups: int, layers: int) -> Recording:
+    """A chain in scopes within scopes, no two of which are alike, so that each is a box of its own."""
+    make = Builder("scopes", "5c09e5")
+    kind = make.type(4)
+    value = make.leaf("x", kind)
+    for group in range(groups):
+        outer = make.scope(f"group{group}")
+        for layer in range(layers):
+            inner = make.scope(f"layer{group}.{layer}", parent=outer)
+            for place in range(2):
+                value = make.node(f"operation {group} {layer} {place}", value, type=kind, scope=inner)
+    make.stage("recorded", "record", nodes=len(make.recording.nodes))
+    return make.roots(value)
+
+
 def hostile() -> Recording:
     """Names that try to leave their place in HTML, DOT, XML and terminals."""
     make = Builder(HOSTILE[0], HOSTILE[2])

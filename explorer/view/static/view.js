@@ -79,7 +79,7 @@ export class View {
     this.camera = new Camera(this.canvas.root, () => this.room, (...sights) => this.#moved(sights));
     this.overview?.end();
     this.overview = new Overview(this.canvas, this.camera);
-    this.shell?.minimap.end();
+    this.shell?.end();
     this.shell = new Shell(this);
     this.stage = this.shell.stage;
     this.resized.disconnect();
@@ -150,7 +150,9 @@ export class View {
   #measure() {
     this.sizes.measure();
     const { clientWidth: width, clientHeight: height } = this.stage;
+    const before = this.room;
     this.room = { width, height };
+    if (this.fitted) this.camera.resized(before, this.placement.size);
     this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
@@ -283,7 +285,7 @@ export class View {
     this.player.stop();
     this.opening.end();
     this.overview.end();
-    this.shell.minimap.end();
+    this.shell.end();
     for (const end of this.endings) end();
     this.root.remove();
   }

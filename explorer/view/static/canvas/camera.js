@@ -40,8 +40,7 @@ export class Camera {
   }
 
   /** The scale at which a world rectangle is in sight as a whole, 1 at most. */
-  whole([width, height]) {
-    const view = this.viewport();
+  whole([width, height], view = this.viewport()) {
     return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
   }
 
@@ -93,6 +92,25 @@ export class Camera {
   center(x, y, smooth = true) {
     const view = this.viewport();
     this.pan(view.width / 2 - this.x - x * this.scale, view.height / 2 - this.y - y * this.scale, smooth);
+  }
+
+  /** Go on after the viewport has got another size: a graph that was fitted into it is so again; of another the middle stays in the middle, or, where not all fits, its beginning where it was in sight. @param {{width: number, height: number}} before @param {number[]} size of the graph */
+  resized(before, size) {
+    const now = this.viewport();
+    if (!now.width || !now.height) return;
+    const known = before.width && before.height ? before : (this.known ?? now);
+    this.known = now;
+    if (known.width === now.width && known.height === now.height) return;
+    const [wide, high] = size.map((length) => length * this.scale);
+    const isFitted = Math.abs(this.scale - this.whole(size, known)) < 1e-9 && Math.abs(known.width - wide - 2 * this.x) < 2 && Math.abs(known.height - high - 2 * this.y) < 2;
+    if (isFitted) {
+      this.smallest = Math.min(SMALLEST, this.whole(size));
+      return this.stand(this.whole(size), size[0] / 2, size[1] / 2);
+    }
+    const moved = (at, length, then, room) => (length > room && at >= 0 ? at : at + (room - then) / 2);
+    this.x = moved(this.x, wide, known.width, now.width);
+    this.y = moved(this.y, high, known.height, now.height);
+    this.#apply();
   }
 
   /** Whether all of a world of some size is in sight. */

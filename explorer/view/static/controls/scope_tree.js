@@ -1,20 +1,30 @@
 // The tree of boxes beside the canvas: what contains what, at which cost. A row opens its box on the canvas, and is open while that is.
 
-import { html, put } from "../dom.js";
-import { countText, counted, grouped } from "../data/number_format.js";
+import { html, put, say } from "../dom.js";
+import { countText, counted } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
+import { ScopeRows } from "./scope_rows.js";
+import { TypeAhead } from "./type_ahead.js";
+import { VirtualRows } from "./virtual_rows.js";
 
-/** Rows inside one box that are shown; the others are counted. */
-const LISTED = 200;
+/** px of a row: that of scope_tree.css. */
+const HIGH = 24;
 
 /** Tree of one view's boxes (WAI-ARIA's pattern of a tree). */
 export class ScopeTree {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
-    this.drawn = "";
-    this.stop = -1;
-    this.root = html("div", { class: "ex-tree", role: "tree", "aria-label": "boxes", keydown: (event) => this.#key(event), click: (event) => this.#click(event) });
+    /** what the rows were listed for */ this.listed = { costs: null, placement: null };
+    this.rows = [];
+    /** the row that is the tree's tab stop */ this.stop = -1;
+    this.chosen = -1;
+    /** @type {import("../data/totals.js").Metric | undefined} the one that rows tell */ this.metric = undefined;
+    this.typed = new TypeAhead();
+    this.root = html("div", { class: "ex-tree", role: "tree", "aria-label": "boxes", keydown: (event) => this.#key(event), click: (event) => this.#click(event), dblclick: (event) => this.#toggle(event) });
+    this.scopeRows = new ScopeRows(view.trace.layout);
+    /** @type {VirtualRows<import("./scope_rows.js").ScopeRow>} */
+    this.drawn = new VirtualRows(this.root, HIGH, makeRow, (element, row) => this.#fill(element, row));
   }
 
   /** Whether a reader wants it, and there is something to show. */
@@ -22,26 +32,26 @@ export class ScopeTree {
     return Boolean(this.view.sizes.chosen.tree) && this.view.trace.layout.boxes.length > 1;
   }
 
-  /** Show what is open and selected now; nothing is made while the tree is hidden. */
+  /** Show what is open and selected now; nothing is made while the tree is hidden, and of what is the same nothing is made anew. */
   show() {
-    const { view } = this;
+    const { view, listed } = this;
     put(this.root, "hidden", !this.isShown);
     if (!this.isShown) return;
-    const { placement, now, selection, body, totals } = view;
-    const chosen = this.#chosen();
-    const drawn = [body, now.position, chosen, view.heat.measure, [...placement.composed].join()].join("|");
-    if (drawn === this.drawn) return;
-    const held = this.root.contains(document.activeElement);
-    const moved = selection.box >= 0 || selection.node >= 0;
-    this.drawn = drawn;
-    this.costs = totals.at(now.position);
-    this.metric = totals.metrics.find(({ name }) => name === view.heat.measure) ?? totals.metrics.find(({ name }) => name === "time") ?? totals.metrics[0];
-    const rows = this.#rows(view.trace.layout.bodies[body], chosen);
-    this.root.replaceChildren(...rows);
-    const boxes = rows.map((row) => Number(row.dataset.box ?? -1));
-    if (!boxes.includes(this.stop)) this.stop = boxes.includes(chosen) ? chosen : (boxes[0] ?? -1);
-    this.#rove(this.stop, held);
-    if (moved && chosen >= 0 && !held) this.#row(chosen)?.scrollIntoView({ block: "nearest" });
+    const { placement, now, body, totals, heat } = view;
+    const costs = totals.at(now.position);
+    const chosen = this.#innermost();
+    const metric = totals.metrics.find(({ name }) => name === heat.measure) ?? totals.metrics.find(({ name }) => name === "time") ?? totals.metrics[0];
+    const isListed = listed.costs === costs && listed.placement === placement;
+    if (isListed && chosen === this.chosen && metric === this.metric) return;
+    const [isFirst, isMoved, held] = [!listed.placement, chosen !== this.chosen, this.root.contains(document.activeElement)];
+    Object.assign(this, { listed: { costs, placement }, chosen, metric });
+    if (!isListed) this.rows = this.scopeRows.list(view.trace.layout.bodies[body], placement.composed, costs);
+    const stop = this.#standing(isFirst ? chosen : this.stop);
+    const isOther = stop !== this.stop;
+    this.stop = stop;
+    this.drawn.show(this.rows, stop);
+    if (held && isOther) this.#rove(stop, true);
+    else if (isMoved && !held) this.drawn.reveal(chosen);
   }
 
   /** Take the focus. */
@@ -49,96 +59,112 @@ export class ScopeTree {
     this.#rove(this.stop, true);
   }
 
+  /** Watch no sizes any more. */
+  end() {
+    this.drawn.end();
+  }
+
   /** The box that is selected, or the innermost one in the tree around the selected node. */
-  #chosen() {
+  #innermost() {
     const { selection, trace, placement } = this.view;
     let box = selection.box >= 0 ? selection.box : selection.slot < 0 ? -1 : trace.boxOf[selection.slot];
     while (box >= 0 && trace.layout.boxes[box].parent >= 0 && !placement.composed.has(trace.layout.boxes[box].parent)) box = trace.layout.boxes[box].parent;
     return box;
   }
 
-  /** Rows of what is open, outside in; a stack, since boxes may be nested ten thousand deep. @returns {HTMLElement[]} */
-  #rows(outermost, chosen) {
+  /** The row of a box, or of the first one around it that has a row, or else the first row. */
+  #standing(box) {
     const { boxes } = this.view.trace.layout;
-    const inner = (box) => boxes[box].items.flatMap((item) => (item.box !== undefined && this.costs[item.box].nodes ? [item.box] : []));
-    const rows = [];
-    const waiting = [{ boxes: inner(outermost), at: 0, level: 1 }];
-    while (waiting.length) {
-      const part = waiting.at(-1);
-      if (part.at >= Math.min(part.boxes.length, LISTED)) {
-        if (part.boxes.length > LISTED) rows.push(html("div", { class: "ex-soft", style: `padding-left:${part.level * 12 + 10}px` }, `and ${grouped(part.boxes.length - LISTED)} more`));
-        waiting.pop();
-        continue;
-      }
-      const box = part.boxes[part.at++];
-      rows.push(this.#item(box, part, chosen));
-      if (this.view.placement.composed.has(box)) waiting.push({ boxes: inner(box), at: 0, level: part.level + 1 });
-    }
-    return rows;
+    const there = new Set(this.rows.map(({ key }) => key));
+    while (box >= 0 && !there.has(box)) box = boxes[box].parent;
+    return box >= 0 ? box : (this.rows[0]?.key ?? -1);
   }
 
-  #item(box, { boxes, at, level }, chosen) {
-    const { layout } = this.view.trace;
-    const cost = this.costs[box];
-    const open = this.view.placement.composed.has(box);
-    const [name] = layout.boxes[box].text;
+  #name(box) {
+    return this.view.trace.layout.boxes[box].text[0];
+  }
+
+  /** @param {HTMLElement} element @param {import("./scope_rows.js").ScopeRow} row */
+  #fill(element, { key, level, place, count, holds, isOpen }) {
+    const cost = this.listed.costs[key];
+    const name = this.#name(key);
     const amount = cost[sumName(this.metric)];
-    const said = [counted(cost.operations, "operation"), cost.parameters && `${countText(cost.parameters)} parameters`, amount && metricText(this.metric, amount)].filter(Boolean);
-    const attributes = { role: "treeitem", "aria-level": level, "aria-expanded": String(open), "aria-selected": String(box === chosen), "aria-setsize": boxes.length, "aria-posinset": at };
-    return html(
-      "div",
-      { class: "ex-tree-row", "data-box": box, tabindex: -1, title: said.join(", "), "aria-label": `${name}, ${said.join(", ")}`, style: `padding-left:${level * 12 - 6}px`, ...attributes },
-      html("span", { class: "ex-twisty", "aria-hidden": "true" }, open ? "▾" : "▸"),
-      html("span", { class: "ex-tree-name" }, name),
-      html("span", { class: "ex-soft" }, amount ? metricText(this.metric, amount) : ""),
-    );
+    const measured = amount ? metricText(this.metric, amount) : "";
+    const said = [counted(cost.operations, "operation"), cost.parameters && `${countText(cost.parameters)} parameters`, measured].filter(Boolean).join(", ");
+    const attributes = {
+      "data-box": key,
+      tabindex: key === this.stop ? 0 : -1,
+      title: said,
+      "aria-label": `${name}, ${said}`,
+      "aria-level": level,
+      "aria-setsize": count,
+      "aria-posinset": place,
+      "aria-selected": String(key === this.chosen),
+      "aria-expanded": holds && String(isOpen),
+    };
+    for (const [attribute, value] of Object.entries(attributes)) put(element, attribute, value);
+    [holds ? (isOpen ? "▾" : "▸") : "", name, measured].forEach((text, part) => say(element.children[part], text));
   }
 
-  /** @returns {HTMLElement | null} */
-  #row(box) {
-    return this.root.querySelector(`[data-box="${box}"]`);
-  }
-
-  /** Make a row the tree's only tab stop, and let it have the focus. */
+  /** Make a row the tree's only tab stop, in sight, and let it have the focus. */
   #rove(box, focus) {
     this.stop = box;
-    for (const row of this.root.querySelectorAll("[tabindex='0']")) put(row, "tabindex", -1);
-    const row = this.#row(box);
-    if (!row) return;
-    put(row, "tabindex", 0);
-    if (focus) row.focus();
+    this.drawn.show(this.rows, box);
+    this.drawn.reveal(box);
+    if (focus) this.drawn.elements.get(box)?.focus({ preventScroll: true });
+  }
+
+  /** The box of the row that a pointer is at, −1 beside all. */
+  #at({ target }) {
+    return Number(target.closest("[data-box]")?.dataset.box ?? -1);
   }
 
   #click(event) {
-    const row = event.target instanceof Element ? event.target.closest("[data-box]") : null;
-    if (!(row instanceof HTMLElement)) return;
-    const box = Number(row.dataset.box);
+    const box = this.#at(event);
+    if (box < 0) return;
     this.#rove(box, true);
-    if (event.target.closest(".ex-twisty")) this.view.opening.toggle(box);
+    if (event.target.closest(".ex-twisty")?.textContent) this.view.opening.toggle(box);
     else this.view.selection.visitBox(box);
   }
 
+  #toggle(event) {
+    const box = this.#at(event);
+    if (box >= 0 && !event.target.closest(".ex-twisty")?.textContent) this.view.opening.toggle(box);
+  }
+
   #key(event) {
-    const { view, stop } = this;
-    /** @type {HTMLElement[]} */ const rows = [...this.root.querySelectorAll("[data-box]")];
-    const boxes = rows.map((row) => Number(row.dataset.box));
-    const at = boxes.indexOf(stop);
-    const open = view.placement.composed.has(stop);
-    const to = (index) => boxes[index] !== undefined && this.#rove(boxes[index], true);
+    const { view, stop, rows } = this;
+    const at = this.drawn.places.get(stop) ?? -1;
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { isOpen, holds, level } = rows[at];
+    const { opening, selection } = view;
+    const to = (place) => rows[place] && this.#rove(rows[place].key, true);
+    const select = () => selection.visitBox(stop);
     /** @type {Record<string, () => unknown>} */
     const acts = {
       ArrowDown: () => to(at + 1),
       ArrowUp: () => to(at - 1),
+      PageDown: () => to(Math.min(at + this.drawn.page, rows.length - 1)),
+      PageUp: () => to(Math.max(at - this.drawn.page, 0)),
       Home: () => to(0),
-      End: () => to(boxes.length - 1),
-      ArrowRight: () => (open ? to(at + 1) : view.opening.toggle(stop, true)),
-      ArrowLeft: () => (open ? view.opening.toggle(stop, false) : to(boxes.indexOf(view.trace.layout.boxes[stop].parent))),
-      Enter: () => view.selection.visitBox(stop),
-      " ": () => view.selection.visitBox(stop),
+      End: () => to(rows.length - 1),
+      ArrowRight: () => holds && (!isOpen ? opening.toggle(stop, true) : rows[at + 1]?.level > level && to(at + 1)),
+      ArrowLeft: () => (holds && isOpen ? opening.toggle(stop, false) : to(this.drawn.places.get(view.trace.layout.boxes[stop].parent))),
+      "+": () => opening.toggle(stop, true),
+      "-": () => opening.toggle(stop, false),
+      Enter: select,
+      " ": select,
+      Escape: () => view.focus.take(),
     };
-    if (!acts[event.key] || at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyped = this.typed.takes(event);
+    const act = isTyped ? () => to(this.typed.find(event, rows.map(({ key }) => this.#name(key)), at)) : acts[event.key];
+    if (!act) return;
     event.preventDefault();
     event.stopPropagation();
-    acts[event.key]();
+    act();
   }
+}
+
+function makeRow() {
+  return html("div", { class: "ex-tree-row", role: "treeitem" }, html("span", { class: "ex-twisty", "aria-hidden": "true" }), html("span", { class: "ex-tree-name" }), html("span", { class: "ex-soft" }));
 }

@@ -75,10 +75,16 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.tree.root, this.stage, this.bottom, view.sizes.panelBar.root, this.panel.root),
+      html("div", { class: "ex-main" }, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
       view.sizes.heightBar.root,
       this.heard,
     );
+  }
+
+  /** Draw and watch nothing any more. */
+  end() {
+    this.minimap.end();
+    this.tree.end();
   }
 
   /** Show or hide the list of keys. */
