@@ -59,7 +59,6 @@ def test_a_formula_says_what_the_name_of_an_operation_does_not(write: Callable[.
     assert of_root(recorded(write(*tensors("x", "b")))) == read
 
 
-@pytest.mark.spec("V-7", "S-5")
 def test_a_formula_fits_its_node_and_the_panel_has_it_whole() -> None:
     """Long names are cut on the node, each by itself, and the type stays; control characters are shown, not obeyed."""
     long = "a_name_that_nobody_would_give_to_a_weight" * 9

@@ -34,6 +34,43 @@ from pairs import net, number
 number(sys.argv[2])
 net(0).save(sys.argv[2])
 """
+_TRAINER = """
+import sys
+import numpy as np
+import explorer as ex
+
+T = ex.train
+module = T.Module("m", loss=T.CrossEntropy(), optimizer=T.Adam(0.01))
+for layer in (T.Linear("hidden", 64, 256), ex.tanh, T.Linear("scores", 256, 10)):
+    module.add_node(layer)
+module.attach()
+draw = np.random.default_rng(0)
+loader = T.DataLoader(T.ArrayDataset(draw.normal(size=(64, 64)), draw.integers(10, size=64)), 32, shuffle=True)
+if sys.argv[2] == "train":
+    print("training", flush=True)
+    module.fit(loader, 100_000, checkpoint=sys.argv[1])
+else:
+    module.restore(sys.argv[1], loader)
+    assert module.optimizer.iteration == 2 * loader.epoch > 0
+    module.save(sys.argv[1], loader)
+"""
+
+
+@pytest.mark.spec("C-17")
+def test_trainers_killed_at_any_moment_leave_the_last_checkpoint(tmp_path: Path) -> None:
+    """Training that writes checkpoints without a pause is killed after a random while: the last complete one loads."""
+    path, chance = tmp_path / "run.npz", random.Random(0)
+    for _ in range(KILLS * 5 // 6):
+        trainer = subprocess.Popen([sys.executable, "-c", _TRAINER, str(path), "train"], stdout=subprocess.PIPE)
+        assert trainer.stdout is not None
+        assert trainer.stdout.readline() == b"training\n"
+        while not path.exists():
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.2))
+        trainer.kill()
+        trainer.communicate()
+        subprocess.run([sys.executable, "-c", _TRAINER, str(path), "restore"], check=True)
+        assert os.listdir(tmp_path) == ["run.npz"]
 
 
 @pytest.mark.spec("I-13", "C-17")

@@ -113,6 +113,19 @@ def test_creation_parameters_are_numbers() -> None:
 
 
 @pytest.mark.spec("T-4")
+def test_a_rule_holds_numbers_and_no_references() -> None:
+    """Whatever an optimizer keeps can be written to a file: its numbers are checked when it is made."""
+    from dataclasses import make_dataclass
+
+    made = make_dataclass("OfCells", [("mu", float, 0.5), ("steps", int, 3)], bases=(T.UpdateRule,), frozen=True)
+    assert T.Optimizer(made(), 0.1).settings()["rule"] == {"type": "OfCells", "mu": 0.5, "steps": 3}
+    with pytest.raises(ex.DeclarationError, match="steps must be a whole number"):
+        made(steps=0.5)
+    with pytest.raises(ex.DeclarationError, match="must be annotated as one of int, float, bool"):
+        make_dataclass("OfLists", [("history", list)], bases=(T.UpdateRule,), frozen=True)([])
+
+
+@pytest.mark.spec("T-4")
 def test_signature_and_help_show_a_rules_numbers() -> None:
     assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov"]
     assert "m ← μ·m + lr·g" in (T.Momentum.__doc__ or "")

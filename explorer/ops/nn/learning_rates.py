@@ -138,7 +138,15 @@ def check_numbers(owner: Any) -> None:
     """Raise DeclarationError for a hyperparameter that is no finite number of its field's type."""
     for field in fields(owner):
         value: Any = getattr(owner, field.name)
-        types, rule, example = _RULES[str(field.type)]
+        # A text in modules that postpone the evaluation of annotations, a class in a notebook's cell.
+        annotation = field.type if isinstance(field.type, str) else field.type.__name__
+        if annotation not in _RULES:
+            raise DeclarationError(
+                f"the field {field.name}: {annotation} of {type(owner).__name__}",
+                rule=f"a field must be annotated as one of {', '.join(_RULES)}, so that it can be written to a file",
+                fix=f"{field.name}: float = 0.1",
+            )
+        types, rule, example = _RULES[annotation]
         is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
         if is_right and isinstance(value, (int, float)):
             is_right = math.isfinite(value) and (field.type != "int" or value > 0)
