@@ -26,6 +26,7 @@ from explorer.record.rows import (
     Schedule,
     Scope,
     Source,
+    SourceText,
     Stage,
     Summary,
     Type,
@@ -53,6 +54,8 @@ class Recording:
     types: list[Type] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [Scope("", "top", -1)])
     sources: list[Source] = field(default_factory=list)
+    source_texts: list[SourceText] = field(default_factory=list)
+    """cells and files whose lines recorded nodes; a model's file has none, since ``sources`` hold its lines"""
     bodies: list[Body] = field(default_factory=list)
     nodes: Nodes = field(default_factory=Nodes)
     stages: list[Stage] = field(default_factory=list)

@@ -68,6 +68,17 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceText:
+    """Lines of a cell or file, as written: those that recorded nodes and the code around them."""
+
+    where: str
+    """as in the rows of sources"""
+    numbers: tuple[int, ...]
+    """number of each line, increasing"""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Body:
     """Graph of nodes: row 0 is the top graph, each other row the body of a function."""
 

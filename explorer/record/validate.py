@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import chain
+from operator import lt
 from typing import Any
 
 from explorer.record.decoder import spoken
@@ -67,6 +68,13 @@ def _check_tables(recording: Recording) -> None:
     _acyclic("scopes.parent", [(row.parent,) if row.parent >= 0 else () for row in recording.scopes])
     for body in recording.bodies:
         _rows("bodies", (*body.inputs, *body.outputs), "nodes", nodes)
+    for text in recording.source_texts:
+        numbers = text.numbers
+        if len(numbers) != len(text.lines) or not all(map(lt, (0, *numbers), numbers)):
+            raise ValueError(
+                "recording field recording.source_texts: expected increasing numbers of lines from 1, one for each of "
+                f"{len(text.lines)} lines, found {len(numbers)}, the first {spoken(numbers[0] if numbers else None)}"
+            )
     for stage in recording.stages:
         if not 0 <= stage.first <= stage.last <= recording.end:
             ends = f"{spoken(stage.first)} … {spoken(stage.last)}"

@@ -16,6 +16,7 @@ def rows(recording: ex.Recording) -> dict[str, Any]:
     """The tables of a recording, without the columns that may change while every decision stays as it is."""
     tables = to_json(recording)
     tables.pop("explanations", None)
+    tables.pop("source_texts", None)
     for table, columns in PROSE.items():
         for row in tables[table]:
             for column in columns:

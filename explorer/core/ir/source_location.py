@@ -30,7 +30,7 @@ class Place(NamedTuple):
     text: str
 
 
-def _cell_name(filename: str) -> str:
+def cell_name(filename: str) -> str:
     """Return ``In[3]`` for a notebook's cell, else the file's base name."""
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
@@ -42,13 +42,18 @@ def _cell_name(filename: str) -> str:
     return "<script>" if filename.startswith("<") else os.path.basename(filename)
 
 
-@functools.lru_cache(maxsize=4096)
 def place_of(code: CodeType, instruction: int) -> Place:
     """Return the source line that an instruction belongs to."""
+    return _place(code, instruction, code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _place(code: CodeType, instruction: int, filename: str) -> Place:
+    """Return the line of an instruction; ``filename`` tells apart code objects, which are equal without it."""
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
-            return Place(_cell_name(code.co_filename), line, linecache.getline(code.co_filename, line).strip())
-    return Place(_cell_name(code.co_filename), code.co_firstlineno, "")
+            return Place(cell_name(filename), line, linecache.getline(filename, line).strip())
+    return Place(cell_name(filename), code.co_firstlineno, "")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -48,6 +48,8 @@ class NodeRows:
         self.boxes: list[Box | None] = [None]
         """source object of each scope row"""
         self.sources: dict[Any, int] = {}
+        self.recorded_lines: dict[str, set[int]] = {}
+        """file name of a cell or file of the user's program → its lines that recorded nodes"""
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
@@ -94,7 +96,11 @@ class NodeRows:
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:
-            place = node.code if isinstance(node.code, Place) else place_of(node.code, node.instruction)
+            if isinstance(node.code, Place):
+                place = node.code
+            else:
+                place = place_of(node.code, node.instruction)
+                self.recorded_lines.setdefault(node.code.co_filename, set()).add(place.line)
             row = self.sources.get(place)
             if row is None:
                 row = self.sources[place] = len(self.recording.sources)

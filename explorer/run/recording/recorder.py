@@ -35,6 +35,7 @@ from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
 from explorer.run.recording.node_rows import NodeRows
 from explorer.run.recording.operator_tables import operators
+from explorer.run.recording.source_texts import source_texts
 from explorer.run.recording.stage_rows import schedule, stage
 
 
@@ -54,6 +55,7 @@ def build(
     recording, graph = tables.recording, planned.graph
     everything = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
+    recording.source_texts = source_texts(tables.recorded_lines)
     recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)

@@ -27,6 +27,15 @@ _VERDICTS_DARK = {
 }  # fmt: skip
 """colours of decisions and of differences: what is new, what is gone or wrong, what is other than it was"""
 
+_LINES_LIGHT = ("#2f6fdf", "#c4650c", "#13845f", "#b0307e", "#6d56d8", "#8a7000", "#0d8296", "#b53a32")
+_LINES_DARK = ("#7ea8ff", "#f0a15c", "#52cfa0", "#f08cc6", "#b3a0ff", "#d8bf4a", "#57c8db", "#ff9185")
+"""colours of source lines, in turn; static/data/source_lines.js counts them"""
+
+
+def _lines(colours: tuple[str, ...]) -> dict[str, str]:
+    return {f"line-{number}": colour for number, colour in enumerate(colours)}
+
+
 _FRONT_LIGHT = {
     **LIGHT,
     **_VERDICTS_LIGHT,
@@ -34,8 +43,17 @@ _FRONT_LIGHT = {
     "heat": "#e2762b",
     "hot": "#f29a5c",
     "cold": "#8db4f7",
+    **_lines(_LINES_LIGHT),
 }
-_FRONT_DARK = {**DARK, **_VERDICTS_DARK, "accent-bg": "#1b2740", "heat": "#f0a05a", "hot": "#a04c14", "cold": "#2a53a8"}
+_FRONT_DARK = {
+    **DARK,
+    **_VERDICTS_DARK,
+    "accent-bg": "#1b2740",
+    "heat": "#f0a05a",
+    "hot": "#a04c14",
+    "cold": "#2a53a8",
+    **_lines(_LINES_DARK),
+}
 
 
 def front_end_colours() -> str:

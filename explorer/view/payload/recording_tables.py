@@ -7,6 +7,8 @@ They are those of the plain form (explorer/record) but for these; texts are safe
                    "named", if dimensions have names: "batch=32×64"
     "declared"   {node: text, …}    dimensions as a model's file declares them, and where, if any are named or open
     "sources"    [{"place": "In[3] line 2", "text": the line}, …]
+    "listings"   [{"where": "In[3]", "unit": "line" | "node", "numbers": [of each line], "sources": [[row, …] of each],
+                   "lines": [text of each], or [] where the sources have them}, …]    of cells and files
     "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
                    "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …],
                    "result": "22 kernels fused, 8 declined; 12.3 MB never written."}, …]
@@ -44,6 +46,7 @@ from explorer.record import Decision, Layer, Recording, Template
 from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
+from explorer.record.listings import Listing, listings
 from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
@@ -55,7 +58,7 @@ from explorer.view.payload.type_tables import declared_texts, type_tables
 
 _COMPOSED = (
     "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
-    "layers", "nodes", "ports",
+    "layers", "nodes", "ports", "source_texts",
 )  # fmt: skip
 """tables that are written in another form, or not at all"""
 
@@ -75,6 +78,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
         "sources": [{"place": source.whole_place, "text": source.text} for source in recording.sources],
+        "listings": [_listing(recording, listing) for listing in listings(recording)],
         "stages": [_stage(recording, number) for number in range(len(recording.stages))],
         "reasons": reasons,
         "explanations": explanations,
@@ -115,6 +119,19 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
         "cost": stage_cost(stage),
         "result": stage_result(recording, number),
         "counts": [list(count) for count in stage_counts(stage)],
+    }
+
+
+def _listing(recording: Recording, listing: Listing) -> dict[str, Any]:
+    lines = listing.lines
+    known = [recording.sources[line.sources[0]].text if line.sources else None for line in lines]
+    return {
+        "where": listing.where,
+        "unit": listing.unit,
+        "numbers": [line.number for line in lines],
+        "sources": [list(line.sources) for line in lines],
+        # sources have the texts of a model's file already
+        "lines": [] if known == [line.text for line in lines] else [line.text for line in lines],
     }
 
 

@@ -29,6 +29,16 @@ class SourceTable(TypedDict):
     text: str
 
 
+class ListingTable(TypedDict):
+    """Cell or file: the lines that recorded nodes, and those around them."""
+
+    where: str
+    unit: str
+    numbers: list[int]
+    sources: list[list[int]]
+    lines: list[str]
+
+
 class StageTable(TypedDict):
     """Stage, with its numbers in words."""
 
@@ -122,6 +132,7 @@ class RecordingTables(TypedDict):
     declared: NotRequired[dict[int, str]]
     scopes: list[Scope]
     sources: list[SourceTable]
+    listings: list[ListingTable]
     bodies: list[Body]
     nodes: Nodes
     stages: list[StageTable]

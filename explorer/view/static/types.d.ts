@@ -137,6 +137,15 @@ export interface LeafTable {
   others: Record<number, number>;
 }
 
+/** Cell or file: the lines that recorded nodes, and those around them. */
+export interface ListingTable {
+  where: string;
+  unit: string;
+  numbers: number[];
+  sources: number[][];
+  lines: string[];
+}
+
 /** Heat metric. */
 export interface MetricTable {
   name: string;
@@ -196,6 +205,7 @@ export interface RecordingTables {
   declared?: Record<number, string>;
   scopes: Scope[];
   sources: SourceTable[];
+  listings: ListingTable[];
   bodies: Body[];
   nodes: Nodes;
   stages: StageTable[];

@@ -137,7 +137,7 @@ export class View {
     const selected = this.selection.standing;
     const { lineage, gradientLinks } = this.shell.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
-    const lit = traced?.slots ?? gradientLinks.lit(node, box, this.scene.moment.position);
+    const lit = this.shell.source.lit(traced?.slots ?? gradientLinks.lit(node, box, this.scene.moment.position));
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: traced?.edges, differs: this.differs }, motion);

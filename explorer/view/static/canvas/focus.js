@@ -29,14 +29,14 @@ export class Focus {
     this.stop = element;
   }
 
-  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for; the tree of boxes keeps its own. @param {string} key @param {boolean} real */
+  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for; the tree of boxes and the source keep their own. @param {string} key @param {boolean} real */
   set(key, real) {
     this.key = key;
     this.rove();
     const { root, canvas } = this.view;
     this.#describe();
     const active = document.activeElement;
-    if (real || (root.contains(active) && !active.closest(".ex-tree"))) canvas.element(key)?.focus({ preventScroll: true });
+    if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
   /** Tell a screen reader what an item reads, and what reads it: edges cannot have the focus. */

@@ -94,6 +94,7 @@ export function listenToKeys(view) {
     g: () => view.prediction.toggle(),
     m: () => view.prediction.hint(),
     s: () => view.shell.turnTree(),
+    l: () => view.shell.turnSource(),
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),

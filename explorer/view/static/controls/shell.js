@@ -11,6 +11,7 @@ import { forgetIn } from "../panel/terms.js";
 import { SaveMenu } from "../save/save_menu.js";
 import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
+import { SourcePane } from "../panel/source_pane.js";
 import { TimelineSlider } from "./timeline_slider.js";
 
 /** @type {WeakSet<Document>} pages on which a reader has begun to step */
@@ -47,6 +48,7 @@ export class Shell {
     });
     new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
     this.tree = new ScopeTree(view);
+    this.source = new SourcePane(view);
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
       visit: (node) => view.selection.visit(node),
@@ -63,6 +65,7 @@ export class Shell {
     this.cost = html("div", { class: "ex-cost" });
     this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.source.watch(this.stage);
     view.camera.overlays = () => this.#overlays();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
@@ -75,7 +78,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
+      html("div", { class: "ex-main" }, this.source.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
       view.sizes.heightBar.root,
       this.heard,
     );
@@ -120,6 +123,7 @@ export class Shell {
       view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? [iconButton("tree", "show or hide the tree of boxes (s)", () => this.turnTree()), this.#depth(), ...boxes] : []),
+      ...(this.source.source.isKnown ? [iconButton("source", "show or hide the source (l)", () => this.turnSource())] : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
@@ -139,6 +143,15 @@ export class Shell {
     this.view.sizes.turnTree();
     this.tree.show();
     if (this.tree.isShown) this.tree.take();
+    else this.view.focus.take();
+  }
+
+  /** Show or hide the source, which takes the focus where it comes. */
+  turnSource() {
+    if (!this.source.source.isKnown) return;
+    this.view.sizes.choose("source", !this.view.sizes.chosen.source);
+    this.view.show();
+    if (this.source.isShown) this.source.take();
     else this.view.focus.take();
   }
 
@@ -183,6 +196,7 @@ export class Shell {
     this.#sentence(moment);
     this.#hear(selected, box);
     this.tree.show();
+    this.source.show();
     const held = this.panel.root.contains(document.activeElement);
     this.panel.show(moment, selected, box, this.view.selection.other, this.view.prediction);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });

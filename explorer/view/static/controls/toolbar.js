@@ -15,6 +15,7 @@ const ICONS = {
   screen: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4",
   panel: "M2 3h12v10H2zM9.5 3v10",
   tree: "M3 3h5M5 3v9.5h3M5 7.5h3M9.5 7.5h4M9.5 12.5h4",
+  source: "M5.5 4.5L2 8l3.5 3.5M10.5 4.5L14 8l-3.5 3.5M9 3L7 13",
   tab: "M7 3H3v10h10V9M9.5 2.5H13.5V6.5M13.5 2.5L7.5 8.5",
   open: "M3 3h10v10H3zM8 5.5v5M5.5 8h5",
   close: "M3 3h10v10H3zM5.5 8h5",
@@ -52,7 +53,7 @@ export const KEYS = [
 const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
   [["d"], "let the graph flow to the right, or down"],
-  [["F", "w", "s"], "full screen; the panel; the tree of boxes, on and off"],
+  [["F", "w", "s", "l"], "full screen; panel; tree of boxes; source lines"],
   [["g", "m"], "predict the order; mark what is ready"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
   [["drag"], "pan; the wheel pans too while the canvas has the focus"],

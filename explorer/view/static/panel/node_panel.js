@@ -80,7 +80,7 @@ export class NodePanel {
       place.append(" · ", name, " ", html("code", {}, value));
     }
     const declared = trace.recording.declared?.[node];
-    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
+    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
   }
 
   /** Its numbers of the metrics that readers have added. */

@@ -5,12 +5,13 @@ import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward", inputs: "", outputs: "" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", inputs: "", outputs: "", line: "" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
   forward: "the selection is part of its gradient",
   ...TRACED,
+  line: "recorded by the source line",
 };
 const LISTED = 40;
 

@@ -1,0 +1,77 @@
+"""Listings: the lines of cells and files that recorded a program, in order, each with the sources that stand for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.record.recording import Recording
+from explorer.record.rows import line_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Line of a listing; ``sources`` are the rows of sources that it is."""
+
+    number: int
+    text: str
+    sources: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines of a cell or file; ``unit`` is "line", or "node" for a file without text."""
+
+    where: str
+    unit: str
+    lines: tuple[Line, ...]
+
+
+def listings(recording: Recording) -> list[Listing]:
+    """Return the listings of a recording, in order of their first source.
+
+    A source whose cell or file was not kept, as in a model's file, is listed with its own line alone; without any text
+    there is nothing to list.
+    """
+    first: dict[str, int] = {}
+    texts: dict[tuple[str, int], list[int]] = {}
+    for row, text in enumerate(recording.source_texts):
+        for number in text.numbers:
+            texts.setdefault((text.where, number), []).append(row)
+    known = [dict(zip(text.numbers, text.lines, strict=True)) for text in recording.source_texts]
+    kept: list[dict[int, list[int]]] = [{} for _ in known]
+    others: dict[str, dict[int, list[int]]] = {}
+    for number, source in enumerate(recording.sources):
+        first.setdefault(source.where, number)
+        # Files of one name are told apart by their lines.
+        rows = texts.get((source.where, source.line), ())
+        alike = next((row for row in rows if known[row][source.line].strip() == source.text), None)
+        if alike is not None:
+            kept[alike].setdefault(source.line, []).append(number)
+        elif source.text:
+            others.setdefault(source.where, {}).setdefault(source.line, []).append(number)
+    found = [
+        Listing(
+            text.where,
+            line_unit(text.where),
+            tuple(
+                Line(number, line.expandtabs(4).rstrip(), tuple(kept[row].get(number, ())))
+                for number, line in known[row].items()
+            ),
+        )
+        for row, text in enumerate(recording.source_texts)
+    ]
+    found += [
+        Listing(
+            where,
+            line_unit(where),
+            tuple(Line(line, recording.sources[rows[0]].text, tuple(rows)) for line, rows in sorted(lines.items())),
+        )
+        for where, lines in others.items()
+    ]
+    return sorted(found, key=lambda listing: first.get(listing.where, len(first)))
+
+
+def without_source(recording: Recording) -> Recording:
+    """Return a recording without the text of the program; the places of lines stay."""
+    sources = [replace(source, text="") for source in recording.sources]
+    return replace(recording, sources=sources, source_texts=[])

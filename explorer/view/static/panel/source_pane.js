@@ -1,0 +1,211 @@
+// The source pane: the cell or file that recorded the program, beside its graph; a line and its nodes light each other, and decisions stand under their line.
+
+import { counted, grouped } from "../data/number_format.js";
+import { foldedDecisions } from "../data/folded_decisions.js";
+import { html, put } from "../dom.js";
+import { Roving } from "../controls/roving.js";
+import { SourceLines } from "../data/source_lines.js";
+
+/** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
+const [LISTED, DECLINED, REMARKS] = [400, 2, 24];
+/** Keys of the view that act from here, too: steps and what opens or closes. */
+const KEYS = new Set([".", ",", "[", "]", "?", "/", "l", "s", "w", "F"]);
+
+/** The program's text beside one graph. */
+export class SourcePane {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    this.view = view;
+    this.source = new SourceLines(view.trace);
+    /** the line under the pointer or with the focus, on either side */ this.pointed = -1;
+    /** the line that was clicked last, or that made the selected node */ this.chosen = -1;
+    /** the selected node that it follows */ this.selected = -1;
+    this.drawn = "";
+    /** the line that it showed last */ this.shown = -1;
+    /** the first line on the page, as soon as there is one */ this.from = -1;
+    /** @type {Map<number, string>} what is lit without this pane */ this.under = new Map();
+    const leave = () => this.#point(-1);
+    this.root = html("div", {
+      class: "ex-listing", role: "region", "aria-label": "source", hidden: true,
+      keydown: (event) => this.#key(event), click: (event) => this.#click(event),
+      pointerover: (event) => this.#point(rowOf(event.target)), pointerleave: leave, focusin: (event) => this.#point(rowOf(event.target)), focusout: leave,
+    });
+    new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
+  }
+
+  /** Whether a reader wants it, and there is a text to show. */
+  get isShown() {
+    return Boolean(this.view.sizes.chosen.source) && this.source.isKnown;
+  }
+
+  /** Follow the pointer and the focus on the canvas. @param {HTMLElement} stage */
+  watch(stage) {
+    const over = (event) => this.isShown && this.#point(this.#lineAt(event.target));
+    stage.addEventListener("pointerover", over);
+    stage.addEventListener("focusin", over);
+    stage.addEventListener("pointerleave", () => this.isShown && this.#point(-1));
+  }
+
+  /** Show the lines, and which of them made what is selected; nothing is made while the pane is hidden. */
+  show() {
+    put(this.root, "hidden", !this.isShown);
+    if (!this.isShown) return;
+    this.#follow();
+    const drawn = `${this.chosen}|${this.view.now.decision}|${this.from}`;
+    if (drawn === this.drawn) return;
+    const isNew = this.shown !== this.chosen;
+    [this.drawn, this.shown] = [drawn, this.chosen];
+    const held = this.root.contains(document.activeElement) ? document.activeElement : null;
+    const mark = held && [held.getAttribute("data-line"), held.getAttribute("data-decision")];
+    this.#draw(isNew);
+    if (mark) this.#stop(mark[0], mark[1])?.focus({ preventScroll: true });
+    if (isNew && this.chosen >= 0 && !held) this.#line(this.chosen)?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Be at the line of what is selected. */
+  #follow() {
+    const { node } = this.view.selection;
+    if (node === this.selected) return;
+    this.selected = node;
+    this.chosen = this.source.of(node);
+  }
+
+  /** What is lit on the canvas: what a line recorded, besides what is lit anyway. @param {Map<number, string>} lit @returns {Map<number, string>} */
+  lit(lit) {
+    this.under = lit;
+    if (!this.isShown) return lit;
+    this.#follow();
+    const row = this.pointed >= 0 ? this.pointed : this.chosen;
+    if (row < 0) return lit;
+    const both = new Map(lit);
+    for (const slot of this.source.slots(row)) if (!both.has(slot)) both.set(slot, "line");
+    return both;
+  }
+
+  /** Take the focus: the line of the selected node, else the first one that recorded something. */
+  take() {
+    (this.#line(this.chosen) ?? this.root.querySelector("button"))?.focus();
+  }
+
+  #draw(isNew) {
+    const { lines } = this.source;
+    // Around the line that is wanted; a file may have a hundred thousand.
+    if (this.from < 0 || (isNew && this.chosen >= 0 && (this.chosen < this.from || this.chosen >= this.from + LISTED))) this.from = Math.max(0, Math.min(this.chosen - LISTED / 2, lines.length - LISTED));
+    const end = Math.min(lines.length, this.from + LISTED);
+    const more = (rows, from, where) => rows > 0 && html("button", { type: "button", class: "ex-more", click: () => this.#turn(from) }, `${grouped(rows)} more above`.replace("above", where));
+    const parts = [more(this.from, Math.max(0, this.from - LISTED), "above")];
+    /** @type {{listing: import("../types").ListingTable, root: HTMLElement, last: number} | null} */ let list = null;
+    for (const line of lines.slice(this.from, end)) {
+      if (list?.listing !== line.listing) {
+        list = { listing: line.listing, root: html("ol"), last: 0 };
+        parts.push(html("h5", { "aria-level": 2 }, line.listing.where), noteOf(line.listing), list.root);
+      } else if (line.number > list.last + 1 && line.listing.unit === "line") list.root.append(html("li", { class: "ex-soft ex-gap", "aria-label": "lines left out" }, "⋯"));
+      list.last = line.number;
+      list.root.append(this.#item(line));
+    }
+    parts.push(more(lines.length - end, end, "below"));
+    this.root.replaceChildren(...parts.filter((part) => part !== false));
+  }
+
+  #turn(from) {
+    this.from = from;
+    this.drawn = "";
+    this.show();
+    this.root.scrollTop = 0;
+    this.root.querySelector("button")?.focus();
+  }
+
+  #item(line) {
+    const { row, number, text, nodes, hue, listing } = line;
+    const parts = [html("span", { class: "ex-line-number" }, String(number)), html("code", {}, text || " ")];
+    if (!nodes.length) return html("li", { class: "ex-quiet" }, html("div", { class: "ex-line" }, html("span", { class: "ex-hue" }), ...parts));
+    const groups = foldedDecisions(this.view.trace, line.decisions);
+    const declined = groups.filter(({ verdict }) => verdict === "declined");
+    const said = [counted(nodes.length, "node"), declined.length > 0 && `${grouped(declined.length)} declined`].filter(Boolean).join(", ");
+    const isChosen = row === this.chosen;
+    const attributes = { "data-line": row, "aria-label": `${listing.unit} ${number}: ${text.trim()}; ${said}`, title: `${said}: a click selects them, one after the other` };
+    const button = html("button", { type: "button", class: "ex-line", ...attributes }, hueMark(hue), ...parts, html("span", { class: "ex-line-count" }, grouped(nodes.length)));
+    put(button, "aria-current", isChosen && "true");
+    const shown = isChosen ? groups.slice(0, REMARKS) : declined.slice(0, DECLINED);
+    const rest = (isChosen ? groups : declined).length - shown.length;
+    const remarks = shown.map((group) => this.#remark(group, row));
+    if (rest > 0) remarks.push(html("li", { class: "ex-soft" }, `and ${grouped(rest)} more`));
+    return html("li", { class: isChosen ? "ex-chosen" : "" }, button, remarks.length > 0 && html("ul", {}, ...remarks));
+  }
+
+  /** Decisions that read alike, as a remark on a line. @param {import("../data/folded_decisions.js").FoldedDecisions} group @param {number} row */
+  #remark({ decisions, verdict }, row) {
+    const { trace, timeline, now } = this.view;
+    const here = decisions.indexOf(now.decision);
+    const count = decisions.length > 1 ? ` ×${grouped(decisions.length)}` : "";
+    const text = `${timeline.stages[trace.decisions[decisions[0]].stage]?.name ?? ""}: ${verdict}: ${trace.plainSentence(decisions[0])}${count}`;
+    // Again: on to the next of those that read alike.
+    const click = () => this.view.go(timeline.afterDecision(decisions[(here + 1) % decisions.length]));
+    const button = html("button", { type: "button", class: "ex-remark", "data-line": row, "data-decision": decisions[0], title: text, click }, html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-hidden": "true" }, verdict === "applied" ? "✓" : "✗"), html("span", {}, text));
+    put(button, "aria-current", here >= 0 && "step");
+    return html("li", {}, button);
+  }
+
+  /** @returns {HTMLElement | null} */
+  #line(row) {
+    return this.root.querySelector(`.ex-line[data-line="${row}"]`);
+  }
+
+  /** @returns {HTMLElement | null} */
+  #stop(row, decision) {
+    return (decision && this.root.querySelector(`[data-line="${row}"][data-decision="${decision}"]`)) || this.#line(row);
+  }
+
+  #lineAt(target) {
+    const key = target instanceof Element ? (target.closest("[data-key]")?.getAttribute("data-key") ?? "") : "";
+    return key[0] === "n" ? this.source.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
+  }
+
+  /** Light a line and what it recorded, on both sides. @param {number} row */
+  #point(row) {
+    if (row === this.pointed) return;
+    this.pointed = row;
+    for (const line of this.root.querySelectorAll(".ex-pointed")) line.classList.remove("ex-pointed");
+    this.#line(row)?.classList.add("ex-pointed");
+    const { canvas, scene, overview } = this.view;
+    if (!scene) return;
+    canvas.show(scene, { ...canvas.marks, lit: this.lit(this.under) });
+    overview.later();
+  }
+
+  /** Select what a line recorded, one node after the other. */
+  #click(event) {
+    const line = event.target instanceof Element ? event.target.closest(".ex-line[data-line]") : null;
+    if (!line) return;
+    const { selection } = this.view;
+    this.chosen = Number(line.getAttribute("data-line"));
+    const { nodes } = this.source.lines[this.chosen];
+    const node = nodes[(nodes.indexOf(selection.node) + 1) % nodes.length];
+    this.selected = node;
+    selection.visit(node);
+  }
+
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.view.focus.take();
+    } else if (event.key.length === 1 && !KEYS.has(event.key)) event.stopPropagation();
+  }
+}
+
+/** The line that something in the pane is about, −1 for none. @param {EventTarget | null} target */
+function rowOf(target) {
+  return target instanceof Element ? Number(target.closest("[data-line]")?.getAttribute("data-line") ?? -1) : -1;
+}
+
+/** A chip in the colour of a line. @param {number} hue */
+function hueMark(hue) {
+  return html("span", { class: "ex-hue", "aria-hidden": "true", style: `--ex-hue:var(--ex-line-${hue})` });
+}
+
+/** What is to be said about a file without lines. @param {import("../types").ListingTable} listing */
+function noteOf({ unit }) {
+  return unit === "node" && html("p", { class: "ex-soft" }, "This file is binary and has no source lines: these are its nodes.");
+}

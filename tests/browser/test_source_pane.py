@@ -1,0 +1,154 @@
+"""The source pane: the cell or file beside its graph, lit both ways, with decisions as remarks on their lines."""
+
+import linecache
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from tests.browser.axe import complaints
+from tests.browser.player import node, press
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-2", "V-9")]
+
+PROGRAM = """\
+import explorer as ex
+
+def dense(x, W, b):
+    # one layer
+    return ex.tanh(x @ W + b)
+
+x = ex.tensor([[1.0] * 32] * 64, name="x")
+W = ex.tensor([[0.5] * 32] * 32, name="W")
+b = ex.tensor([0.1] * 32, name="b")
+
+scores = ex.softmax(dense(dense(x, W, b), W, b) @ W)
+loss = -ex.log(scores).mean()
+"""
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> ex.Recording:
+    """The recording of a file of two layers."""
+    path = tmp_path / "layers.py"
+    path.write_text(PROGRAM)
+    linecache.checkcache(str(path))
+    names: dict[str, ex.Expr] = {}
+    exec(compile(PROGRAM, str(path), "exec"), names)
+    plan = ex.EvalPlan()
+    plan.register(names["loss"])
+    return plan.eval().recording
+
+
+@pytest.fixture
+def view(show, recording):
+    """A view whose source pane is open."""
+    shown = show(recording)
+    shown.get_by_role("button", name="show or hide the source").click()
+    expect(pane(shown)).to_be_visible()
+    return shown
+
+
+def pane(view):
+    return view.get_by_role("region", name="source")
+
+
+def line(view, number):
+    return pane(view).locator(f'.ex-line[aria-label^="line {number}:"]')
+
+
+def lit(view):
+    """The names of the lit and selected nodes on the canvas."""
+    return view.evaluate(
+        "view => [...view.querySelectorAll('.ex-node:is(.ex-lit-line, .ex-selected) .ex-name')]"
+        ".map((name) => name.textContent).sort()"
+    )
+
+
+def test_it_is_hidden_until_it_is_asked_for_and_remembered(show, recording):
+    view = show(recording)
+    expect(pane(view)).to_have_count(0)
+    press(view, "l")
+    expect(pane(view)).to_be_visible()
+    expect(pane(view).locator("button:focus")).to_have_count(1)
+    view = show(recording)
+    expect(pane(view)).to_be_visible()
+    press(view, "l")
+    expect(pane(view)).to_have_count(0)
+
+
+def test_which_nodes_a_line_made_takes_two_clicks(show, recording):
+    view = show(recording)
+    view.get_by_role("button", name="show or hide the source").click()
+    line(view, 5).click()
+    expect(line(view, 5)).to_have_attribute("aria-current", "true")
+    assert lit(view) == ["add", "add", "matmul", "matmul", "tanh", "tanh"]
+
+
+def test_which_line_made_a_node_takes_two_clicks(show, recording):
+    view = show(recording)
+    view.get_by_role("button", name="show or hide the source").click()
+    node(view, "mean").click()
+    expect(pane(view).locator('.ex-line[aria-current="true"]')).to_contain_text("loss = -ex.log(scores).mean()")
+
+
+def test_a_line_under_the_pointer_lights_its_nodes_and_a_node_its_line(view):
+    line(view, 11).hover()
+    expect(view.locator(".ex-node.ex-lit-line")).to_have_count(2)
+    assert lit(view) == ["matmul", "softmax"]
+    node(view, "tanh").hover()
+    expect(line(view, 5)).to_have_class("ex-line ex-pointed")
+    assert lit(view) == ["add", "add", "matmul", "matmul", "tanh", "tanh"]
+    view.locator(".ex-say").hover()
+    expect(view.locator(".ex-node.ex-lit-line")).to_have_count(0)
+
+
+def test_clicks_on_a_line_step_through_its_nodes(view):
+    heading = view.locator(".ex-why h4")
+    names = []
+    for _ in range(3):
+        line(view, 5).click()
+        names.append(heading.text_content())
+    assert names == ["matmul", "add", "tanh"]
+
+
+def test_a_declined_decision_stands_under_its_line_and_a_click_goes_to_it(view):
+    remark = line(view, 12).locator("xpath=..").locator(".ex-remark").first
+    expect(remark).to_contain_text("fuse: declined: ")
+    remark.click()
+    expect(view.locator(".ex-rail [aria-current]")).to_contain_text("fuse")
+    expect(view.locator(".ex-say")).to_contain_text("declined")
+    expect(remark).to_have_attribute("aria-current", "step")
+
+
+def test_its_keys_walk_over_lines_and_leave_those_of_the_view_alone(view):
+    keyboard = view.page.keyboard
+    boxes = view.locator(".ex-box.ex-open").count()
+    expect(line(view, 5)).to_be_focused()
+    keyboard.press("ArrowDown")
+    expect(line(view, 7)).to_be_focused()
+    assert lit(view) == ["x"]
+    for letter in "ecnpghd0":
+        keyboard.press(letter)
+    assert view.locator(".ex-box.ex-open").count() == boxes
+    expect(view.locator(".ex-rail [aria-current]")).to_contain_text("recorded")
+    keyboard.press("Enter")
+    expect(view.locator(".ex-why h4")).to_have_text("x")
+    expect(line(view, 7)).to_be_focused()
+    keyboard.press("Escape")
+    expect(view.locator(".ex-node:focus")).to_have_count(1)
+    expect(pane(view)).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(show, recording, theme):
+    view = show(recording, theme=theme)
+    press(view, "l")
+    line(view, 5).click()
+    assert complaints(view.page) == []
+
+
+def test_a_text_of_a_file_is_no_markup(view):
+    assert pane(view).locator("code").first.text_content() == "def dense(x, W, b):"
+    assert pane(view).locator("script, img").count() == 0
