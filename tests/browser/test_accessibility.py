@@ -41,6 +41,29 @@ def test_axe_finds_nothing_on_a_page(open_page, tmp_path, wide, theme):
     assert found == {state: [] for state in STATES}
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [1440, 600])
+def test_axe_finds_nothing_in_the_tree_of_boxes_and_in_a_trace(open_page, tmp_path, wide, theme):
+    """The tree with open, closed, selected and focused rows, long enough to scroll; a trace of either side."""
+    (tmp_path / "page.html").write_text(html(sample.scopes(12, 30), theme=theme), encoding="utf-8")
+    page = open_page(viewport={"width": wide, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    view = page.locator(".explorer-view")
+    press(view, "1", "s")
+    expect(view.get_by_role("treeitem").first).to_be_focused()
+    assert complaints(page) == []
+    for key in ("ArrowDown", "Enter", "End"):
+        page.keyboard.press(key)
+    assert complaints(page) == []
+    (tmp_path / "page.html").write_text(html(sample.mlp(), theme=theme), encoding="utf-8")
+    page.reload()
+    press(view, "Enter")
+    for key in ("i", "r"):
+        press(view, key)
+        expect(view).to_have_class(re.compile("ex-tracing"))
+        assert complaints(page) == []
+
+
 def planned(activation):
     """A plan of two layers, each in a scope."""
     value = ex.tensor(np.ones((3, 4), np.float32), name="x")

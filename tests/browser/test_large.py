@@ -117,3 +117,24 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     assert page.evaluate("document.activeElement.dataset.key") != f"n{slot}"
     page.evaluate("view.camera.stand(1, 0, 0)")
     expect(picture).to_be_hidden()
+
+
+@pytest.mark.spec("V-8")
+def test_from_afar_an_open_box_that_is_selected_is_marked(page):
+    """Its ground is another one, under what it holds; what is not selected keeps its own."""
+    mount(page, payload(sample.scopes(30, 40)))
+    page.evaluate("view.opening.all(true)")
+    expect(page.locator(".ex-overview")).to_be_visible()
+    boxes = page.evaluate("[...view.placement.boxes].filter(([box]) => box !== view.placement.outermost)")
+    box, (x, y, wide, high) = boxes[0]
+    page.evaluate("([x, y]) => view.camera.stand(0.19, x, y)", [x + wide / 2, y + high / 2])
+    frame = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
+    colours = """canvas => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size;
+    }"""
+    page.evaluate(frame)
+    before = page.locator(".ex-overview").evaluate(colours)
+    page.evaluate("box => { view.selection.box = box; view.show(); }", box)
+    page.evaluate(frame)
+    assert page.locator(".ex-overview").evaluate(colours) > before

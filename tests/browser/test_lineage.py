@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.player import press
+from explorer.view.payload.payload import payload
+from tests.browser.player import mount, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -88,6 +89,42 @@ def test_closed_boxes_that_hide_what_is_traced_are_lit(show):
     view.locator(".ex-node").last.click()
     press(view, "i", "0")
     expect(view.locator(".ex-closed.ex-lit-inputs").first).to_be_visible()
+
+
+@pytest.mark.spec("V-9")
+def test_a_trace_is_walked_again_only_where_the_node_or_the_graph_is_another(page):
+    """Declined decisions, the order and the buffers change nothing; what a decision changes is walked once."""
+    recording = sample.resnet()
+    mount(page, payload(recording, position=0))
+    view = page.locator(".explorer-view")
+    page.evaluate(
+        "() => (window.view.selection.select(window.view.trace.count >> 1), window.view.selection.trace('inputs'))"
+    )
+    walked = "() => window.view.shell.panel.parts.lineage.walked"
+    changes = {decision for decision, *_ in recording.substitutions}
+    changes |= {
+        decision for table in (recording.nodes.born, recording.nodes.gone) for decision in table if decision >= 0
+    }
+    changes |= {group.decision for group in recording.groups if group.kind == "kernel"}
+    assert page.evaluate(walked) == 1
+    steps = int(view.locator(".ex-strip input").get_attribute("max"))
+    page.evaluate("steps => { for (let step = 0; step < steps; step++) window.view.step(1); }", steps)
+    assert 1 <= page.evaluate(walked) - 1 <= len(changes) < steps
+    page.evaluate("() => window.view.shell.tree.show()")
+    before = page.evaluate(walked)
+    page.evaluate("() => { window.view.opening.all(true); window.view.show(); }")
+    assert page.evaluate(walked) == before
+
+
+@pytest.mark.spec("V-9")
+def test_the_sentence_tells_weights_from_inputs(show):
+    """Weights are the arrays of layers; what else exists before the run is an input."""
+    view = show(sample.transformer(2))
+    press(view, "e")
+    select(view, "add")
+    press(view, "i")
+    expect(view.locator(".ex-why")).to_contain_text("from 1 input and 5 weights")
+    expect(view.locator(".ex-why")).not_to_contain_text("undefined")
 
 
 @pytest.mark.spec("V-8")

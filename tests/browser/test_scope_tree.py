@@ -75,6 +75,24 @@ def test_enter_and_a_click_select_a_box(tree):
     expect(tree.locator(".ex-box.ex-open")).to_have_count(2)
 
 
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_box_that_is_selected_is_marked_on_the_canvas_open_or_closed(tree, opened):
+    keyboard = tree.page.keyboard
+    if opened:
+        keyboard.press("ArrowRight")
+    stroke = "box => getComputedStyle(box.querySelector('.ex-shape')).stroke"
+    kind = ".ex-open" if opened else ".ex-closed"
+    before = tree.locator(kind).last.evaluate(stroke)
+    keyboard.press("Enter")
+    marked = tree.locator(f"{kind}.ex-selected")
+    expect(marked).to_have_count(1)
+    node = (
+        "view => { const probe = view.appendChild(document.createElement('i')); probe.style.color = 'var(--ex-accent)';"
+    )
+    accent = tree.evaluate(f"{node} const {{ color }} = getComputedStyle(probe); probe.remove(); return color; }}")
+    assert marked.evaluate(stroke) == accent != before
+
+
 def test_the_canvas_moves_it(tree):
     before = len(names(tree))
     tree.locator(".ex-closed").first.dblclick()

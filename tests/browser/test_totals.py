@@ -55,3 +55,26 @@ def test_boxes_hold_the_sums_of_their_nodes(module, make):
         assert shown == expected
     assert (make is scoped) <= (not leaves.parameters)
     assert (make is perceptron) <= (sum(leaves.parameters.values()) == 2 * 3 + 3)
+
+
+WALK = """(explorer, data) => {
+    const trace = new explorer.Trace(data);
+    const walked = new explorer.Totals(trace);
+    const forth = [...Array(trace.decisions.length + 1).keys()];
+    const [positions, differing, tables] = [[...forth, ...[...forth].reverse(), forth.at(-1), 0], [], new Set()];
+    for (const position of positions) {
+        const table = walked.at(position);
+        tables.add(table);
+        if (JSON.stringify(table) !== JSON.stringify(new explorer.Totals(trace).at(position))) differing.push(position);
+    }
+    return [differing, tables.size, positions.length];
+}"""
+
+
+@pytest.mark.spec("V-19")
+@pytest.mark.parametrize("make", [sample.mlp, sample.network, sample.resnet, scoped])
+def test_what_is_kept_from_step_to_step_is_what_is_added_up_anew(module, make):
+    """Forth, back and in one leap; whatever a decision creates, removes or fuses is counted anew, and nothing else."""
+    differing, tables, positions = module(WALK, payload(make()))
+    assert differing == []
+    assert 1 < tables < positions

@@ -4,12 +4,12 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {Record<string, string | number | boolean | ((event: any) => void) | undefined>} Attributes */
 
-/** Make an HTML element. @param {string} tag @param {Attributes} [attributes] @param {...(Node | string | false)} children */
+/** Make an HTML element. @param {string} tag @param {Attributes} [attributes] @param {...(Node | string | false | undefined)} children */
 export function html(tag, attributes = {}, ...children) {
   return build(document.createElement(tag), attributes, children);
 }
 
-/** Make an SVG element. @param {string} tag @param {Attributes} [attributes] @param {...(Node | string | false)} children */
+/** Make an SVG element. @param {string} tag @param {Attributes} [attributes] @param {...(Node | string | false | undefined)} children */
 export function svg(tag, attributes = {}, ...children) {
   return build(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -19,7 +19,7 @@ function build(element, attributes, children) {
     if (typeof value === "function") element.addEventListener(name, value);
     else put(element, name, value);
   }
-  element.append(...children.filter((child) => child !== false));
+  element.append(...children.filter((child) => child !== false && child !== undefined));
   return element;
 }
 

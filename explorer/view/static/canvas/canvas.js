@@ -295,5 +295,6 @@ export class Canvas {
 function areAlike(one, other) {
   const isSame = ["selected", "other", "box", "matches", "heat"].every((name) => one[name] === other[name]);
   const isEmpty = one.differs.size === 0 && other.differs.size === 0;
-  return isSame && isEmpty && one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind);
+  const isLit = one.lit === other.lit || (one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind));
+  return isSame && isEmpty && isLit;
 }

@@ -30,6 +30,8 @@ const LOOKS = {
   plain: ["--ex-edge", "--ex-node"],
 };
 const CHOSEN = ["--ex-accent", "--ex-accent"];
+/** Border and ground of open boxes, under what they hold. */
+const [GROUND, CHOSEN_GROUND] = [["--ex-line", "--ex-panel"], ["--ex-accent", "--ex-accent-bg"]];
 const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], rewired: ["--ex-accent", "--ex-accent-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
 
 /** Draws a canvas from afar. */
@@ -99,7 +101,7 @@ export class Overview {
     this.marks = canvas.marks;
     this.edges = null;
     [this.ground, this.items, this.strong] = [new Shapes(), new Shapes(), new Shapes()];
-    for (const layer of canvas.depths) for (const key of layer.where.keys()) if (canvas.stands(key)) this.ground.add(canvas.rect(key), this.word("--ex-line"), this.word("--ex-panel"));
+    for (const layer of canvas.depths) for (const key of layer.where.keys()) if (canvas.stands(key)) this.ground.add(canvas.rect(key), ...(key === `b${canvas.marks.box}` ? CHOSEN_GROUND : GROUND).map(this.word));
     for (const key of canvas.items.where.keys()) {
       if (!canvas.stands(key)) continue;
       const [isStrong, border, ground] = this.#look(key);

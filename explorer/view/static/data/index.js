@@ -21,6 +21,11 @@ export class Index {
     return this.entries.subarray(this.starts[key], this.starts[key + 1]);
   }
 
+  /** The keys that have entries. @returns {number[]} */
+  keys() {
+    return [...this.starts.keys()].filter((key) => this.starts[key] < this.starts[key + 1]);
+  }
+
   /** The entries of some keys in a row. @param {number} first @param {number} last the key behind them @returns {Int32Array} */
   between(first, last) {
     return this.entries.subarray(this.starts[Math.max(first, 0)], this.starts[Math.max(last, 0)]);

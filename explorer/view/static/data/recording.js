@@ -38,6 +38,7 @@ export class Trace {
   /** @type {Index[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
   /** @type {Index | undefined} */ #rowsAt = undefined;
+  /** @type {Int32Array | undefined} */ #changes = undefined;
 
   #indexSlots() {
     /** slot → the box that it stands in */
@@ -182,6 +183,22 @@ export class Trace {
   /** Node → the node that replaces it after `position` decisions; the next call changes it. @returns {Int32Array} */
   resolver(position) {
     return this.substitutions.at(position);
+  }
+
+  /** How many decisions have changed the graph at a position: where two have as many, its nodes and their operands are the same, and so are its kernels. @param {number} position */
+  changesUntil(position) {
+    this.#changes ??= this.#countChanges();
+    return this.#changes[position];
+  }
+
+  #countChanges() {
+    const { decisions, recording } = this;
+    const changes = new Int32Array(decisions.length + 1);
+    for (const decision of this.changedBy.keys()) changes[decision + 1] = 1;
+    for (const [decision] of recording.substitutions) changes[decision + 1] = 1;
+    for (const { kind, decision } of recording.groups) if (kind === "kernel") changes[decision + 1] = 1;
+    decisions.forEach((_, decision) => (changes[decision + 1] += changes[decision]));
+    return changes;
   }
 
   /** Follow ports to the node that computes their value. */

@@ -38,8 +38,7 @@ export class Totals {
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     /** @type {Metric[]} those of which there are values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
     this.own = this.metrics.filter(({ values }) => values).map((metric) => [sumName(metric), metric.values]);
-    /** @type {Set<number>} decisions that put nodes into one kernel */ this.fusing = new Set(trace.recording.groups.filter(({ kind }) => kind === "kernel").map(({ decision }) => decision));
-    this.position = -1;
+    /** how many decisions had changed the graph where `boxes` are of, −1 of none */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** @type {Set<number>} nodes whose values are handed on inside a kernel at the position, and not written */ this.inner = new Set();
   }
@@ -94,14 +93,13 @@ export class Totals {
 
   /** What every box holds when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
   at(position) {
-    if (this.#isAlike(position)) {
-      this.position = position;
-      return this.boxes;
-    }
     const { trace } = this;
+    // Most decisions are declined, and change nothing.
+    const changes = trace.changesUntil(position);
+    if (changes === this.changes) return this.boxes;
+    this.changes = changes;
     const { boxes, slots } = trace.layout;
     this.boxes = boxes.map(() => this.#nothing());
-    this.position = position;
     this.inner = this.#inner(position);
     slots.forEach((slot, index) => {
       if (trace.boxOf[index] < 0) return;
@@ -113,13 +111,6 @@ export class Totals {
     // Each box after those inside it, so that one addition a box is enough.
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
     return this.boxes;
-  }
-
-  /** Whether the boxes hold at a position what they hold at the one before: most decisions are declined, and change nothing. */
-  #isAlike(position) {
-    if (this.position < 0 || Math.abs(position - this.position) > 1) return false;
-    const decision = Math.min(position, this.position);
-    return this.position === position || (this.trace.changedBy.of(decision).length === 0 && !this.fusing.has(decision));
   }
 
   /** @returns {Set<number>} */

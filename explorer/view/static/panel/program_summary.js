@@ -19,10 +19,11 @@ export class Summary {
     this.takes = named.length ? named : (top?.inputs ?? []).filter(free);
     this.gives = top?.outputs ?? [];
     this.results = new Map();
+    this.sentence = this.#sentence();
   }
 
   /** "resnet18: 1×3×224×224 float32 → 1×1000 float32, 11,684,712 parameters, 3.64 G flops." */
-  get sentence() {
+  #sentence() {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;

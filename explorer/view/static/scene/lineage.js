@@ -13,14 +13,30 @@ export class Lineage {
   constructor(trace, paths) {
     this.trace = trace;
     this.paths = paths;
-    this.known = { key: "", /** @type {Set<number>} */ nodes: new Set() };
+    this.known = { key: "", /** @type {Set<number>} */ nodes: new Set(), sentence: "" };
+    this.drawn = { nodes: this.known.nodes, placement: null, lit: undefined };
+    /** graphs that were walked, in all: the work of a trace */ this.walked = 0;
   }
 
   /** The nodes on one side of a node at a position, without itself: linear in the graph, whose depth does not matter. @param {number} node @param {Way} way @param {number} position */
   nodes(node, way, position) {
-    const key = `${node} ${way} ${position}`;
-    if (this.known.key !== key) this.known = { key, nodes: this.#reached(node, way, position) };
-    return this.known.nodes;
+    return this.#traced(node, way, position).nodes;
+  }
+
+  /** How many of each there are, in words. @param {number} node @param {Way} way @param {number} position */
+  sentence(node, way, position) {
+    return this.#traced(node, way, position).sentence;
+  }
+
+  /** Found anew only where the node or the graph is another: most steps change neither. */
+  #traced(node, way, position) {
+    const key = `${node} ${way} ${this.trace.changesUntil(position)}`;
+    if (this.known.key !== key) {
+      this.walked++;
+      const nodes = this.#reached(node, way, position);
+      this.known = { key, nodes, sentence: this.#sentence(node, way, nodes) };
+    }
+    return this.known;
   }
 
   #reached(node, way, position) {
@@ -48,13 +64,12 @@ export class Lineage {
     return reached;
   }
 
-  /** How many of each there are, in words. @param {number} node @param {Way} way @param {number} position */
-  sentence(node, way, position) {
+  #sentence(node, way, nodes) {
     const { trace } = this;
     const { kind } = trace.nodes;
     const { parameters } = trace.recording.leaves;
     let [operations, inputs, weights] = [0, 0, 0];
-    for (const each of this.nodes(node, way, position)) {
+    for (const each of nodes) {
       if (kind[each] === "operation" || kind[each] === "call") operations++;
       else if (parameters[each] > 0) weights++;
       else if (kind[each] === "leaf" || kind[each] === "input") inputs++;
@@ -69,10 +84,16 @@ export class Lineage {
   /** The slots of the lineage that a reader asked for, and the edges along it; none where nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
   lit({ way, standing: node }, scene, placement) {
     if (!way || node < 0) return undefined;
+    const { position } = scene.moment;
+    const nodes = this.nodes(node, way, position);
+    if (this.drawn.nodes !== nodes || this.drawn.placement !== placement) this.drawn = { nodes, placement, lit: this.#lit(node, way, nodes, scene, placement) };
+    return this.drawn.lit;
+  }
+
+  #lit(node, way, nodes, scene, placement) {
     const { trace } = this;
     const { position } = scene.moment;
     const slotOf = (each) => trace.slotOf[trace.origin(each)];
-    const nodes = this.nodes(node, way, position);
     /** @type {Map<number, string>} */ const slots = new Map();
     for (const each of nodes) if (slotOf(each) >= 0) slots.set(slotOf(each), way);
     const own = slotOf(node);
