@@ -42,7 +42,7 @@ TOWERS: dict[str, set[str]] = {"view": {"record"}}
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": ("", "files", "types", "array_api", "ir", "tracing"),
     "ops": ("creation", "", "nn.kernels", "elementwise", "manipulation", "reduction", "linalg", "nn"),
-    "record": ("", "compare"),
+    "record": ("", "compare", "compositions"),
     "plan": (
         "schedule",
         "graph",

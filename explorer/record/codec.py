@@ -23,8 +23,8 @@ from explorer.record.validate import check
 SCHEMA = 2
 """Version of the JSON form; it is increased when a field changes its meaning."""
 OPTIONAL = (
-    "declined_edges", "dimensions", "explanations", "gradients", "layers", "leaf_values", "operators", "ports",
-    "source_texts",
+    "compositions", "declined_edges", "dimensions", "explanations", "gradients", "layers", "leaf_values", "operators",
+    "ports", "source_texts",
 )  # fmt: skip
 """tables that are omitted when empty, so that recordings from before they existed can be read"""
 _SCALARS = frozenset({int, str, float})

@@ -35,11 +35,7 @@ _COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "maximum", "m
 _COMMUTATIVE |= {"logical_and", "logical_or", "logical_xor"}
 
 
-def _whole(name: str) -> str:
-    return name
-
-
-def formula(recording: Recording, node: int, shorten: Callable[[str], str] = _whole) -> str:
+def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str) -> str:
     """Return the formula of a node: ``0.5·x``, ``x + b``, ``1 − exp``; "" where it would tell nothing.
 
     An operand is a number or a name of the user's, else it is called by its operation. Where the order of operands does

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.operator_rows import FileOperator
@@ -73,6 +74,8 @@ class Recording:
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model's file"""
+    compositions: list[Composition] = field(default_factory=list)
+    """known functions that recorded nodes compute together"""
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)
     """names that a model's file declares for the dimensions of values, by node"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)

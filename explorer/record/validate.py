@@ -184,6 +184,9 @@ def _check_layers(recording: Recording) -> None:
         _rows("gradients", (gradient.node, *gradient.backward, *gradient.saved), "nodes", nodes)
     for layer in recording.layers:
         _rows("layers.scopes", layer.scopes, "scopes", scopes)
+    for composition in recording.compositions:
+        _rows("compositions", (composition.node, *composition.members), "nodes", nodes)
+        _rows("compositions.operand", (composition.operand,), "nodes", nodes, -1)
     _rows("leaf_values", list(recording.leaf_values), "nodes", nodes)
     _rows("operators.scope", [operator.scope for operator in recording.operators], "scopes", scopes)
     _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)

@@ -2,9 +2,11 @@
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+import explorer as ex
 from explorer.view.export.html_page import html
 from tests.browser.player import box, node, press
 from tests.view import sample
@@ -135,3 +137,28 @@ def test_a_box_in_the_panel_is_a_way_to_it(show):
     link.click()
     expect(view.locator(".ex-why h4")).to_contain_text(name.split(" ×")[0])
     expect(box(view, name)).to_have_class("ex-box ex-closed ex-selected")
+
+
+@pytest.mark.spec("V-8", "V-2", "V-7")
+def test_known_compositions_are_told_lit_and_found(show):
+    """A GELU by hand: its result says so, its operations are outlined with the selected one, and search finds them."""
+    x = ex.tensor(np.ones((4, 8), "float32"), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.cos(0.5 * x * (1 + ex.erf(x / 2**0.5))))
+    view = show(plan.prepare().recording, position=0)
+    result = view.locator(".ex-node").filter(has_text="GELU(x) → 4×8 f32")
+    result.click()
+    expect(view.locator(".ex-lit-found")).to_have_count(4)
+    dashes = "shape => getComputedStyle(shape).strokeDasharray"
+    assert view.locator(".ex-lit-found .ex-shape").first.evaluate(dashes) != "none"
+    why = view.locator(".ex-why")
+    expect(why.get_by_role("heading", name="found as GELU")).to_be_visible()
+    expect(why).to_contain_text("These 5 operations compute GELU of x, and this one gives its result.")
+    why.get_by_role("button", name="erf", exact=True).first.click()
+    expect(why).to_contain_text("These 5 operations compute GELU of x; multiply gives its result.")
+    node(view, "cos").click()
+    expect(view.locator(".ex-lit-found")).to_have_count(0)
+    expect(why).not_to_contain_text("found as")
+    press(view, "/")
+    view.page.keyboard.type("found:gelu")
+    expect(view.locator(".ex-search [role=status]")).to_contain_text("5 nodes")

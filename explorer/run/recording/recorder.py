@@ -26,6 +26,7 @@ from explorer.record import (
     Summary,
 )
 from explorer.record.batches import trace_batches
+from explorer.record.compositions.find import compositions
 from explorer.record.substitutions import in_order
 from explorer.run.recording.batch_times import batch_timings
 from explorer.run.recording.decision_rows import decision_rows, declined_edges, explanations
@@ -34,6 +35,7 @@ from explorer.run.recording.fingerprint import fingerprint
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
 from explorer.run.recording.node_rows import NodeRows
+from explorer.run.recording.numbers import numbers
 from explorer.run.recording.operator_tables import operators
 from explorer.run.recording.source_texts import source_texts
 from explorer.run.recording.stage_rows import schedule, stage
@@ -65,6 +67,7 @@ def build(
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.substitutions = in_order(rows)
     recording.dimensions = dimensions(recording, everything)
+    recording.compositions = compositions(recording, numbers(everything))
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ class Lines:
         self.texts: list[Text] = []
         self._rows: dict[tuple[str, int, tuple[str, ...], str, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
+        self._found = {row.node: row for row in recording.compositions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
 
     def of(self, node: int) -> int:
@@ -80,18 +81,26 @@ class Lines:
         nodes = self.recording.nodes
         names = self.recording.dimension_names(node)
         ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
-        computed = formula(self.recording, node)
+        computed = self._computed(node)
         key = (self.recording.label(node), nodes.type[node], names, ghost, computed)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)
             type_ = short_type(self.recording, key[1], names)
-            short = formula(self.recording, node, _operand)
+            short = self._computed(node, _operand)
             second = fit(f"{short} → {type_}", TYPE) if short else ""
             self.texts.append(
                 Text(fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(ghost, TYPE), second, visible(computed))
             )
         return row
+
+    def _computed(self, node: int, shorten: Callable[[str], str] = str) -> str:
+        """Return what a node computes: ``GELU(x)`` as the result of a known composition, else its formula."""
+        found = self._found.get(node)
+        if found is None:
+            return formula(self.recording, node, shorten)
+        operand = shorten(self.recording.nodes.label[found.operand]) if found.operand >= 0 else "…"
+        return f"{found.name}({operand})"
 
     def _ghost(self, node: int) -> str:
         """Return the text of a node that is gone; nothing if its replacement is in the same slot."""

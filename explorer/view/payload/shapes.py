@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from explorer.record.composition_rows import Composition
 from explorer.record.layer_rows import Gradient
 from explorer.record.operator_rows import FileOperator
 from explorer.record.rows import Body, Nodes, Run, Schedule, Scope, StageKind, Summary, Verdict
@@ -148,6 +149,7 @@ class RecordingTables(TypedDict):
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
+    compositions: NotRequired[list[Composition]]
     leaf_values: NotRequired[dict[int, Summary]]
     leaves: LeafTable
     first_nan: int

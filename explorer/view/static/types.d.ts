@@ -34,6 +34,14 @@ export interface Code {
   code: string;
 }
 
+/** Recorded nodes that together compute a known function, and which one: "GELU", "softmax". */
+export interface Composition {
+  name: string;
+  node: number;
+  operand: number;
+  members: number[];
+}
+
 /** Decision; a fact is a text, a node, or several of both. */
 export interface DecisionTable {
   stage: number;
@@ -221,6 +229,7 @@ export interface RecordingTables {
   gradients?: Gradient[];
   layers: LayerTable[];
   operators?: FileOperator[];
+  compositions?: Composition[];
   leaf_values?: Record<number, Summary>;
   leaves: LeafTable;
   first_nan: number;

@@ -135,9 +135,10 @@ export class View {
     const heat = this.heat.shares(this.scene, this.placement);
     const { node, box, matches } = this.selection;
     const selected = this.selection.standing;
-    const { lineage, gradientLinks } = this.shell.panel.parts;
+    const { lineage, gradientLinks, compositions } = this.shell.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
-    const lit = this.shell.source.lit(traced?.slots ?? gradientLinks.lit(node, box, this.scene.moment.position));
+    const linked = new Map([...compositions.lit(node), ...gradientLinks.lit(node, box, this.scene.moment.position)]);
+    const lit = this.shell.source.lit(traced?.slots ?? linked);
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: traced?.edges, differs: this.differs }, motion);

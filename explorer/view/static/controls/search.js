@@ -3,6 +3,7 @@
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
 import { Query, fold, nodeEntry, ofKind } from "../data/query.js";
+import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
 
 const LISTED = 60;
@@ -19,7 +20,7 @@ export class Search {
     this.at = -1;
     /** @type {any[] | undefined} what of each node is searched */ this.entries = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
-    this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…"', "aria-label": "search", input: () => this.#find() });
+    this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });
     this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
     this.place = html("div", { class: "ex-place", "aria-live": "polite" });
@@ -86,7 +87,8 @@ export class Search {
   }
 
   #prepare() {
-    this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
+    const compositions = new Compositions(this.trace);
+    this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node, compositions.names(node))));
     this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.trace.plainSentence(index)}`));
   }
 

@@ -1,12 +1,12 @@
 // Search queries: parsing of the search field, and the nodes and decisions that match.
 
-const FIELDS = { name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text" };
+const FIELDS = { name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text", found: "found" };
 /** Fields of which a word is the whole: "operation:conv" is not conv2d. */
 const WHOLE = new Set(["operation", "dtype"]);
-const PLAIN = ["name", "operation", "shape", "dtype", "text"];
-const WORD = /(?:(name|operation|op|shape|dtype|text):)?("[^"]*"|\S+)/g;
+const PLAIN = ["name", "operation", "shape", "dtype", "text", "found"];
+const WORD = /(?:(name|operation|op|shape|dtype|text|found):)?("[^"]*"|\S+)/g;
 
-/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, line: string}} Entry what can be found of a node; the line that recorded it is searched by "text:" only */
+/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry what can be found of a node; the line that recorded it is searched by "text:" only */
 
 /** Words that must all be found; "operation:conv2d shape:64x7x7" looks in one field each. */
 export class Query {
@@ -65,8 +65,8 @@ export function ofKind(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @returns {Entry} */
-export function nodeEntry(trace, node) {
+/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [found] known functions that it is a part of @returns {Entry} */
+export function nodeEntry(trace, node, found = "") {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);
   const { dtype, shape, named: withNames } = recording.types[nodes.type[node]];
@@ -79,6 +79,7 @@ export function nodeEntry(trace, node) {
     shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
     text: named([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
+    found: fold(found),
     line: fold(source?.text ?? ""),
   };
 }

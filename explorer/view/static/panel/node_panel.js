@@ -21,6 +21,7 @@ export class NodePanel {
     const { type } = trace.nodes;
     const parts = [html("h4", { "aria-level": 2 }, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node), this.parts.tracing(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
+    parts.push(...this.parts.compositions.tell(node, this.parts));
     const changes = this.parts.actions.changes(node);
     if (changes.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...changes.map((words) => html("li", {}, words))));
     const decisions = trace.decisionsOf(node);

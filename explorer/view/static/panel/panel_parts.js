@@ -7,6 +7,7 @@ import { heading, LISTED, nodeList } from "./lists.js";
 import { Summary } from "./program_summary.js";
 import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
+import { Compositions } from "../scene/compositions.js";
 import { GradientLinks } from "../scene/gradient_links.js";
 import { Lineage } from "../scene/lineage.js";
 import { badText, bufferText } from "../scene/slot_states.js";
@@ -30,6 +31,7 @@ export class PanelParts {
     this.actions = actions;
     this.bufferTimeline = new BufferTimeline(trace);
     this.gradientLinks = new GradientLinks(trace);
+    this.compositions = new Compositions(trace);
     this.lineage = new Lineage(trace, sceneBuilder.paths);
     this.summary = new Summary(trace, totals);
     this.decisionCard = new DecisionCard(trace, timeline, actions);

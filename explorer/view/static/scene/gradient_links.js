@@ -5,11 +5,12 @@ import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward", inputs: "", outputs: "", line: "" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
   forward: "the selection is part of its gradient",
+  found: "computes a known function with the selection",
   ...TRACED,
   line: "recorded by the source line",
 };

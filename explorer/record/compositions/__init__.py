@@ -1,0 +1,1 @@
+"""Known compositions that a program writes by hand, found in its recorded graph."""

@@ -1,0 +1,158 @@
+"""Values as formulas of an algebra, each with a number: equal formulas have equal numbers.
+
+Products and sums are flat and have no order, numbers in them are multiplied out, and a quotient is a product with a
+negative exponent: so ``x * 0.5``, ``0.5 * x`` and ``x / 2`` are one value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+_MOST = 8
+"""maximum number of factors or terms; larger products and sums are not opened"""
+_LARGE = 100.0
+"""limit of a number's logarithm: powers beyond it are not computed"""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Constant."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """Value that is not looked into: a node, or a variable of a formula."""
+
+    name: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Function of one value."""
+
+    function: str
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """Reduction along axes; ``keeps`` means that its result broadcasts against its operand."""
+
+    function: str
+    axes: tuple[int, ...]
+    keeps: bool
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Coefficient times powers of values: (value, exponent)."""
+
+    coefficient: float
+    factors: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Constant plus multiples of values: (value, coefficient)."""
+
+    constant: float
+    terms: tuple[tuple[int, float], ...]
+
+
+Term: TypeAlias = Number | Atom | Applied | Reduction | Product | Sum
+
+
+class Algebra:
+    """Values and their formulas: ``terms`` by number."""
+
+    def __init__(self) -> None:
+        self.terms: list[Term] = []
+        self._numbers: dict[Term, int] = {}
+
+    def enter(self, term: Term) -> int:
+        """Return the number of a formula."""
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self.terms)
+            self.terms.append(term)
+        return number
+
+    def factors(self, value: int) -> tuple[float, dict[int, float]]:
+        """Return a value as a product: its coefficient, and exponents by value."""
+        term = self.terms[value]
+        if isinstance(term, Number):
+            return term.value, {}
+        return (term.coefficient, dict(term.factors)) if isinstance(term, Product) else (1.0, {value: 1.0})
+
+    def addends(self, value: int) -> tuple[float, dict[int, float]]:
+        """Return a value as a sum: its constant, and coefficients by value."""
+        term = self.terms[value]
+        if isinstance(term, Number):
+            return term.value, {}
+        if isinstance(term, Sum):
+            return term.constant, dict(term.terms)
+        if not isinstance(term, Product):
+            return 0.0, {value: 1.0}
+        inner = self.product(1.0, dict(term.factors))
+        opened = self.terms[inner]
+        if isinstance(opened, Sum):  # −(a + b) is −a − b
+            scale = term.coefficient
+            return opened.constant * scale, {each: scale * times for each, times in opened.terms}
+        return 0.0, {inner: term.coefficient}
+
+    def product(self, coefficient: float, exponents: Mapping[int, float]) -> int:
+        """Return a coefficient times powers of values."""
+        powers = sorted([(value, exponent) for value, exponent in exponents.items() if exponent])
+        if not powers or not coefficient:
+            return self.enter(Number(coefficient))
+        if coefficient == 1 and len(powers) == 1 and powers[0][1] == 1:
+            return powers[0][0]
+        return self.enter(Product(coefficient, tuple(powers)))
+
+    def total(self, constant: float, coefficients: Mapping[int, float]) -> int:
+        """Return a constant plus multiples of values."""
+        terms = sorted([(value, times) for value, times in coefficients.items() if times])
+        if not terms:
+            return self.enter(Number(constant))
+        if not constant and len(terms) == 1:
+            ((value, times),) = terms
+            coefficient, powers = self.factors(value)
+            return self.product(coefficient * times, powers)
+        return self.enter(Sum(constant, tuple(terms)))
+
+    def multiply(self, value: int, other: int) -> int:
+        """Return a product of two values."""
+        (coefficient, powers), (by, others) = self.factors(value), self.factors(other)
+        if len(powers) + len(others) > _MOST:
+            coefficient, powers, by, others = 1.0, {value: 1.0}, 1.0, {other: 1.0}
+        for each, exponent in others.items():
+            powers[each] = powers.get(each, 0.0) + exponent
+        return self.product(coefficient * by, powers)
+
+    def power(self, value: int, exponent: float) -> int:
+        """Return a power of a value; a root of a product is not opened, since √(x²) is not x."""
+        coefficient, powers = self.factors(value)
+        if not powers:
+            is_real = coefficient > 0 or (coefficient < 0 and exponent.is_integer())
+            if is_real and abs(math.log(abs(coefficient)) * exponent) < _LARGE:
+                return self.enter(Number(coefficient**exponent))
+        elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _LARGE:
+            return self.product(coefficient**exponent, {each: times * exponent for each, times in powers.items()})
+        elif coefficient == 1 and [abs(times) for times in powers.values()] == [1]:
+            return self.product(1.0, {each: times * exponent for each, times in powers.items()})
+        return self.product(1.0, {value: exponent})
+
+    def add(self, value: int, other: int, times: float = 1.0) -> int:
+        """Return a value plus some times another one."""
+        (constant, terms), (more, others) = self.addends(value), self.addends(other)
+        if len(terms) + len(others) > _MOST:
+            constant, terms, more, others = 0.0, {value: 1.0}, 0.0, {other: 1.0}
+        for each, coefficient in others.items():
+            terms[each] = terms.get(each, 0.0) + times * coefficient
+        return self.total(constant + times * more, terms)

@@ -1,0 +1,43 @@
+"""Signatures of values: what their parts are called, by which a value that cannot be a formula is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.record.compositions.algebra import Algebra, Applied, Product, Reduction, Sum
+
+Signature = frozenset[tuple[str, float]]
+"""names of a value's parts with their exponents"""
+
+
+def signature(algebra: Algebra, value: int) -> Signature:
+    """Return the signature of a value; that of a formula is part of the signatures of all values that it matches."""
+    return frozenset(_parts(algebra, value))
+
+
+def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
+    terms = algebra.terms
+    term = terms[value]
+    if isinstance(term, Product):
+        for factor, exponent in term.factors:
+            inner = terms[factor]
+            if isinstance(inner, Sum):
+                yield "+", exponent
+                for each, _ in inner.terms:
+                    if name := _name(algebra, each):
+                        yield f"+{name}", exponent
+            elif name := _name(algebra, factor):
+                yield name, exponent
+    elif isinstance(term, Sum):
+        for each, _ in term.terms:
+            if name := _name(algebra, each):
+                yield name, 1.0
+    elif isinstance(term, Applied):
+        yield _name(algebra, value), 1.0
+        if name := _name(algebra, term.operand):
+            yield f"of {name}", 1.0
+
+
+def _name(algebra: Algebra, value: int) -> str:
+    term = algebra.terms[value]
+    return term.function if isinstance(term, (Applied, Reduction)) else ""

@@ -1,0 +1,121 @@
+"""Table of known compositions: each function with the formulas that compute it, the one with the most inside first.
+
+In a formula ``x`` is any value and ``eps`` any small positive number; reductions are along the same axes and keep them,
+but for ``any_sum`` and ``any_max``, which may all drop them. One formula stands for all that the algebra makes equal.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from explorer.record.compositions.algebra import Algebra, Applied, Atom, Number, Reduction
+from explorer.record.compositions.signature import Signature, signature
+
+_TABLE = {
+    "GELU": (
+        "0.5 * x * (1 + erf(x / 2**0.5))",
+        "x * (0.5 + 0.5 * erf(x / 2**0.5))",
+    ),
+    "GELU by tanh": (
+        "0.5 * x * (1 + tanh((2 / pi)**0.5 * (x + 0.044715 * x**3)))",
+        "0.5 * x * (1 + tanh((2 / pi)**0.5 * x * (1 + 0.044715 * x**2)))",
+        "x * (0.5 + 0.5 * tanh((2 / pi)**0.5 * (x + 0.044715 * x**3)))",
+        "x * (0.5 + 0.5 * tanh((2 / pi)**0.5 * x * (1 + 0.044715 * x**2)))",
+    ),
+    "GELU by sigmoid": (
+        "x * sigmoid(1.702 * x)",
+        "x / (1 + exp(-1.702 * x))",
+    ),
+    "SiLU": (
+        "x * sigmoid(x)",
+        "x / (1 + exp(-x))",
+    ),
+    "sigmoid": (
+        "1 / (1 + exp(-x))",
+        "exp(x) / (1 + exp(x))",
+        "0.5 * (1 + tanh(x / 2))",
+        "0.5 + 0.5 * tanh(x / 2)",
+    ),
+    "softmax": (
+        "exp(x - max(x)) / sum(exp(x - max(x)))",
+        "exp(x) / sum(exp(x))",
+    ),
+    "layer norm": (
+        "(x - mean(x)) / (mean((x - mean(x))**2) + eps)**0.5",
+        "(x - mean(x)) / (mean(x**2) - mean(x)**2 + eps)**0.5",
+        "(x - mean(x)) / mean((x - mean(x))**2)**0.5",
+    ),
+    "RMS norm": ("x / (mean(x**2) + eps)**0.5",),
+    "log-sum-exp": (
+        "log(any_sum(exp(x)))",
+        "any_max(x) + log(any_sum(exp(x - max(x))))",
+    ),
+}
+_NORMS = ("layer norm", "RMS norm")
+"""functions whose axes must be the last ones: along others it is another one"""
+_BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
+    ast.Add: Algebra.add,
+    ast.Sub: lambda algebra, left, right: algebra.add(left, right, -1.0),
+    ast.Mult: Algebra.multiply,
+    ast.Div: lambda algebra, left, right: algebra.multiply(left, algebra.power(right, -1.0)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Formula of a known function: its value in the algebra of the table."""
+
+    name: str
+    text: str
+    value: int
+    functions: frozenset[str]
+    """functions and reductions in it"""
+    parts: Signature
+
+    @property
+    def is_norm(self) -> bool:
+        """Whether its axes must be the last ones."""
+        return self.name in _NORMS
+
+
+@cache
+def table() -> tuple[Algebra, tuple[Formula, ...]]:
+    """Return all formulas, and the algebra of their values."""
+    algebra = Algebra()
+    rows = []
+    for name, texts in _TABLE.items():
+        for text in texts:
+            tree = ast.parse(text, mode="eval").body
+            called = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
+            functions = frozenset([function.id for function in called if isinstance(function, ast.Name)])
+            value = _value(algebra, tree)
+            rows.append(Formula(name, text, value, functions, signature(algebra, value)))
+    return algebra, tuple(rows)
+
+
+def _value(algebra: Algebra, tree: ast.expr) -> int:
+    """Return the value of a formula's syntax tree; formulas are short, so this may recur."""
+    match tree:
+        case ast.Constant(value=(int() | float()) as number):
+            return algebra.enter(Number(float(number)))
+        case ast.Name(id="pi"):
+            return algebra.enter(Number(math.pi))
+        case ast.Name(id=name):
+            return algebra.enter(Atom(name))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return algebra.multiply(_value(algebra, operand), algebra.enter(Number(-1.0)))
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=(int() | float()) as exponent)):
+            return algebra.power(_value(algebra, left), float(exponent))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](algebra, _value(algebra, left), _value(algebra, right))
+        case ast.Call(func=ast.Name(id=name), args=[operand]):
+            value = _value(algebra, operand)
+            kind, _, rest = name.rpartition("_")
+            if rest in ("sum", "mean", "max"):
+                return algebra.enter(Reduction(rest, (), kind != "any", value))
+            return algebra.enter(Applied(name, value))
+    raise ValueError(f"{ast.unparse(tree)} has no value in a formula")

@@ -1,0 +1,40 @@
+// Known compositions: nodes that together compute a GELU, a softmax or another known function.
+
+import { html } from "../dom.js";
+import { heading } from "../panel/lists.js";
+
+/** The compositions of a recording, by their nodes. */
+export class Compositions {
+  /** @param {import("../data/recording.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    /** @type {Map<number, import("../types").Composition[]>} */ this.of = new Map();
+    for (const row of trace.recording.compositions ?? []) {
+      for (const node of row.members) this.of.set(node, [...(this.of.get(node) ?? []), row]);
+    }
+  }
+
+  /** The names of what a node is a part of, one a line. @param {number} node */
+  names(node) {
+    return (this.of.get(node) ?? []).map(({ name }) => name).join("\n");
+  }
+
+  /** Slot → "found", for the nodes that compute something together with the selected one. @param {number} node @returns {Map<number, string>} */
+  lit(node) {
+    const { slotOf } = this.trace;
+    const slots = (this.of.get(node) ?? []).flatMap(({ members }) => members.map((each) => slotOf[each]));
+    return new Map(slots.filter((slot) => slot >= 0 && slot !== slotOf[node]).map((slot) => [slot, "found"]));
+  }
+
+  /** What the panel says of a node: "found as GELU", of what, and all its nodes. @param {number} node @param {import("../panel/panel_parts.js").PanelParts} parts */
+  tell(node, parts) {
+    return (this.of.get(node) ?? []).flatMap(({ name, node: result, operand, members }) => [
+      heading(`found as ${name}`),
+      html(
+        "div", { class: "ex-note" }, `These ${members.length} operations compute ${name}`, ...(operand >= 0 ? [" of ", parts.link(operand)] : []),
+        ...(result === node ? [", and this one gives its result."] : ["; ", parts.link(result), " gives its result."]),
+      ),
+      parts.list(members.filter((each) => each !== node)),
+    ]);
+  }
+}
