@@ -80,8 +80,8 @@ def explore(what: Any, **options: Any) -> Any:
     """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording.
 
     ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
-    ``open_boxes``, ``direction`` (where values flow, "down" or "right") and ``layout``; for expressions also ``run``,
-    ``record`` and ``plan`` (options of `EvalPlan`).
+    ``open_boxes`` or ``depth`` (down to which boxes are open), ``direction`` (where values flow, "down" or "right") and
+    ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`).
     Raises UnknownNameError for another option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)

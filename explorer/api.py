@@ -41,7 +41,7 @@ _MOST_DECLINED = 3
 """declined decisions about an expression for which it is told what would make them apply, at most"""
 
 
-_VIEW = ("theme", "position", "height", "selected", "open_boxes", "direction", "layout")
+_VIEW = ("theme", "position", "height", "selected", "open_boxes", "depth", "direction", "layout")
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
@@ -56,9 +56,9 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
         check_name(options["theme"], "theme", THEMES)
     if "direction" in options:
         check_name(options["direction"], "direction", DIRECTIONS)
-    for name in ("height", "position"):
+    for name, example in (("height", 560), ("position", 0), ("depth", 1)):
         if name in options:
-            check_type(options[name], name, int, "a whole number", f"{name}={560 if name == 'height' else 0}")
+            check_type(options[name], name, int, "a whole number", f"{name}={example}")
 
 
 class SavableView(GraphView):
@@ -103,19 +103,36 @@ class ExpressionView(SavableView):
         """The expression of the selected node, None when nothing is selected."""
         return expressions(self.planned)[self.selected] if self.selected >= 0 else None
 
+    def _node_of(self, what: Expr | int | str) -> int | str:
+        return node_id(self.planned, what) if isinstance(what, Expr) else what
+
     def focus(self, what: Expr | int | str) -> None:
         """Select a node, open the boxes around it and bring it into sight.
 
         Takes an expression, a node's id, or the name of an operator, a layer or a scope.
         """
-        super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
+        super().focus(self._node_of(what))
+
+    def trace(self, node: Expr | int | str, way: str = "inputs") -> None:
+        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
+
+        Takes an expression, a node's id, or a name. Example: ``view.trace(y, "outputs")``.
+        """
+        super().trace(self._node_of(node), way)
+
+    def why(self, one: Expr | int | str, other: Expr | int | str | None = None) -> str:
+        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
+
+        Takes expressions, ids of nodes, or names. Example: ``print(view.why(x, y))``.
+        """
+        return super().why(self._node_of(one), None if other is None else self._node_of(other))
 
     def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
         """Colour the graph by numbers of expressions, nodes or names; see ``GraphView.overlay``.
 
         Example: ``view.overlay({y: 0.25, "conv1": 0.5}, name="error")``.
         """
-        numbers = {node_id(self.planned, key) if isinstance(key, Expr) else key: value for key, value in values.items()}
+        numbers = {self._node_of(key): value for key, value in values.items()}
         super().overlay(numbers, name=name, unit=unit, text=text)
 
 

@@ -146,8 +146,10 @@ def test_boxes_are_open_down_to_a_depth(show):
 def test_python_traces_and_collapses(notebook):
     book = notebook(SHOW)
     view = book.view()
-    book.execute("view.collapse(9)")
+    book.execute("view.depth = 9")
     expect(view.locator(".ex-open").first).to_be_visible()
+    press(view, "1")
+    book.says("print(view.depth)", "1\n")
     book.execute("view.collapse()")
     expect(view.locator(".ex-open")).to_have_count(0)
     book.execute("view.trace(16)")

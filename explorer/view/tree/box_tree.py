@@ -89,15 +89,27 @@ class Tree:
         """Return the boxes that are open where boxes are open down to a depth: at 0 none is; ValueError below."""
         if depth < 0:
             raise ValueError(f"depth {depth}: it must be 0, which closes all boxes, or more")
-        inside = dict.fromkeys(self.bodies, 0)
-        opened = set()
+        return {box for box, inside in self._depths().items() if 0 < inside <= depth}
+
+    @property
+    def deepest(self) -> int:
+        """How many boxes are around the innermost nodes; at this depth all boxes are open."""
+        return max(self._depths().values(), default=0)
+
+    def depth_of(self, opened: Collection[int]) -> int | None:
+        """Return the depth down to which boxes are open: all of them, and none below; None where there is none."""
+        depths = self._depths()
+        depth = max((depths.get(box, 0) for box in opened), default=0)
+        return depth if self.opened_to(depth).issubset(opened) else None
+
+    def _depths(self) -> dict[int, int]:
+        """Return how many boxes are around what each box holds, itself included: 0 of a graph."""
+        depths = dict.fromkeys(self.bodies, 0)
         for box in reversed(self.postorder()):
             for kind, index in self.boxes[box].items:
                 if kind == "box":
-                    inside[index] = inside[box] + 1
-            if 0 < inside[box] <= depth:
-                opened.add(box)
-        return opened
+                    depths[index] = depths[box] + 1
+        return depths
 
     def compact(self) -> None:
         """Renumber the boxes from the outside in, and drop unreachable ones."""

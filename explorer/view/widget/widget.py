@@ -7,7 +7,7 @@ alone, so that a saved notebook or an exported page can do without a kernel.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +29,9 @@ from explorer.view.model.overlay import overlay
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import has_order, stage_ends, step_at
+from explorer.view.replay.steps import has_order
 from explorer.view.tree.scopes import nodes_at, nodes_named, scope_path
-from explorer.view.widget.front_end import NotebookWidget
+from explorer.view.widget.stepped_widget import SteppedWidget
 
 _SAVED = (".html", ".json")
 """endings of the files that the kernel writes for a page; pictures are drawn by the page itself"""
@@ -46,7 +46,7 @@ WAYS = ("inputs", "outputs")
 """sides of a node that ``trace`` lights"""
 
 
-class GraphView(NotebookWidget):
+class GraphView(SteppedWidget):
     """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
 
     Its traits are synchronised with every browser that shows it, and can be linked with other widgets. Example:
@@ -54,15 +54,13 @@ class GraphView(NotebookWidget):
     """
 
     payload = traitlets.Dict().tag(sync=True, to_json=_json)
-    step = traitlets.Int(0).tag(sync=True)
-    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel of the run"""
-    stage = traitlets.Unicode("").tag(sync=True)
-    """name of the stage of the step; setting it shows the stage as a whole, its result, at the step before its first"""
     selected = traitlets.Int(-1).tag(sync=True)
     """id of the selected node, or −1"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
     open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
     """open boxes; None leaves the choice to the layout"""
+    depth = traitlets.Int(None, allow_none=True)
+    """depth down to which all boxes are open, and none below: 0 closes all; None where they are open unevenly"""
     direction = traitlets.Enum(DIRECTIONS, "down").tag(sync=True)
     """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
 
@@ -77,15 +75,10 @@ class GraphView(NotebookWidget):
         self._drawing = draw(recording, check_direction(traits.get("direction", "down")))
         self._asked: set[int] = set()
         self._overlays: dict[str, HeatMetric] = {}
-        self._ends = stage_ends(recording)
-        step = step_at(recording, position)
-        super().__init__(
-            payload=self._payload(theme, position),
-            step=step,
-            stage=recording.stages[self._stage_at(step)].name if recording.stages else "",
-            theme=theme,
-            **traits,
-        )
+        if traits.get("depth") is not None and traits.get("open_boxes") is not None:
+            raise ValueError("boxes are open down to a depth, or one by one: depth=1, or open_boxes=[…]")
+        super().__init__(recording, position, payload=self._payload(theme, position), theme=theme, **traits)
+        self._read_depth()
         self.on_msg(self._answer)
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
@@ -122,14 +115,9 @@ class GraphView(NotebookWidget):
         """Return the summary of a leaf's value, or the reason why it cannot be read; a recording has no values."""
         return {"summary": None, "problem": ""}
 
-    @property
-    def last_step(self) -> int:
-        """The number of the last step."""
-        return self._ends[-1] if self._ends else 0
-
     def update(self, recording: Recording) -> None:
         """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
-        self.recording, self._ends = recording, stage_ends(recording)
+        self._step_through(recording)
         self._drawing = draw(recording, self.direction)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
@@ -137,25 +125,7 @@ class GraphView(NotebookWidget):
         with self.hold_sync():
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the stage is shown as a whole: its result, before the first step into it."""
-        return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
-
-    def has_stage(self, name: str) -> bool:
-        """Whether there is a stage of that name."""
-        return any(stage.name == name for stage in self.recording.stages)
-
-    def show_whole(self, name: str) -> None:
-        """Show a stage as a whole."""
-        with self.hold_trait_notifications():
-            self.stage, self.step = name, self._start_of(name)
-
-    def _start_of(self, name: str) -> int:
-        """Return the last step before a stage."""
-        index = [stage.name for stage in self.recording.stages].index(name)
-        return self._ends[index - 1] if index else 0
+        self._read_depth()
 
     def overlay(
         self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
@@ -175,19 +145,6 @@ class GraphView(NotebookWidget):
         self.payload = self._payload(self.theme, self.payload["options"]["position"])
         self.send({"kind": "heat", "name": name})
 
-    def place_of(self, step: int) -> tuple[str, int]:
-        """Return the name of the stage of a step, and the step's number in it."""
-        index = self._stage_at(step)
-        return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
-
-    def step_at(self, stage: str, place: int) -> int:
-        """Return the step with this number in a stage, or its last one; the current step if there is no such stage."""
-        names = [row.name for row in self.recording.stages]
-        if stage not in names:
-            return self.step
-        index = names.index(stage)
-        return min((self._ends[index - 1] if index else 0) + place, self._ends[index])
-
     @property
     def selected_scope(self) -> str | None:
         """Path of the operator, layer or scope around the selected node (``layer1 / conv2``), or None."""
@@ -206,9 +163,37 @@ class GraphView(NotebookWidget):
     def collapse(self, depth: int = 0) -> None:
         """Open the boxes down to a depth, and close those below it; at depth 0 all are closed.
 
-        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows what the outermost boxes hold.
+        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows what the outermost boxes hold, as
+        ``view.depth = 1`` does.
         """
         self.open_boxes = sorted(self._drawing.model.tree.opened_to(depth))
+
+    @traitlets.validate("depth")
+    def _check_depth(self, proposal: dict[str, Any]) -> int | None:
+        depth: int | None = proposal["value"]
+        tree = self._drawing.model.tree
+        if depth is not None and depth < 0:
+            raise traitlets.TraitError(f"depth {depth} is negative: view.depth = 0 closes all boxes")
+        return depth and min(depth, tree.deepest)
+
+    @traitlets.observe("depth")
+    def _open_to_depth(self, change: dict[str, Any]) -> None:
+        depth = self._drawing.model.tree.depth_of(self._opened)
+        if change["new"] is None:
+            self.depth = depth
+        elif change["new"] != depth:
+            self.collapse(change["new"])
+
+    @traitlets.observe("open_boxes")
+    def _read_depth(self, change: object = None) -> None:
+        self.depth = self._drawing.model.tree.depth_of(self._opened)
+
+    @property
+    def _opened(self) -> Collection[int]:
+        if self.open_boxes is None:
+            return {index for index, box in enumerate(self._drawing.model.tree.boxes) if box.open}
+        opened: list[int] = self.open_boxes
+        return opened
 
     def trace(self, node: int | str, way: str = "inputs") -> None:
         """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
@@ -298,21 +283,6 @@ class GraphView(NotebookWidget):
             recording, theme=self.theme, position=position, height=self._height, drawing=drawing, boxes=boxes
         )
 
-    @traitlets.validate("step")
-    def _check_step(self, proposal: dict[str, Any]) -> int:
-        step: int = proposal["value"]
-        if not 0 <= step <= self.last_step:
-            raise traitlets.TraitError(f"step {step} is outside this recording: it has steps 0 to {self.last_step}")
-        return step
-
-    @traitlets.validate("stage")
-    def _check_stage(self, proposal: dict[str, Any]) -> str:
-        stage: str = proposal["value"]
-        names = [row.name for row in self.recording.stages]
-        if not self.has_stage(stage) and (stage or names):
-            raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
-        return stage
-
     @traitlets.validate("selected")
     def _check_selected(self, proposal: dict[str, Any]) -> int:
         node: int = proposal["value"]
@@ -321,28 +291,8 @@ class GraphView(NotebookWidget):
             raise traitlets.TraitError(f"node {node} is not in this recording: it has 0 to {last}, −1 selects none")
         return node
 
-    @traitlets.observe("step")
-    def _follow_step(self, change: dict[str, Any]) -> None:
-        if self.recording.stages and not self._is_inside(change["new"], self.stage):
-            self.stage = self.recording.stages[self._stage_at(change["new"])].name
-
     @traitlets.observe("direction")
     def _turn(self, change: dict[str, Any]) -> None:
         if change["new"] != self._drawing.layouts.direction:
             self._drawing = self._drawing.turned(change["new"])
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
-
-    @traitlets.observe("stage")
-    def _follow_stage(self, change: dict[str, Any]) -> None:
-        if change["new"] and not self._is_inside(self.step, change["new"]):
-            self.step = self._start_of(change["new"])
-
-    def _stage_at(self, step: int) -> int:
-        return next(index for index, end in enumerate(self._ends) if step <= end)
-
-    def _is_inside(self, step: int, name: str) -> bool:
-        """Whether a stage of that name contains the step; as a whole it shares the last step before it."""
-        for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
-            if row.name == name and start <= step <= end:
-                return True
-        return False

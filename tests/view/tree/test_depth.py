@@ -1,7 +1,9 @@
 """Boxes that are open down to a depth."""
 
 import pytest
+from traitlets import TraitError
 
+import explorer as ex
 from explorer.view.export.writers import ViewState
 from explorer.view.layout.box_layout import draw
 from explorer.view.picture.svg import svg
@@ -53,6 +55,62 @@ def test_a_view_collapses_its_boxes():
     assert set(view.open_boxes) == draw(sample.transformer()).model.tree.opened_to(1)
     view.collapse()
     assert view.open_boxes == []
+
+
+@pytest.mark.spec("V-8")
+def test_a_view_tells_the_depth_down_to_which_its_boxes_are_open():
+    """It is set and read; boxes that are opened one by one have none, and all open have the deepest."""
+    view = GraphView(sample.transformer())
+    tree = draw(sample.transformer()).model.tree
+    seen = []
+    view.observe(lambda change: seen.append(change["new"]), "depth")
+    assert view.depth == tree.depth_of({index for index, box in enumerate(tree.boxes) if box.open})
+    for depth in (0, 1, 2, tree.deepest):
+        view.depth = depth
+        assert (view.depth, set(view.open_boxes)) == (depth, tree.opened_to(depth))
+    view.open_boxes = [*tree.bodies, *tree.opened_to(1)]
+    assert view.depth == 1
+    view.open_boxes = [max(tree.opened_to(2) - tree.opened_to(1))]
+    assert view.depth is None
+    view.depth = 99
+    assert view.depth == tree.deepest
+    view.collapse()
+    view.depth = None
+    assert view.depth == 0
+    assert seen[-3:] == [0, None, 0]
+
+
+@pytest.mark.spec("V-8")
+def test_a_view_begins_at_a_depth():
+    view = GraphView(sample.transformer(), depth=1)
+    assert (view.depth, view.state.open_boxes) == (1, sorted(draw(sample.transformer()).model.tree.opened_to(1)))
+    with pytest.raises(ValueError, match="depth=1, or open_boxes"):
+        GraphView(sample.transformer(), depth=1, open_boxes=[0])
+    with pytest.raises(TraitError, match="depth -1 is negative"):
+        view.depth = -1
+    assert view.depth == 1
+
+
+@pytest.mark.spec("V-8")
+def test_a_newer_recording_has_a_depth_of_its_own():
+    view = GraphView(sample.transformer(), depth=2)
+    view.update(sample.chain(3))
+    assert view.depth == 0
+
+
+@pytest.mark.spec("V-9")
+def test_expressions_are_traced_and_asked_for_by_themselves():
+    x = ex.tensor([1.0, 2.0], name="x")
+    y = ex.tanh(x)
+    view = ex.explore(ex.exp(y), depth=0)
+    sent = []
+    view.send = sent.append
+    view.trace(y, "outputs")
+    assert view.selected_expression is y
+    assert sent[-1] == {"kind": "trace", "way": "outputs"}
+    assert view.why(y) == view.why(view.selected)
+    assert view.why(x, y) == view.why(view.recording.nodes.label.index("x"), view.selected)
+    assert view.depth == 0
 
 
 @pytest.mark.spec("V-9")
