@@ -21,6 +21,7 @@ from explorer.layers.framework.expand import expand
 from explorer.net import Net
 from explorer.plan import Plan
 from explorer.record import Recording
+from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions
@@ -41,7 +42,7 @@ _MOST_DECLINED = 3
 """declined decisions about an expression for which it is told what would make them apply, at most"""
 
 
-_VIEW = ("theme", "position", "height", "selected", "open_boxes", "depth", "direction", "layout")
+_VIEW = ("theme", "position", "height", "selected", "open_boxes", "depth", "direction", "layout", "source")
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
@@ -56,13 +57,26 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
         check_name(options["theme"], "theme", THEMES)
     if "direction" in options:
         check_name(options["direction"], "direction", DIRECTIONS)
+    if "source" in options:
+        check_type(options["source"], "source", bool, "True or False", "source=False")
     for name, example in (("height", 560), ("position", 0), ("depth", 1)):
         if name in options:
             check_type(options[name], name, int, "a whole number", f"{name}={example}")
 
 
 class SavableView(GraphView):
-    """A view that writes what it shows to a file."""
+    """A view that writes what it shows to a file; without ``source`` neither holds any text of the program."""
+
+    def __init__(self, recording: Recording, *, source: bool = True, **options: Any) -> None:
+        self._has_source = source
+        super().__init__(self._shown(recording), **options)
+
+    def _shown(self, recording: Recording) -> Recording:
+        return recording if self._has_source else without_source(recording)
+
+    def update(self, recording: Recording) -> None:
+        """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
+        super().update(self._shown(recording))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what the view shows, at its step, with its selection and open boxes; the ending chooses the form.

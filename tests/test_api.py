@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.api import ExpressionView, node_id
+from explorer.core.errors import OperandError
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -31,6 +33,25 @@ def test_an_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> N
     assert view.recording.run is not None
     assert view.recording.run.values[node_id(view.planned, root)].shape == (3, 2)
     assert ex.explore(root, run=False).recording.run is None
+
+
+@pytest.mark.spec("V-2")
+def test_a_view_without_source_holds_no_text_of_the_program(program: tuple[ex.Expr, ex.Expr], tmp_path: Path) -> None:
+    """``source=False`` keeps the program's text out of the widget, also after the run, and out of what it saves."""
+    line = "product = x @ ex.tensor"
+    plan = ex.EvalPlan()
+    plan.register(program[1])
+    plan.prepare()
+    shown, hidden = plan.explore(), plan.explore(source=False)
+    plan.eval()
+    for view, is_told in ((shown, True), (hidden, False)):
+        view.save(tmp_path / "view.html")
+        view.save(tmp_path / "view.json")
+        assert (line in json.dumps(view.payload)) is is_told
+        for name in ("view.html", "view.json"):
+            assert (line in (tmp_path / name).read_text()) is is_told
+    with pytest.raises(OperandError, match="True or False"):
+        plan.explore(source="no")
 
 
 @pytest.mark.spec("V-1")

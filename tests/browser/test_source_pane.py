@@ -7,11 +7,16 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
+from explorer.record import Source
+from explorer.record.listings import without_source
+from explorer.view.export.html_page import html
 from tests.browser.axe import complaints
 from tests.browser.player import node, press
+from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-2", "V-9")]
 
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 PROGRAM = """\
 import explorer as ex
 
@@ -152,3 +157,75 @@ def test_axe_finds_nothing(show, recording, theme):
 def test_a_text_of_a_file_is_no_markup(view):
     assert pane(view).locator("code").first.text_content() == "def dense(x, W, b):"
     assert pane(view).locator("script, img").count() == 0
+
+
+def test_the_graph_takes_the_colours_of_lines_and_the_pane_is_their_legend(show, recording):
+    view = show(recording)
+    view.get_by_role("combobox", name="heat").select_option("colour: source line")
+    expect(pane(view)).to_be_visible()
+    colours = view.evaluate(
+        "view => Object.fromEntries([...view.querySelectorAll('.ex-node')].map((node) => "
+        "[node.querySelector('.ex-name').textContent, node.getAttribute('style')?.match(/--ex-line-\\d/)[0]]))"
+    )
+    assert colours["matmul"] == colours["softmax"]
+    assert colours["log"] == colours["mean"] != colours["softmax"]
+    chip = line(view, 12).locator(".ex-hue").get_attribute("style")
+    assert colours["mean"] in chip
+    press(view, "l")
+    expect(pane(view)).to_have_count(0)
+    expect(view.locator(".ex-node.ex-hot")).to_have_count(0)
+
+
+def test_a_line_of_a_models_file_selects_its_operator(show):
+    view = show(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
+    press(view, "l")
+    line(view, 5).click()
+    expect(view.locator(".ex-why h4")).to_have_text("relu")
+    expect(pane(view).locator("code").first).to_contain_text("nn.Conv2d")
+
+
+def test_a_binary_file_says_that_it_has_no_lines(show):
+    view = show(ex.open(MODELS / "encoder.onnx").preview_plan().recording)
+    press(view, "l")
+    expect(pane(view)).to_contain_text("This file is binary and has no source lines")
+
+
+def test_without_source_it_is_not_offered(show, recording):
+    view = show(without_source(recording))
+    expect(view.get_by_role("button", name="show or hide the source")).to_have_count(0)
+    press(view, "l")
+    expect(pane(view)).to_have_count(0)
+    expect(view.get_by_role("combobox", name="heat").locator("option")).to_have_count(4)
+
+
+def test_of_a_long_file_the_lines_around_the_selection_are_on_the_page(show):
+    recording = sample.dag(3000)
+    nodes = recording.nodes
+    recording.sources = [Source("deep.txt", number, f"line of {number}") for number in range(1, len(nodes) + 1)]
+    nodes.source = list(range(len(nodes)))
+    view = show(recording)
+    press(view, "l")
+    expect(pane(view).locator(".ex-line")).to_have_count(400)
+    pane(view).get_by_role("button", name="more below").click()
+    expect(line(view, 401)).to_be_attached()
+
+
+def test_nothing_is_made_while_it_is_hidden(show, recording):
+    view = show(recording)
+    press(view, ".", "]")
+    assert view.locator(".ex-listing").evaluate("pane => pane.childElementCount") == 0
+
+
+def test_at_every_width_the_graph_keeps_room(open_page, tmp_path, recording):
+    target = tmp_path / "page.html"
+    target.write_text(html(recording), encoding="utf-8")
+    for width in (600, 1000, 1440):
+        page = open_page(viewport={"width": width, "height": 900})
+        page.goto(target.as_uri())
+        view = page.locator(".explorer-view")
+        press(view, "l")
+        stage, source = view.locator(".ex-stage").bounding_box(), pane(view).bounding_box()
+        assert stage["width"] >= 300
+        assert stage["height"] >= 200
+        assert source["width"] >= 240
+        assert source["height"] >= 150

@@ -90,6 +90,16 @@ def test_show_writes_types_beside_edges(folder: Path) -> None:
         assert ('class="label">' in (folder / "out.svg").read_text()) is are_told
 
 
+@pytest.mark.spec("V-2")
+def test_show_leaves_out_the_text_of_lines(folder: Path) -> None:
+    """`explorer show --no-source` writes a recording without a line of the model's file."""
+    for arguments, are_told in (([], True), (["--no-source"], False)):
+        assert main(["show", MODEL, *arguments, "-o", "out.json"]) == 0
+        sources = loads((folder / "out.json").read_text()).sources
+        assert sources
+        assert all(bool(source.text) is are_told for source in sources)
+
+
 @pytest.mark.spec("V-6")
 def test_show_reads_weights_where_they_are_asked_for(folder: Path) -> None:
     """`explorer show --weights` writes a page with the values of all weights, without an input."""

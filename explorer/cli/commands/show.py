@@ -10,6 +10,7 @@ from explorer.cli.support import image_inputs, memory_option
 from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import report, say, tell
 from explorer.record import Recording
+from explorer.record.listings import without_source
 from explorer.record.reasons import bytes_text
 
 HELP = "show a model's graph and how it is planned"
@@ -46,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures: 0 opens none"
     )
     parser.add_argument("--edge-types", action="store_true", help="write the types of values beside edges of a picture")
+    parser.add_argument("--no-source", action="store_true", help="leave out the text of the file's lines")
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -83,6 +85,8 @@ def execute(options: argparse.Namespace) -> int:
             from explorer.run.diagnosis.leaf_values import leaf_values
 
             recording.leaf_values = leaf_values(plan.planned)
+    if options.no_source:
+        recording = without_source(recording)
     if options.output == "-":
         from explorer.view.export.text import text
 

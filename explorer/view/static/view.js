@@ -16,6 +16,7 @@ import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
 import { LeafValues } from "./data/leaf_values.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
+import { SourceLines } from "./data/source_lines.js";
 import { Shell } from "./controls/shell.js";
 import { Sizes } from "./controls/sizes.js";
 import { Timeline } from "./data/timeline.js";
@@ -66,7 +67,8 @@ export class View {
     this.openBoxes = new OpenBoxes(this.trace);
     this.sceneBuilder = new SceneBuilder(this.trace, this.timeline, this.paths);
     this.totals = new Totals(this.trace);
-    this.heat = new Heat(this.totals, () => this.show());
+    this.lines = new SourceLines(this.trace);
+    this.heat = new Heat(this.totals, this.lines, () => this.show());
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;
@@ -273,7 +275,7 @@ export class View {
     this.now = this.timeline.at(Math.min(now.step, this.timeline.end), stage);
     Object.assign(this.camera, { x, y, scale });
     this.replace();
-    if (this.heat.known.includes(measure)) this.heat.choose(measure);
+    if (this.heat.choices.includes(measure)) this.heat.choose(measure);
     this.theme.paint();
     this.#measure();
     if (this.trace.layout.direction === direction) this.camera.pan(0, 0);

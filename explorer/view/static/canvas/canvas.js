@@ -14,7 +14,7 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, along?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
  */
 
 /** Draws scenes on a placement. */

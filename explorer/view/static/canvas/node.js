@@ -4,6 +4,7 @@ import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
+import { tintOf } from "../scene/heat.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 
@@ -34,7 +35,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
   show(mark, selected, matches, share, lit, differs) {
     const key = `${mark.key}|${mark.apart}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;
@@ -53,7 +54,7 @@ export class SlotView {
     if (mark.member) classes.push("ex-member");
     if (selected) classes.push("ex-selected");
     if (matches) classes.push("ex-match");
-    if (share !== undefined) classes.push("ex-hot");
+    if (share !== undefined && !isGhost) classes.push("ex-hot");
     if (lit) classes.push(`ex-lit-${lit}`);
     if (differs) classes.push(`ex-differs-${differs.kind}`);
     put(this.root, "class", classes.join(" "));
@@ -215,7 +216,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
   show(mark, selected, found, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
@@ -237,7 +238,9 @@ export class BoxView {
   }
 }
 
-/** How much of a heat's colour a shape has: a negative share is that of the cold colour. @param {number | undefined} share −1 … 1 */
+/** How much of a heat's colour a shape has: a negative share is that of the cold colour. @param {import("../scene/heat.js").Share | undefined} share */
 function heatStyle(share) {
-  return share !== undefined && `--ex-share:${Math.round(100 * Math.abs(share))}%${share < 0 ? ";--ex-hot:var(--ex-cold)" : ""}`;
+  if (share === undefined) return false;
+  const [colour, part] = tintOf(share);
+  return `--ex-share:${Math.round(100 * part)}%${colour === "--ex-hot" ? "" : `;--ex-hot:var(${colour})`}`;
 }

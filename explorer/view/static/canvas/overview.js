@@ -1,5 +1,6 @@
 // A large graph seen from afar: one picture of rectangles in the place of elements, drawn anew for each frame.
 
+import { tintOf } from "../scene/heat.js";
 import { html } from "../dom.js";
 import { extentOf } from "./edge_path.js";
 import { Pixels } from "./pixels.js";
@@ -154,7 +155,9 @@ export class Overview {
     const name = isSlot ? Object.keys(LOOKS).find((each) => mark.state === each || mark.flags.includes(each) || (each === "member" && mark.member)) : mark?.waiting ? "waiting" : mark?.member ? "member" : "plain";
     const [border, ground] = colours(LOOKS[name]);
     const share = isSlot ? marks.heat.slots.get(index) : marks.heat.boxes.get(index);
-    return [ATTENTION.has(name), border, share === undefined ? ground : this.pixels.mix(this.word("--ex-node"), this.word(share < 0 ? "--ex-cold" : "--ex-hot"), Math.abs(share))];
+    if (share === undefined) return [ATTENTION.has(name), border, ground];
+    const [colour, part] = tintOf(share);
+    return [ATTENTION.has(name), border, this.pixels.mix(this.word("--ex-node"), this.word(colour), part)];
   }
 
   /** The item under a point of the viewport, or "". @param {number} x @param {number} y */

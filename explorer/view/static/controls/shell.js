@@ -7,6 +7,7 @@ import { Roving } from "./roving.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
+import { LINES } from "../scene/heat.js";
 import { forgetIn } from "../panel/terms.js";
 import { SaveMenu } from "../save/save_menu.js";
 import { ScopeTree } from "./scope_tree.js";
@@ -123,7 +124,7 @@ export class Shell {
       view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? [iconButton("tree", "show or hide the tree of boxes (s)", () => this.turnTree()), this.#depth(), ...boxes] : []),
-      ...(this.source.source.isKnown ? [iconButton("source", "show or hide the source (l)", () => this.turnSource())] : []),
+      ...(view.lines.isKnown ? [iconButton("source", "show or hide the source (l)", () => this.turnSource())] : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
@@ -148,11 +149,14 @@ export class Shell {
 
   /** Show or hide the source, which takes the focus where it comes. */
   turnSource() {
-    if (!this.source.source.isKnown) return;
-    this.view.sizes.choose("source", !this.view.sizes.chosen.source);
-    this.view.show();
-    if (this.source.isShown) this.source.take();
-    else this.view.focus.take();
+    const { view, source } = this;
+    if (!view.lines.isKnown) return;
+    const isShown = !source.isShown;
+    view.sizes.choose("source", isShown);
+    if (!isShown && view.heat.measure === LINES) view.heat.choose("");
+    else view.show();
+    if (isShown) source.take();
+    else view.focus.take();
   }
 
   /** A menu that opens boxes down to a depth, where there is more than one. */

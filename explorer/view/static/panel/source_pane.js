@@ -3,8 +3,8 @@
 import { counted, grouped } from "../data/number_format.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
 import { html, put } from "../dom.js";
+import { LINES } from "../scene/heat.js";
 import { Roving } from "../controls/roving.js";
-import { SourceLines } from "../data/source_lines.js";
 
 /** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
 const [LISTED, DECLINED, REMARKS] = [400, 2, 24];
@@ -16,7 +16,7 @@ export class SourcePane {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
-    this.source = new SourceLines(view.trace);
+    this.lines = view.lines;
     /** the line under the pointer or with the focus, on either side */ this.pointed = -1;
     /** the line that was clicked last, or that made the selected node */ this.chosen = -1;
     /** the selected node that it follows */ this.selected = -1;
@@ -33,9 +33,9 @@ export class SourcePane {
     new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
   }
 
-  /** Whether a reader wants it, and there is a text to show. */
+  /** Whether a reader wants it, or its colours, and there is a text to show. */
   get isShown() {
-    return Boolean(this.view.sizes.chosen.source) && this.source.isKnown;
+    return (Boolean(this.view.sizes.chosen.source) || this.view.heat.measure === LINES) && this.lines.isKnown;
   }
 
   /** Follow the pointer and the focus on the canvas. @param {HTMLElement} stage */
@@ -67,7 +67,7 @@ export class SourcePane {
     const { node } = this.view.selection;
     if (node === this.selected) return;
     this.selected = node;
-    this.chosen = this.source.of(node);
+    this.chosen = this.lines.of(node);
   }
 
   /** What is lit on the canvas: what a line recorded, besides what is lit anyway. @param {Map<number, string>} lit @returns {Map<number, string>} */
@@ -78,7 +78,7 @@ export class SourcePane {
     const row = this.pointed >= 0 ? this.pointed : this.chosen;
     if (row < 0) return lit;
     const both = new Map(lit);
-    for (const slot of this.source.slots(row)) if (!both.has(slot)) both.set(slot, "line");
+    for (const slot of this.lines.slots(row)) if (!both.has(slot)) both.set(slot, "line");
     return both;
   }
 
@@ -88,7 +88,7 @@ export class SourcePane {
   }
 
   #draw(isNew) {
-    const { lines } = this.source;
+    const { lines } = this.lines;
     // Around the line that is wanted; a file may have a hundred thousand.
     if (this.from < 0 || (isNew && this.chosen >= 0 && (this.chosen < this.from || this.chosen >= this.from + LISTED))) this.from = Math.max(0, Math.min(this.chosen - LISTED / 2, lines.length - LISTED));
     const end = Math.min(lines.length, this.from + LISTED);
@@ -97,7 +97,7 @@ export class SourcePane {
     /** @type {{listing: import("../types").ListingTable, root: HTMLElement, last: number} | null} */ let list = null;
     for (const line of lines.slice(this.from, end)) {
       if (list?.listing !== line.listing) {
-        list = { listing: line.listing, root: html("ol"), last: 0 };
+        list = { listing: line.listing, root: html("ol", { class: line.listing.lines.length ? "" : "ex-prose" }), last: 0 };
         parts.push(html("h5", { "aria-level": 2 }, line.listing.where), noteOf(line.listing), list.root);
       } else if (line.number > list.last + 1 && line.listing.unit === "line") list.root.append(html("li", { class: "ex-soft ex-gap", "aria-label": "lines left out" }, "⋯"));
       list.last = line.number;
@@ -158,7 +158,7 @@ export class SourcePane {
 
   #lineAt(target) {
     const key = target instanceof Element ? (target.closest("[data-key]")?.getAttribute("data-key") ?? "") : "";
-    return key[0] === "n" ? this.source.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
+    return key[0] === "n" ? this.lines.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
   }
 
   /** Light a line and what it recorded, on both sides. @param {number} row */
@@ -179,7 +179,7 @@ export class SourcePane {
     if (!line) return;
     const { selection } = this.view;
     this.chosen = Number(line.getAttribute("data-line"));
-    const { nodes } = this.source.lines[this.chosen];
+    const { nodes } = this.lines.lines[this.chosen];
     const node = nodes[(nodes.indexOf(selection.node) + 1) % nodes.length];
     this.selected = node;
     selection.visit(node);

@@ -6,16 +6,36 @@ import { metricText, sumName } from "../data/totals.js";
 /** What is coloured where heat is off. */
 const NONE = { slots: new Map(), boxes: new Map() };
 
+/** The colours of source lines, a choice beside the measures. */
+export const LINES = "source line";
+/** How much of a line's colour a shape has. */
+const TINT = 0.42;
+
+/**
+ * The colour of a share, and how much of it a shape has: 0 … 1.
+ * @param {Share} share
+ * @returns {[string, number]}
+ */
+export function tintOf(share) {
+  if (typeof share === "string") return [`--ex-${share}`, TINT];
+  return [share < 0 ? "--ex-cold" : "--ex-hot", Math.abs(share)];
+}
+
+/** @typedef {number | string} Share −1 … 1, or the name of a line's colour */
+
 /** Selects a measure and shows the meaning of each colour. */
 export class Heat {
-  /** @param {import("../data/totals.js").Totals} totals @param {() => void} changed */
-  constructor(totals, changed) {
+  /** @param {import("../data/totals.js").Totals} totals @param {import("../data/source_lines.js").SourceLines} lines @param {() => void} changed */
+  constructor(totals, lines, changed) {
+    this.lines = lines;
     this.totals = totals;
     this.changed = changed;
     this.measure = "";
+    /** @type {{placement: import("./compose.js").Placement, shares: any} | null} */ this.hued = null;
     /** @type {{number: number, placement: import("./compose.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
-    const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "heat: off"));
+    /** what can be chosen; the keyboard goes through measures alone */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
+    const options = this.choices.map((choice) => html("option", { value: choice }, choice === LINES ? `colour: ${choice}` : `heat: ${choice || "off"}`));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
     this.most = html("span");
@@ -27,7 +47,7 @@ export class Heat {
   choose(measure) {
     this.measure = measure;
     this.select.value = measure;
-    this.legend.hidden = measure === "";
+    this.legend.hidden = measure === "" || measure === LINES;
     this.changed();
   }
 
@@ -39,6 +59,7 @@ export class Heat {
   /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
+    if (this.measure === LINES) return this.#hues(placement);
     const metric = totals.metrics.find(({ name }) => name === this.measure);
     if (!metric) return NONE;
     const [slots, boxes] = [new Map(), new Map()];
@@ -65,5 +86,22 @@ export class Heat {
     this.legend.classList.toggle("ex-signed", least < 0);
     this.kept = { number: scene.number, placement, held, measure, shares: { slots, boxes } };
     return this.kept.shares;
+  }
+
+  /** The colours of the lines that recorded what stands in each place; a closed box has one if all inside have it. @param {import("./compose.js").Placement} placement */
+  #hues(placement) {
+    if (this.hued?.placement === placement) return this.hued.shares;
+    const { lines } = this;
+    const [slots, boxes] = [new Map(), new Map()];
+    lines.trace.layout.slots.forEach(({ nodes }, slot) => {
+      const row = lines.of(nodes[0]);
+      if (row < 0) return;
+      const share = `line-${lines.lines[row].hue}`;
+      const box = placement.hiddenIn[slot] ?? -1;
+      if (box < 0) slots.set(slot, share);
+      else boxes.set(box, boxes.has(box) && boxes.get(box) !== share ? undefined : share);
+    });
+    this.hued = { placement, shares: { slots, boxes } };
+    return this.hued.shares;
   }
 }
