@@ -3,41 +3,88 @@
 from __future__ import annotations
 
 GLOSSARY = {
+    "algorithm": "one of several ways to compute an operation, which differ in time and rounding",
     "arena": "one piece of memory in which the results of a run share space",
     "batch": "calls of one function, or equal operations, computed together on stacked operands",
     "block": "a part of an array that stays in the processor's cache while a loop computes with it",
     "broadcast": "to repeat an operand along axes that it does not have, as NumPy does",
     "buffer": "a piece of the arena that one result after the other uses",
     "cache": "small memory inside the processor, many times faster than main memory",
+    "chain": "kernels of which each is the only reader of the one before, and reads no other",
     "channel": "one of the values that an image or a feature map has at each pixel",
     "constant": "a number that the program writes down, known when the plan is made",
+    "consumer": "an operation that reads a value",
+    "dedup": "computing equal operations once",
+    "device": "the processor that computes, and whose memory has the values",
     "dilation": "the distance between the pixels that a filter reads side by side",
+    "domain": "the numbers for which a function has a result: log has positive ones",
     "dynamic data": "data that hide how they are stored, such as zeros or one-hot vectors",
     "elementwise": "computing each element of the result from the elements at the same place, such as add or tanh",
+    "first run": "a run that also sets up its memory and computes what later runs find ready",
+    "flops": "floating-point operations: one for each number that is added, multiplied or computed otherwise",
     "fused": "computed in one loop, so that results between the operations are never written to memory",
+    "idempotent": "changing nothing when it is done again, as relu: f(f(x)) is f(x)",
     "inlined": "a function's operations put in the place of its call",
     "intermediate result": "a value that only later operations read, and nobody asked for",
-    "first run": "a run that also sets up its memory and computes what later runs find ready",
+    "inverse": "an operation that undoes another one, as log undoes exp",
+    "involution": "undoing itself, as −x does: f(f(x)) is x",
     "kernel": "one loop over arrays: one operation, or several that are fused",
+    "lane": "a place where kernels run one after the other, beside other lanes: a thread",
+    "level": "1 for a kernel that reads no other kernel's result, else one more than the highest that it reads",
     "live": "still to be read, so that its memory cannot be used for something else",
+    "lower bound": "memory that every order of the kernels needs, whatever shares space",
+    "member": "one of the calls or operations of a batch",
+    "memory format": "the order in which the channels and pixels of an image lie in memory",
+    "monotone": "never falling, or never rising, where its operand rises",
+    "neutral": "changing no number, as 0 in a sum and 1 in a product",
     "one-hot": "a vector that is 1 at one place and 0 elsewhere",
     "operand": "a value that an operation reads",
     "overflow": "a result larger than the largest number of its type, which becomes infinite",
     "padding": "elements put around an image before a convolution or a pooling",
     "peak": "the most memory in use at one moment of the run",
+    "policy": "a setting that a layer hands down to the layers inside it, such as whether weights are trained",
     "pooling": "reducing each window of an image to its largest or its mean element",
+    "producer": "the operation that computes a value",
+    "prune": "leaving out operations whose results nobody reads",
+    "recall": "using values that an earlier run computed and the program still holds",
     "reduction": "an operation that combines many elements to one, such as sum or max",
     "root": "a value that the program asked for",
     "rounding": "the difference between a number and the nearest one that its type can hold",
+    "sigmoid": "1 / (1 + exp(−x)), which lies between 0 and 1",
+    "softmax": "exponentials divided by their sum, which then add up to 1",
+    "stacked": "joined along a new first axis, as NumPy's stack does",
     "stride": "the number of pixels by which a filter or a window moves on",
+    "temporary": "an intermediate result that is written to memory",
     "tile": "a small square of an image that is computed at once",
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
     "warm run": "a run of a program that has run before: its memory and its constants are ready",
     "Winograd": "a way to compute small convolutions with fewer multiplications",
+    "working memory": "memory that a kernel needs only while it runs",
 }
 """term → its explanation, which follows the term and a colon"""
 
 
+_FORMS = {
+    "batch": ("batches", "batched", "batching"),
+    "consumer": ("consumers", "reader", "readers"),
+    "cache": ("caches", "cached"),
+    "domain": ("domains",),
+    "flops": (),
+    "fused": ("fuse", "fuses", "fusing", "fusion"),
+    "inlined": ("inline", "inlines", "inlining"),
+    "policy": ("policies",),
+    "prune": ("prunes", "pruned", "pruning"),
+    "recall": ("recalls", "recalled"),
+    "softmax": (),
+    "stacked": ("stack", "stacks"),
+    "temporary": ("temporaries",),
+    "tile": ("tiles", "tiled"),
+    "working memory": ("working",),
+}
+"""term → its other forms, where these are not its plural alone"""
+
+
 def inflections(term: str) -> tuple[str, ...]:
-    """Return the forms under which a term is written in sentences: itself and its plural."""
-    return (term, term + ("es" if term.endswith(("s", "x", "ch")) else "s"))
+    """Return the forms under which a term is written: itself and its plural, or other ones, also with a capital."""
+    forms = (term, *_FORMS.get(term, (term + ("es" if term.endswith(("s", "x", "ch")) else "s"),)))
+    return tuple(dict.fromkeys([*forms, *[form[0].upper() + form[1:] for form in forms]]))

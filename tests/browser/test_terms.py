@@ -1,10 +1,12 @@
 """Terms of the planner are explained where they stand, and the canvas says how to begin."""
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import expect
 
 from explorer.record.glossary import GLOSSARY
-from tests.browser.player import press
+from tests.browser.player import node, press
 from tests.golden.programs import recorded
 from tests.view import sample
 
@@ -29,6 +31,30 @@ def test_a_term_is_explained_on_hover_and_on_focus(show):
     expect(tip).to_have_count(0)
     term.hover()
     expect(tip).to_be_visible()
+
+
+@pytest.mark.spec("V-2")
+def test_labels_have_tips_and_what_the_user_wrote_has_none(show):
+    """Terms are explained in the labels of facts, counts and kernels, with a capital too; a title is the user's own."""
+    recording = recorded("perceptron")
+    recording.title = "batch and kernel"
+    view = show(recording, position=0)
+    expect(view.locator(".ex-say")).to_contain_text("batch and kernel")
+    expect(view.locator(".ex-say .ex-term").filter(has_text="batch")).to_have_count(0)
+    labels = view.locator(".ex-facts dt .ex-term")
+    expect(labels.filter(has_text="flops")).to_have_attribute("aria-label", f"flops: {GLOSSARY['flops']}")
+    view = show(sample.mlp())
+    node(view, "tanh").click()
+    labels = view.locator(".ex-facts dt .ex-term")
+    expect(labels.filter(has_text="level")).to_have_attribute("aria-label", f"level: {GLOSSARY['level']}")
+    told = recording.explanations[0] = replace(recording.explanations[0], meaning="Fusion is what a Batch is not.")
+    keys = [(row.code, row.reason) for row in recording.decisions]
+    number = keys.index((told.code, told.reason))
+    view = show(recording, position=number + 1)
+    meaning = view.locator(".ex-why .ex-explained").first
+    meaning.locator("summary").click()
+    for term in ("Fusion", "Batch"):
+        expect(meaning.locator(".ex-term").filter(has_text=term)).to_be_visible()
 
 
 @pytest.mark.spec("V-1")

@@ -33,7 +33,7 @@ def script() -> str:
 
     ``mount`` puts it into a page, the default export is the widget. Characters above U+00FF are escaped.
     """
-    forms = {form: f"{term}: {text}" for term, text in GLOSSARY.items() for form in inflections(term)}
+    forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
     code = f"const GLOSSARY = {json.dumps(forms, ensure_ascii=False)};\n{join(STATIC, ENTRY)}"
     return _WIDE.sub(lambda found: json.dumps(found[0])[1:-1], code)
 

@@ -1,4 +1,4 @@
-/** Forms of the planner's terms, each with its explanation; payload/bundle.py writes it before the modules. */
-declare const GLOSSARY: Record<string, string>;
+/** Explanations of the planner's terms, each with the forms of its term; payload/bundle.py writes it before the modules. */
+declare const GLOSSARY: Record<string, string[]>;
 /** Known to browsers since 2023, and to TypeScript since 5.1. */
 declare const DecompressionStream: new (format: "gzip") => { readable: ReadableStream; writable: WritableStream };

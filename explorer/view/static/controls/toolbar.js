@@ -136,7 +136,8 @@ export function saying(trace, timeline, moment, summary) {
   const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}` : "";
   const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  return { place: counts || nothing, verdict: "", fragments: (stage.result ? [stage.result] : [...what, stage.purpose]).map(plain) };
+  const title = what.map((text) => ({ ...plain(text), isTitle: true }));
+  return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : [...title, plain(stage.purpose)] };
 }
 
 /** Texts for the codes with which the planner explains a pick. */

@@ -7,7 +7,7 @@ import { unpack } from "./unpack.js";
 /**
  * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][], rows: [number, number, string][]}} Replay
  *   the rules of a story, applied: see view/payload/payload.py
- * @typedef {{text: string, node: number, isCode: boolean}} Fragment a piece of a sentence; node −1 is text
+ * @typedef {{text: string, node: number, isCode?: boolean, isTitle?: boolean}} Fragment a piece of a sentence; node −1 is text, isTitle: the user's
  */
 
 /** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */

@@ -19,10 +19,10 @@ export class DecisionCard {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
 
-  /** Fragments in the page: nodes are links, names are code. @param {import("../data/recording.js").Fragment[]} fragments @returns {(Node | string)[]} */
+  /** Fragments in the page: nodes are links, names are code; a title is the user's, and has no terms. @param {import("../data/recording.js").Fragment[]} fragments @returns {(Node | string)[]} */
   words(fragments) {
     const known = new Set();
-    return tied(fragments.flatMap(({ text, node, isCode }) => (node >= 0 ? [this.link(node, text)] : isCode ? [html("code", {}, text)] : explained(text, known))));
+    return tied(fragments.flatMap(({ text, node, isCode, isTitle }) => (node >= 0 ? [this.link(node, text)] : isTitle ? [text] : isCode ? [html("code", {}, text)] : explained(text, known))));
   }
 
   /** The sentence of a decision. @param {number} index */
@@ -51,11 +51,12 @@ export class DecisionCard {
   /** The facts of a decision. */
   facts(index) {
     const table = html("dl", { class: "ex-facts" });
+    const known = new Set();
     const { cost } = this.trace.decisions[index];
     const edges = this.trace.declinedEdges(index, index + 1);
     for (const [label, value] of Object.entries(this.trace.decisions[index].facts)) {
       const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
-      table.append(html("dt", {}, label), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])));
+      table.append(html("dt", {}, ...explained(label, known)), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])));
     }
     if (cost > 0) table.append(html("dt", {}, "cost of declining"), html("dd", {}, microsText(cost)));
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {

@@ -2,6 +2,7 @@
 
 import { costTable, insideTable } from "./cost_table.js";
 import { heading } from "./lists.js";
+import { explained } from "./terms.js";
 import { valueView } from "./value.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -21,7 +22,7 @@ export class MomentPanel {
       const decision = trace.decisions[moment.decision];
       return [
         html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
-        html("div", { class: "ex-sub" }, stage.purpose || stage.name),
+        html("div", { class: "ex-sub" }, ...explained(stage.purpose || stage.name)),
         html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
         decisionCard.explanation(decision),
         decisionCard.facts(moment.decision),
@@ -37,7 +38,7 @@ export class MomentPanel {
     const title = (recorded && trace.recording.title) || stage.name;
     // A stage as a whole has its result in the sentence above the canvas, or else its purpose: neither is said twice.
     const isSaid = moment.kernel < 0 && !stage.result;
-    const parts = [html("h4", { "aria-level": 2 }, title), !isSaid && html("div", { class: "ex-sub" }, stage.purpose)];
+    const parts = [html("h4", { "aria-level": 2 }, title), !isSaid && html("div", { class: "ex-sub" }, ...explained(stage.purpose))];
     if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
@@ -82,10 +83,11 @@ export class MomentPanel {
 
   #counts(stage) {
     const table = html("dl", { class: "ex-facts" });
+    const known = new Set();
     const before = new Map(this.parts.timeline.stages[this.parts.moment.stage - 1]?.counts ?? []);
     for (const [name, text] of stage.counts) {
       const earlier = before.get(name) ?? text;
-      table.append(html("dt", {}, name), html("dd", {}, earlier === text ? text : `${earlier} → ${text}`));
+      table.append(html("dt", {}, ...explained(name, known)), html("dd", {}, earlier === text ? text : `${earlier} → ${text}`));
     }
     return table;
   }

@@ -5,6 +5,7 @@ import { DecisionCard } from "./decision_card.js";
 import { Decisions } from "./decision_list.js";
 import { heading, LISTED, nodeList } from "./lists.js";
 import { Summary } from "./program_summary.js";
+import { explained } from "./terms.js";
 import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { Compositions } from "../scene/compositions.js";
@@ -110,7 +111,8 @@ export class PanelParts {
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });
-    for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
+    const known = new Set();
+    for (const [name, value] of rows) if (value) table.append(html("dt", {}, ...explained(name, known)), html("dd", {}, value));
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
     return [heading(isAhead ? "its kernel in the final plan" : "kernel"), table];
   }

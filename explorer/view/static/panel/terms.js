@@ -3,14 +3,16 @@
 import { html } from "../dom.js";
 
 /* global GLOSSARY */
-const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${Object.keys(GLOSSARY).sort((one, other) => other.length - one.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
+/** Each form of each term → its explanation. */
+const TERMS = new Map(Object.entries(GLOSSARY).flatMap(([text, forms]) => forms.map((form) => [form, text])));
+const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...TERMS.keys()].sort((one, other) => other.length - one.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
 
 /** A text in which the first occurrence of each term is explained. @param {string} text @param {Set<string>} [known] terms that are explained already @returns {(Node | string)[]} */
 export function explained(text, known = new Set()) {
   return text.split(TERM).map((part, place) => {
-    if (place % 2 === 0 || known.has(GLOSSARY[part])) return part;
-    known.add(GLOSSARY[part]);
-    return html("dfn", { class: "ex-term", tabindex: 0, "aria-label": GLOSSARY[part], mouseenter: tell, focus: tell, mouseleave: forget, blur: forget }, part);
+    if (place % 2 === 0 || known.has(TERMS.get(part))) return part;
+    known.add(TERMS.get(part));
+    return html("dfn", { class: "ex-term", tabindex: 0, "aria-label": TERMS.get(part), mouseenter: tell, focus: tell, mouseleave: forget, blur: forget }, part);
   });
 }
 
