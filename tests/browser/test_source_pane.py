@@ -229,3 +229,25 @@ def test_at_every_width_the_graph_keeps_room(open_page, tmp_path, recording):
         assert stage["height"] >= 200
         assert source["width"] >= 240
         assert source["height"] >= 150
+
+
+def test_a_bar_sizes_it_and_the_browser_remembers(view):
+    bar = view.get_by_role("separator", name="size of the source")
+    before = pane(view).bounding_box()["width"]
+    bar.focus()
+    view.page.keyboard.press("Shift+ArrowRight")
+    wide = pane(view).bounding_box()["width"]
+    assert wide == pytest.approx(before + 64, abs=2)
+    view.page.reload()
+    expect(pane(view)).to_be_visible()
+    assert pane(view).bounding_box()["width"] == wide
+    press(view, "l")
+    expect(bar).to_have_count(0)
+
+
+def test_the_panel_leads_to_the_line(show, recording):
+    view = show(recording)
+    node(view, "mean").click()
+    view.locator(".ex-why").get_by_role("button", name="layers.py line 12").first.click()
+    expect(line(view, 12)).to_be_focused()
+    expect(line(view, 12)).to_have_attribute("aria-current", "true")

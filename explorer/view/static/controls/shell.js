@@ -45,6 +45,7 @@ export class Shell {
       leafValue: (node) => view.leafValues.state(node),
       trace: (way) => view.selection.trace(way),
       way: () => view.selection.way,
+      line: (node) => this.showLine(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
     new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
@@ -79,7 +80,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.source.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
+      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
       view.sizes.heightBar.root,
       this.heard,
     );
@@ -157,6 +158,15 @@ export class Shell {
     else view.show();
     if (isShown) source.take();
     else view.focus.take();
+  }
+
+  /** Show the line that recorded a node. @param {number} node */
+  showLine(node) {
+    const { view, source } = this;
+    view.sizes.choose("source", true);
+    view.selection.select(node);
+    view.show();
+    source.take();
   }
 
   /** A menu that opens boxes down to a depth, where there is more than one. */

@@ -5,8 +5,8 @@ import { Splitter } from "./splitter.js";
 
 /** px of width below which the panel stands under the canvas, and below which the steps stand on two lines. */
 const [NARROW, SLIM] = [720, 480];
-/** px that a view has at least; that a panel, and the canvas beside it, have at least. */
-const [LOW, PANEL, CANVAS] = [320, 200, 240];
+/** px that a view has at least; that a panel, the canvas beside it, and the source have at least. */
+const [LOW, PANEL, CANVAS, SOURCE] = [320, 200, 240, 160];
 const KEY = "explorer.sizes";
 
 /** Sizes of one view. */
@@ -26,6 +26,16 @@ export class Sizes {
       read: () => (this.isNarrow ? panel().offsetHeight : panel().offsetWidth),
       write: (px) => this.choose(side(), px),
       reset: () => this.choose(side(), undefined),
+    });
+    /** @returns {HTMLElement} */ const source = () => root.querySelector(".ex-listing");
+    const sourceSide = () => (this.isNarrow ? "source above" : "source beside");
+    this.sourceBar = new Splitter("ex-source-bar", {
+      name: "size of the source", grows: 1,
+      axis: () => (this.isNarrow ? "y" : "x"),
+      limits: () => (this.isNarrow ? { least: 60, most: Math.max(60, main().clientHeight - CANVAS) } : { least: SOURCE, most: Math.max(SOURCE, main().clientWidth - panel().offsetWidth - CANVAS) }),
+      read: () => (this.isNarrow ? source().offsetHeight : source().offsetWidth),
+      write: (px) => this.choose(sourceSide(), px),
+      reset: () => this.choose(sourceSide(), undefined),
     });
     this.heightBar = new Splitter("ex-height-bar", {
       name: "height of the view", grows: 1,
@@ -75,7 +85,7 @@ export class Sizes {
   apply() {
     const { root, chosen } = this;
     const height = chosen[this.#heightKey];
-    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below };
+    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below, "--ex-listing": chosen["source beside"], "--ex-listing-above": chosen["source above"] };
     put(root, "style", Object.entries(sizes).flatMap(([name, px]) => (px === undefined ? [] : [`${name}:${px}px`])).join(";"));
     root.classList.toggle("ex-alone", Boolean(chosen.hidden));
   }
@@ -85,7 +95,7 @@ export class Sizes {
     const wide = this.root.clientWidth;
     this.root.classList.toggle("ex-narrow", wide < NARROW);
     this.root.classList.toggle("ex-slim", wide < SLIM);
-    for (const bar of [this.panelBar, this.heightBar]) bar.tell();
+    for (const bar of [this.sourceBar, this.panelBar, this.heightBar]) bar.tell();
   }
 }
 

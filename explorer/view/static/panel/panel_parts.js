@@ -17,7 +17,7 @@ import { badText, bufferText } from "../scene/slot_states.js";
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
- *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string}} Actions changes: those of a node against the other of two graphs;
+ *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows that of a node in the source; changes: those of a node against the other of two graphs;
  *   leafValue: what to say of a leaf whose value is not known
  */
 
@@ -63,7 +63,10 @@ export class PanelParts {
   /** The line that recorded a node: the user's, or the file's own. */
   source(node) {
     const source = this.trace.recording.sources[this.trace.nodes.source[node]];
-    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, source.text.trim()));
+    const place = this.trace.sourceText(node);
+    const isListed = source !== undefined && source.text !== "";
+    const link = isListed ? html("button", { type: "button", class: "ex-link", title: "show this line in the source", click: () => this.actions.line(node) }, place) : html("span", {}, place);
+    return source !== undefined && html("div", { class: "ex-source" }, link, html("code", {}, source.text.trim()));
   }
 
   /** Nodes as links, with their lines where `located`. @param {number[]} nodes */

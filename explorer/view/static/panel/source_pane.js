@@ -22,6 +22,8 @@ export class SourcePane {
     /** the selected node that it follows */ this.selected = -1;
     this.drawn = "";
     /** the line that it showed last */ this.shown = -1;
+    /** @type {Map<HTMLElement, number[]>} remarks on the page, and the decisions that each is about */ this.remarks = new Map();
+    /** @type {Map<number, import("../data/folded_decisions.js").FoldedDecisions[]>} line → its decisions */ this.folded = new Map();
     /** the first line on the page, as soon as there is one */ this.from = -1;
     /** @type {Map<number, string>} what is lit without this pane */ this.under = new Map();
     const leave = () => this.#point(-1);
@@ -51,13 +53,14 @@ export class SourcePane {
     put(this.root, "hidden", !this.isShown);
     if (!this.isShown) return;
     this.#follow();
-    const drawn = `${this.chosen}|${this.view.now.decision}|${this.from}`;
-    if (drawn === this.drawn) return;
+    const drawn = `${this.chosen}|${this.from}`;
+    if (drawn === this.drawn) return this.#mark();
     const isNew = this.shown !== this.chosen;
     [this.drawn, this.shown] = [drawn, this.chosen];
     const held = this.root.contains(document.activeElement) ? document.activeElement : null;
     const mark = held && [held.getAttribute("data-line"), held.getAttribute("data-decision")];
     this.#draw(isNew);
+    this.#mark();
     if (mark) this.#stop(mark[0], mark[1])?.focus({ preventScroll: true });
     if (isNew && this.chosen >= 0 && !held) this.#line(this.chosen)?.scrollIntoView({ block: "nearest" });
   }
@@ -91,6 +94,7 @@ export class SourcePane {
     const { lines } = this.lines;
     // Around the line that is wanted; a file may have a hundred thousand.
     if (this.from < 0 || (isNew && this.chosen >= 0 && (this.chosen < this.from || this.chosen >= this.from + LISTED))) this.from = Math.max(0, Math.min(this.chosen - LISTED / 2, lines.length - LISTED));
+    this.remarks.clear();
     const end = Math.min(lines.length, this.from + LISTED);
     const more = (rows, from, where) => rows > 0 && html("button", { type: "button", class: "ex-more", click: () => this.#turn(from) }, `${grouped(rows)} more above`.replace("above", where));
     const parts = [more(this.from, Math.max(0, this.from - LISTED), "above")];
@@ -107,6 +111,12 @@ export class SourcePane {
     this.root.replaceChildren(...parts.filter((part) => part !== false));
   }
 
+  /** Mark the remarks on the decision of the moment. */
+  #mark() {
+    const { decision } = this.view.now;
+    for (const [button, decisions] of this.remarks) put(button, "aria-current", decisions.includes(decision) && "step");
+  }
+
   #turn(from) {
     this.from = from;
     this.drawn = "";
@@ -119,7 +129,7 @@ export class SourcePane {
     const { row, number, text, nodes, hue, listing } = line;
     const parts = [html("span", { class: "ex-line-number" }, String(number)), html("code", {}, text || " ")];
     if (!nodes.length) return html("li", { class: "ex-quiet" }, html("div", { class: "ex-line" }, html("span", { class: "ex-hue" }), ...parts));
-    const groups = foldedDecisions(this.view.trace, line.decisions);
+    const groups = this.#groups(line);
     const declined = groups.filter(({ verdict }) => verdict === "declined");
     const said = [counted(nodes.length, "node"), declined.length > 0 && `${grouped(declined.length)} declined`].filter(Boolean).join(", ");
     const isChosen = row === this.chosen;
@@ -133,16 +143,22 @@ export class SourcePane {
     return html("li", { class: isChosen ? "ex-chosen" : "" }, button, remarks.length > 0 && html("ul", {}, ...remarks));
   }
 
+  /** The decisions about a line, those that read alike together. */
+  #groups({ row, decisions }) {
+    let groups = this.folded.get(row);
+    if (!groups) this.folded.set(row, (groups = foldedDecisions(this.view.trace, decisions)));
+    return groups;
+  }
+
   /** Decisions that read alike, as a remark on a line. @param {import("../data/folded_decisions.js").FoldedDecisions} group @param {number} row */
   #remark({ decisions, verdict }, row) {
-    const { trace, timeline, now } = this.view;
-    const here = decisions.indexOf(now.decision);
+    const { trace, timeline } = this.view;
     const count = decisions.length > 1 ? ` ×${grouped(decisions.length)}` : "";
     const text = `${timeline.stages[trace.decisions[decisions[0]].stage]?.name ?? ""}: ${verdict}: ${trace.plainSentence(decisions[0])}${count}`;
     // Again: on to the next of those that read alike.
-    const click = () => this.view.go(timeline.afterDecision(decisions[(here + 1) % decisions.length]));
+    const click = () => this.view.go(timeline.afterDecision(decisions[(decisions.indexOf(this.view.now.decision) + 1) % decisions.length]));
     const button = html("button", { type: "button", class: "ex-remark", "data-line": row, "data-decision": decisions[0], title: text, click }, html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-hidden": "true" }, verdict === "applied" ? "✓" : "✗"), html("span", {}, text));
-    put(button, "aria-current", here >= 0 && "step");
+    this.remarks.set(button, decisions);
     return html("li", {}, button);
   }
 
