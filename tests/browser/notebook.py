@@ -85,6 +85,13 @@ class Notebook:
             index,
         )
 
+    def restart(self) -> None:
+        """Restart the kernel, and wait until it answers: a server that is stopped meanwhile waits for it in vain."""
+        self.page.evaluate(
+            "async () => void (await window.jupyterapp.shell.currentWidget.context.sessionContext.restartKernel())"
+        )
+        self.says("print('there')", "there\n", 60)
+
     def execute(self, code: str) -> str:
         """Run a new cell at the end, and return the text that it printed; fails when it raised."""
         return self.output(self._run(code))

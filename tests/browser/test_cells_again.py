@@ -80,7 +80,7 @@ def test_a_view_says_when_its_kernel_is_gone(notebook):
     book = notebook(SHOW)
     view = book.view()
     expect(view.get_by_text("no kernel")).to_be_hidden()
-    book.page.evaluate("() => void window.jupyterapp.shell.currentWidget.context.sessionContext.restartKernel()")
+    book.restart()
     expect(view.get_by_text("no kernel")).to_be_visible()
     view.get_by_role("button", name="a step forward").click()
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of 3")

@@ -16,7 +16,7 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.model import Model
 
 HEIGHT, ASIDE = 12, 5
-"""px of a label, and between it and its edge; canvas/edge_labels.js has the same"""
+"""px of a label, and between it and its edge; payload/bundle.py tells them to the front end"""
 _APART, _SHEET = 3, 5
 """px between a label and everything else, and of the sheet behind a closed box"""
 _Rect = tuple[int, int, int, int]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from explorer.record.glossary import GLOSSARY, inflections
 from explorer.view.base.palette import front_end_colours
+from explorer.view.layout.edge_labels import ASIDE, HEIGHT
 
 STATIC = Path(__file__).parents[1] / "static"
 ENTRY = "explorer.js"
@@ -29,12 +30,14 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Return the front end as one ES module, the glossary its first constant.
+    """Return the front end as one ES module, after the constants that it shares with Python.
 
     ``mount`` puts it into a page, the default export is the widget. Characters above U+00FF are escaped.
     """
     forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
-    code = f"const GLOSSARY = {json.dumps(forms, ensure_ascii=False)};\n{join(STATIC, ENTRY)}"
+    constants = {"GLOSSARY": forms, "EDGE_LABEL": {"height": HEIGHT, "aside": ASIDE}}
+    known = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items()]
+    code = "".join(known) + join(STATIC, ENTRY)
     return _WIDE.sub(lambda found: json.dumps(found[0])[1:-1], code)
 
 

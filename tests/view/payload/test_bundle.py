@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from explorer.view.payload import bundle
 from explorer.view.payload.bundle import STATIC, join, script, stylesheet
 
 
@@ -126,3 +127,10 @@ def test_style_sheets_stand_where_they_are_imported():
     rules = [line for path in STATIC.rglob("*.css") for line in path.read_text("utf-8").splitlines() if "{" in line]
     assert "@import" not in stylesheet()
     assert sorted(line for line in stylesheet().splitlines() if line in {*rules}) == sorted(rules)
+
+
+def test_python_tells_the_front_end_the_room_of_a_label(monkeypatch):
+    """The numbers by which Python finds room are the ones by which the front end draws."""
+    monkeypatch.setattr(bundle, "HEIGHT", 34)
+    monkeypatch.setattr(bundle, "ASIDE", 7)
+    assert 'const EDGE_LABEL = {"height": 34, "aside": 7};' in script.__wrapped__()

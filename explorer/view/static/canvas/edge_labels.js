@@ -4,8 +4,8 @@ import { put, say, svg } from "../dom.js";
 import { flowsRight } from "../scene/direction.js";
 import { Tiles } from "./tiles.js";
 
-/** px of a label's height, and between it and its edge: those of layout/edge_labels.py, which finds the room. */
-const [HIGH, ASIDE] = [12, 5];
+/* global EDGE_LABEL */
+const { height: HIGH, aside: ASIDE } = EDGE_LABEL;
 
 /** Draws the labels of a scene's edges. */
 export class EdgeLabels {

@@ -66,7 +66,7 @@ export class Shell {
     for (const part of [this.say, this.say.firstElementChild]) overflow.observe(part);
     this.cost = html("div", { class: "ex-cost" });
     this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
     view.camera.overlays = () => this.#overlays();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
@@ -80,7 +80,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root),
+      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root, this.help),
       view.sizes.heightBar.root,
       this.heard,
     );

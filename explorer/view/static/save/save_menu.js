@@ -6,7 +6,7 @@ import { Roving } from "../controls/roving.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
 
-/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it */
+/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; without content it cannot be had here, and its label says where */
 
 /** A button, and the menu that it opens. */
 export class SaveMenu {
@@ -14,7 +14,8 @@ export class SaveMenu {
   constructor(view) {
     this.view = view;
     this.forms = this.#forms();
-    this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", click: () => this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
+    // What cannot be had here is in the menu, too: it can be reached, and says where it can.
+    this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
     this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.#first()?.focus() }, ...this.items);
     new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
     this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
@@ -29,14 +30,17 @@ export class SaveMenu {
     const { view } = this;
     const { onFile } = view.callbacks;
     const drawn = () => picture(view);
-    const forms = [
+    /** @type {Form[]} */ const forms = [
       { ending: ".svg", label: "picture of this step, to scale", type: "image/svg+xml", kernel: false, content: () => drawn().text },
       { ending: ".png", label: "picture of this step, in pixels", type: "image/png", kernel: false, content: () => pixels(drawn()) },
     ];
     const page = { ending: ".html", label: "page with all steps", type: "text/html" };
     if (onFile) forms.push({ ...page, kernel: true, content: () => onFile(".html") });
     else if (isOwnPage()) forms.push({ ...page, kernel: false, content: pageSource });
-    if (onFile) forms.push({ ending: ".json", label: "data: explorer diff compares it", type: "application/json", kernel: true, content: () => onFile(".json") });
+    const data = { ending: ".json", type: "application/json" };
+    if (onFile) forms.push({ ...data, label: "data: explorer diff compares it", kernel: true, content: () => onFile(".json") });
+    // A page has the texts of a recording, which nothing reads again.
+    else forms.push({ ...data, label: 'data: by Python, view.save("model.json")', kernel: false });
     return forms;
   }
 
