@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
-    from explorer.net import Net
+    from explorer.net import ModelHelper, Net, Workspace
     from explorer.net.operators.caffe2 import net_operator
     from explorer.view.export.outputs import outputs
 
@@ -183,7 +183,9 @@ _set_default_display(_notebook_bar)
 
 
 _LATER = {
+    "ModelHelper": "explorer.net",
     "Net": "explorer.net",
+    "Workspace": "explorer.net",
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
@@ -255,6 +257,7 @@ __all__ = [
     "Handle",
     "Matrix",
     "Minor",
+    "ModelHelper",
     "Net",
     "OperandError",
     "Operation",
@@ -280,6 +283,7 @@ __all__ = [
     "TrivialTensor",
     "UnknownNameError",
     "Vector",
+    "Workspace",
     "ZeroTensor",
     "budget",
     "calibrate",

@@ -15,32 +15,39 @@ DEVICES: dict[str, Entry] = {
     "Tensor, TensorCPU": "Tensor",
     "dims": "Expr.shape",
     "TypeMeta, Make": Owed("C-3", "what a blob's type can do: construct, copy, destruct"),
-    "Blob": Owed("C-4", "a holder of one value of any type"),
-    "Get, GetMutable, Reset": Owed("C-4", "reading and emptying a blob"),
+    "Blob": "net.Blob",
+    "Get, GetMutable, Reset": "net.Blob.get, net.Blob.get_mutable, net.Blob.reset",
 }
 OPERATORS: dict[str, Entry] = {
     "Operator, OperatorBase": "operation",
     "OperatorDef": Said("an operator of ex.Net.operators: its type, name, inputs, outputs and arguments"),
-    "RunOnDevice": Owed("C-5", "an operator run by itself"),
+    "RunOnDevice": "Workspace.run_operator_once",
     "Input, Output": Owed("C-21", "an operator's blobs of any type, by index"),
     "REGISTER_CPU_OPERATOR, OPERATOR_SCHEMA": "net_operator",
     "OpSchema": Said("the numbers of inputs and outputs, and the arguments, that @ex.net_operator declares"),
     "Registry, CAFFE_DEFINE_REGISTRY": Owed("C-21", "one registry of anything"),
-    "REGISTER_GRADIENT, GradientMakerBase": Said("the gradient facet of ex.Operation: expressions differentiate"),
-    "NO_GRADIENT": "Operation.nondifferentiable",
-    "SHOULD_NOT_DO_GRADIENT": "Operation.refuses_gradient",
-    "GRADIENT_NOT_IMPLEMENTED_YET": Owed("C-8"),
+    "REGISTER_GRADIENT, GradientMakerBase": Said(
+        "each type X has a type XGradient by itself, of the gradient of X's expressions"
+    ),
+    "NO_GRADIENT": Said('@ex.net_operator(gradient="none")'),
+    "SHOULD_NOT_DO_GRADIENT": Said('@ex.net_operator(gradient="refused")'),
+    "GRADIENT_NOT_IMPLEMENTED_YET": Said('@ex.net_operator(gradient="missing")'),
     "ConstantFill, GivenTensorFill": Said("the operators of these names: net.ConstantFill(…)"),
-    "FillerOp, UniformFill, UniqueUniformFill, GaussianFill, XavierFill, MSRAFill": Owed("C-5", "fills"),
+    "FillerOp, UniformFill, UniqueUniformFill, GaussianFill, XavierFill, MSRAFill": Said(
+        "the operators of these names, of a seed and the name of their blob: net.XavierFill(…)"
+    ),
     "DBExists, Load, Save, Checkpoint, CreateDB, DBReader": Owed("C-5", "loading and storing as operators"),
     "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, Concat, Flatten": Said(
         "the operators of these names: net.FC(…); dir(net) lists all"
     ),
     "Allreduce, Broadcast, Allgather, NCCLAllreduce, NCCLBroadcast": Owed("C-5", "collectives as operators"),
-    "Adagrad, Adam, MomentumSGD, RmsProp, Ftrl, WeightedSum, LearningRate": Owed("C-5", "updates as operators"),
+    "Adagrad, Adam, MomentumSGD, MomentumSGDUpdate, RmsProp, Ftrl, WeightedSum, LearningRate, Iter": Said(
+        "the operators of these names; momentum is MomentumSGDUpdate; optimizers of modules are in ex.train"
+    ),
 }
 NETS: dict[str, Entry] = {
-    "NetDef, core.Net, CreateNet": "Net",
+    "NetDef, core.Net": "Net",
+    "CreateNet": "Workspace.create_net",
     "protobuf, SerializeToString": Said("JSON: net.save(path) and ex.open(path), with a published schema"),
     "BlobReference": Said("a blob's name, a string: net.Relu('x', 'y') gives 'y'"),
     "SimpleNet": Said("executor='simple' of ex.EvalPlan and ex.Net.run"),
@@ -50,15 +57,15 @@ NETS: dict[str, Entry] = {
         "C-10", "what a DAG net's node tells; levels and chains are in ex.EvalPlan.recording: .schedule.kernels"
     ),
     "RunAt, execution_chains, num_orig_parents": Owed("C-10", "a chain run by itself"),
-    "Workspace, FeedBlob, FetchBlob, RunNet, RunNetOnce, RunOperatorOnce, ResetWorkspace, SwitchWorkspace": Owed(
-        "C-11"
+    "Workspace, FeedBlob, FetchBlob, HasBlob, Blobs": (
+        "Workspace, Workspace.feed_blob, Workspace.fetch_blob, Workspace.has_blob, Workspace.blobs"
     ),
+    "RunNet, RunNetOnce, RunOperatorOnce": ("Workspace.run_net, Workspace.run_net_once, Workspace.run_operator_once"),
+    "ResetWorkspace, SwitchWorkspace": "Workspace.reset, Workspace.switch",
 }
 TRAINING: dict[str, Entry] = {
-    "AddGradientOperators, GetBackwardPass, _GenerateGradientsForForwardOp": Owed(
-        "C-9", "gradients as operators of a net; ex.grad gives those of expressions"
-    ),
-    "ModelHelper, params, params_to_grad, param_init_net": Owed("C-13"),
+    "AddGradientOperators, GetBackwardPass, _GenerateGradientsForForwardOp": "Net.add_gradient_operators",
+    "ModelHelper, params, params_to_grad, param_init_net": "ModelHelper",
     "Parallelize, Parallelize_GPU, input_builder, forward_pass_builder, ValidateParams, AllReduceGradients": Owed(
         "C-14"
     ),

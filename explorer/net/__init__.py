@@ -1,16 +1,21 @@
 """Nets: programs by names, as definitions read from files, and as nets that are built, run and explored."""
 
+from explorer.net.blob import Blob
 from explorer.net.buildable import NetState
 from explorer.net.building.diagnostics import UnknownType
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
+from explorer.net.model_helper import ModelHelper
 from explorer.net.net import Net
 from explorer.net.operator_handle import NetOperator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.table import OperatorTable
+from explorer.net.workspace import Workspace
 
 __all__ = [
+    "Blob",
     "BlobType",
+    "ModelHelper",
     "Net",
     "NetDefinition",
     "NetOperator",
@@ -20,4 +25,5 @@ __all__ = [
     "OperatorSchema",
     "OperatorTable",
     "UnknownType",
+    "Workspace",
 ]

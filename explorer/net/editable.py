@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from explorer.net.building.weights import NetWeights, joined
 from explorer.net.definition import edits
 from explorer.net.definition.definition import BlobType, Dimension, NetDefinition
 from explorer.net.definition.operator_definition import memory_dtype
+from explorer.net.gradients import GradientOperators
 from explorer.net.operator_call import Draft, Names, OperatorCall, WrittenOperator, names_of, own_name_of, write
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
@@ -202,6 +203,17 @@ class EditableNet:
 
     def _with(self, written: WrittenOperator) -> Any:
         return joined(self._definition.weights, written.arrays)
+
+    def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+        """Append the operators that compute gradients of blobs, of a loss, say; return blob → its gradient's blob.
+
+        ``outputs`` are names, or map names to the blobs that hold their gradients. A gradient of ``x`` is ``x_grad``.
+        Raises StateError, and adds nothing, where an operator has none or needs a version that is overwritten.
+        """
+        definition = self.definition
+        added = GradientOperators(definition, self.table, outputs)
+        self._adopt(edits.changed(definition, operators=[*definition.operators, *added.operators]), {})
+        return added.gradients
 
     # -- editing ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Positional parameters are the blobs that it reads, one with a default may be left out, ``*x`` stands for any number.
 Parameters after ``*`` are its arguments, with their types and defaults; those of type Tensor are weights. The return
 type tells how many blobs it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or more; a
-function that must know how many are asked for has a parameter ``outputs``.
+function that must know how many are asked for has a parameter ``outputs``, one that must know the first one's name
+``blob``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from explorer.net.definition.operator_definition import OperatorDefinition
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 """positions of an input and an output"""
+GradientAnswer: TypeAlias = Literal["own", "none", "refused", "missing"]
 RESERVED = frozenset(("inputs", "outputs", "name", "before", "after", "weights", "doc"))
 """what the call that adds an operator takes itself"""
 _PLAIN: dict[Any, tuple[type, ...]] = {
@@ -86,6 +88,13 @@ class OperatorSchema:
     """weight → whether it must be there"""
     in_place: Pairs
     enforced: Pairs
+    gradient: GradientAnswer = "own"
+    """the gradient of its expressions; none, where a gradient ends; or an error: it must not be asked for, or nobody
+    has written it"""
+    no_gradient: tuple[int, ...] = ()
+    """positions of inputs that have no gradient, class numbers say"""
+    by_output: bool = False
+    """whether its gradient follows from its outputs, where one of them has overwritten an input"""
 
     @classmethod
     def of(
@@ -97,6 +106,9 @@ class OperatorSchema:
         enforced: Pairs = (),
         inputs: Collection[int] = (),
         outputs: Collection[int] = (),
+        gradient: GradientAnswer = "own",
+        no_gradient: tuple[int, ...] = (),
+        by_output: bool = False,
     ) -> OperatorSchema:
         """The schema of a function; ``inputs`` and ``outputs`` are the numbers allowed, where a range says too little.
 
@@ -116,8 +128,8 @@ class OperatorSchema:
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 names.append(f"*{name}")
                 variadic = True
-            # Not an argument of the file: the builder tells how many outputs the operator has.
-            elif name == "outputs":
+            # Not arguments of the file: the builder tells how many outputs there are, and the name of the first.
+            elif name in ("outputs", "blob"):
                 continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
                 raise DeclarationError(
@@ -145,6 +157,9 @@ class OperatorSchema:
             weights,
             ((0, 0),) if in_place is True else tuple(in_place or ()),
             tuple(enforced),
+            gradient,
+            no_gradient,
+            by_output,
         )
 
     def check(self, operator: OperatorDefinition) -> None:

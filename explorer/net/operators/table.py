@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
 from explorer.net.operators.schema import Count, OperatorSchema
 from explorer.net.operators.similar_types import NearTypes
 from explorer.record.escape import visible
@@ -41,6 +42,8 @@ class OperatorTable:
         self._schemas: dict[str, OperatorSchema] = {}
         self._counts: dict[str, Count] = {}
         """type → how many operands its builder reads"""
+        self._gradients: set[str] = set()
+        """gradient types, which follow from declared ones and are not listed"""
         self._declared: dict[str, tuple[str, str]] = {}
         """type → module and name of the function that declares it"""
         self._near: tuple[int, NearTypes | None] = (0, None)
@@ -78,7 +81,9 @@ class OperatorTable:
 
         It takes expressions and returns one, or a tuple; its signature is the schema (see schema.py), to which
         ``options`` add ``in_place`` (True: the first output may overwrite the first input; or pairs of positions),
-        ``enforced`` (pairs that must be one blob), and the ``inputs`` and ``outputs`` counts that are allowed. Raises
+        ``enforced`` (pairs that must be one blob), the ``inputs`` and ``outputs`` counts that are allowed, and of its
+        gradient: ``gradient`` ("own", that of its expressions; "none"; "refused"; "missing"), ``no_gradient``
+        (positions of inputs that have none), ``by_output`` (whether the output over an input is enough). Raises
         DeclarationError for a type that another function declares; the same function declared again replaces it.
         """
 
@@ -95,10 +100,18 @@ class OperatorTable:
                 schema = OperatorSchema.of(name, function, **options)
                 self._builders[name], self._schemas[name] = _builder(function, schema), schema
                 self._declared[name] = owner
+                self._derive(name)
             self.version += 1
             return function
 
         return enter
+
+    def _derive(self, type: str) -> None:
+        """Enter the gradient type of a declared one, unless a user has declared it."""
+        name = type + SUFFIX
+        if name not in self._declared:
+            self._builders[name] = gradient_builder(type, self._builders[type])
+            self._gradients.add(name)
 
     def schema(self, type: str) -> OperatorSchema | None:
         """Return the schema of a type; None for a type whose builder alone knows its arguments."""
@@ -140,26 +153,29 @@ class OperatorTable:
         return f"@ex.file_operator({visible(json.dumps(type, ensure_ascii=False))}{format})"
 
     def types(self) -> list[str]:
-        """All known operator types, sorted."""
-        return sorted(self._builders)
+        """All known operator types, sorted, without the gradient types that follow from them."""
+        return sorted(self._builders.keys() - self._gradients)
 
     def near(self, type: str) -> list[str]:
         """The known types whose names are most like this one, at most three."""
         version, near = self._near
         if version != self.version or near is None:
             # Made when first asked for: only an unknown type asks.
-            near = NearTypes(self._builders)
+            near = NearTypes(self.types())
             self._near = self.version, near
         return list(near.of(type))
 
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
-    counts = "outputs" in inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
+    counts, names = "outputs" in parameters, "blob" in parameters
 
     def build(op: OperatorContext) -> Any:
         arguments: dict[str, Any] = dict(op.arguments)
         if counts:
             arguments["outputs"] = len(op.definition.outputs)
+        if names:
+            arguments["blob"] = op.definition.outputs[0]
         weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
         return function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.caffe2.table import net_operator
+from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.linalg.matmul import swap
 
 
-@net_operator(in_place=((0, 0), (1, 0)))
+@net_operator(in_place=((0, 0), (1, 0)), by_output=True)
 def Add(a: Expr, b: Expr) -> Expr:
     """a + b."""
     return a + b
 
 
-@net_operator(in_place=((0, 0), (1, 0)))
+@net_operator(in_place=((0, 0), (1, 0)), by_output=True)
 def Sub(a: Expr, b: Expr) -> Expr:
     """a − b."""
     return a - b
@@ -32,10 +34,27 @@ def Div(a: Expr, b: Expr) -> Expr:
     return a / b
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Sum(first: Expr, *others: Expr) -> Expr:
     """The sum of all operands, from left to right."""
     return add_n(first, *others) if others else first
+
+
+@net_operator(in_place=True, gradient="missing")
+def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
+    """x₀·w₀ + x₁·w₁ + …: blobs and their weights, one number each, in turn."""
+    operands = (first, weight, *others)
+    if len(operands) % 2:
+        raise OperandError(
+            f"{len(operands)} operands",
+            rule="WeightedSum: each blob must be followed by its weight",
+            fix='net.WeightedSum(["w", "one", "w_grad", "minus_rate"], "w")',
+        )
+    for factor in operands[1::2]:
+        if factor.size != 1:
+            raise OperandError(f"a weight {factor.type}", rule="WeightedSum: a weight must be one number")
+    terms = [x * cast(reshape(factor, ()), x.dtype) for x, factor in zip(operands[::2], operands[1::2], strict=True)]
+    return add_n(*terms)
 
 
 @net_operator()

@@ -28,13 +28,13 @@ def AveragedLoss(x: Expr) -> Expr:
     return x.mean()
 
 
-@net_operator()
+@net_operator(no_gradient=(1,))
 def LabelCrossEntropy(x: Expr, label: Expr) -> Expr:
     """−log of the probability of each row's label: x (N, D) to (N,)."""
     return -log(maximum((x * _chosen(x, label)).sum(1), LEAST_PROBABILITY))
 
 
-@net_operator()
+@net_operator(no_gradient=(1,))
 def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
     """Softmax of the rows (N, D), and the mean of −log of their labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)

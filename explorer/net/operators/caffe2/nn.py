@@ -117,31 +117,31 @@ def SpatialBN(
     return batch_norm(x, mean, var, scale, bias, epsilon)
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Relu(x: Expr) -> Expr:
     """max(x, 0), element by element."""
     return relu(x)
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Sigmoid(x: Expr) -> Expr:
     """1 / (1 + e⁻ˣ), element by element."""
     return sigmoid(x)
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Tanh(x: Expr) -> Expr:
     """The hyperbolic tangent, element by element."""
     return tanh(x)
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Softmax(x: Expr, *, axis: Annotated[int, "it and all later axes add up to 1"] = 1) -> Expr:
     """eˣ / Σ eˣ over the axes from ``axis`` on."""
     return softmax(x, tuple(range(normalize_axis(axis, x.ndim, "Softmax"), x.ndim)))
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, by_output=True)
 def Dropout(
     x: Expr,
     *,

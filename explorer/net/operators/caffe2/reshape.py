@@ -74,7 +74,7 @@ def Slice(
     return x[tuple(slice(*(at if at >= 0 else size + 1 + at for at in (start, end))) for start, end, size in spans)]
 
 
-@net_operator()
+@net_operator(no_gradient=(1,))
 def Gather(x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     """The parts of an axis at the given numbers."""
     return take(x, indices, axis)
@@ -92,7 +92,7 @@ def Copy(x: Expr) -> Expr:
     return x
 
 
-@net_operator(in_place=True)
+@net_operator(in_place=True, gradient="none")
 def StopGradient(x: Expr) -> Expr:
     """The same value, through which no gradient flows."""
     stopped: Expr = Barrier()(x)

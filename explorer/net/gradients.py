@@ -1,0 +1,199 @@
+"""Gradients by name: operators that compute the gradients of blobs, appended to a net (Caffe2: AddGradientOperators).
+
+Each operator is answered in reverse order by one of its gradient type (operators/gradient_types.py), which writes
+``x_grad`` for an input ``x``. Of a blob that several operators read, the later parts are named ``_x_grad_autosplit_0``,
+…, and a Sum joins them. Blobs are versions: what a gradient needs must not have been overwritten since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.ir.source_location import users_line
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.operator_definition import OperatorDefinition
+from explorer.net.definition.ssa import history
+from explorer.net.operator_call import free_name
+from explorer.net.operators.gradient_types import (
+    READS,
+    SUFFIX,
+    WANTED,
+    WRITES,
+    gradient_name,
+    input_name,
+    output_name,
+)
+from explorer.net.operators.table import OperatorTable
+
+
+class GradientOperators:
+    """The backward pass of a net from some blobs: ``operators`` in their order, ``gradients`` by blob.
+
+    ``seeds`` maps blobs to the blobs that hold their gradients; of blobs without one, ``y_autogen_grad`` is filled with
+    ones. Raises StateError where an operator has no gradient, or needs a version that is overwritten.
+    """
+
+    def __init__(
+        self, definition: NetDefinition, table: OperatorTable, seeds: Iterable[str] | Mapping[str, str]
+    ) -> None:
+        self._definition, self._table = definition, table
+        self._current = {blob.blob: name for name, blob in definition.blobs.items()}
+        """blob → the version that is read at the end of the net"""
+        self._names = {operator.name for operator in definition.operators}
+        self._tried: dict[str, int] = {}
+        self._parts: dict[str, list[tuple[int, int]]] = {}
+        """version → its gradient's parts: operator of ours and position among its outputs"""
+        self._given: dict[str, str] = {}
+        """version → the blob that holds its gradient from outside"""
+        self.operators: list[OperatorDefinition] = []
+        self.gradients: dict[str, str] = {}
+        self._seed(dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(seeds, ""))
+        for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
+            self._answer(written, operator)
+        for version in [*self._parts]:
+            self._gradient(version)
+
+    def _seed(self, seeds: Mapping[str, str]) -> None:
+        """Begin with the given gradients, or with ones."""
+        if not seeds:
+            raise OperandError(
+                "gradients of no blob",
+                rule="at least one blob must be named, a loss, say",
+                fix='net.add_gradient_operators(["loss"])',
+            )
+        blobs = self._definition.blobs
+        known = {blob.blob for blob in blobs.values()}
+        for blob, gradient in seeds.items():
+            for name in (blob, gradient):
+                if name and name not in known:
+                    raise UnknownNameError(name, kind=f"blob of net {self._definition.name!r}", known=known)
+            if not gradient:
+                gradient = f"{blob}_autogen_grad"
+                self._refuse_taken(gradient)
+                self._add("ConstantFill", (blob,), (gradient,), {"value": 1.0, "dtype": "like"})
+            self._given[self._current[blob]] = gradient
+
+    def _answer(self, written: OperatorDefinition, operator: OperatorDefinition) -> None:
+        """Append the gradient of one operator, if a gradient reaches its outputs."""
+        reached = [at for at, version in enumerate(operator.outputs) if self._gradient(version)]
+        schema = self._table.schema(written.type)
+        if not reached or (schema is not None and schema.gradient == "none"):
+            return
+        if schema is None or schema.gradient != "own" or written.type + SUFFIX not in self._table:
+            refused = schema is not None and schema.gradient == "refused"
+            raise StateError(
+                f"the gradient of operator {written.name!r} ({written.type})",
+                rule=f"{written.type} {'must not be differentiated' if refused else 'has no gradient yet'}",
+                fix="put a StopGradient before it, or leave it out of the loss",
+            )
+        wanted = [at for at in range(len(operator.inputs)) if at not in schema.no_gradient]
+        if not wanted:
+            return
+        passed: dict[str, str] = {}
+        for at, (blob, version) in enumerate(zip(written.inputs, operator.inputs, strict=True)):
+            if self._current[_base(blob)] == version:
+                passed[input_name(at)] = _base(blob)
+            elif not (schema.by_output and version not in operator.outputs and _over(written, at)):
+                raise self._overwritten(written, blob, version)
+        for at, (blob, version) in enumerate(zip(written.outputs, operator.outputs, strict=True)):
+            if self._current[blob] == version:
+                passed[output_name(at)] = blob
+            elif schema.by_output and len(passed) < len(operator.inputs):
+                raise self._overwritten(written, blob, version)
+            if at in reached:
+                passed[gradient_name(at)] = self._gradient(version)
+        arguments = {
+            **written.arguments,
+            READS: len(operator.inputs),
+            WRITES: len(operator.outputs),
+            WANTED: tuple(wanted),
+        }
+        outputs = tuple(f"{_base(written.inputs[at])}_grad" for at in wanted)
+        for gradient in outputs:
+            self._refuse_taken(gradient)
+        self._add(
+            written.type + SUFFIX, tuple(dict.fromkeys(passed.values())), outputs, arguments, passed, written.name
+        )
+        for position, at in enumerate(wanted):
+            self._parts.setdefault(operator.inputs[at], []).append((len(self.operators) - 1, position))
+
+    def _gradient(self, version: str) -> str:
+        """Return the blob that holds the gradient of a version, "" without one; several parts are joined now."""
+        parts = self._parts.pop(version, [])
+        blob = self._definition.blobs[version].blob
+        names = [self._given[version]] if version in self._given else []
+        split = 0
+        for number, (index, position) in enumerate(parts):
+            operator = self.operators[index]
+            name = operator.outputs[position]
+            if number:
+                name = f"_{name}_autosplit_{split}"
+                split += 1
+                outputs = (*operator.outputs[:position], name, *operator.outputs[position + 1 :])
+                self.operators[index] = replace(operator, outputs=outputs)
+            names.append(name)
+        if len(names) > 1:
+            joined = f"{blob}_grad"
+            # A Sum in place is written over its first operand.
+            names.sort(key=lambda name: name != joined)
+            self._add("Sum", tuple(names), (joined,), {})
+            names = [joined]
+        if names:
+            self._given[version] = self.gradients[blob] = names[0]
+        return names[0] if names else ""
+
+    def _add(
+        self,
+        type: str,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        arguments: Mapping[str, object],
+        passed: Mapping[str, str] | None = None,
+        answered: str = "",
+    ) -> None:
+        wanted = f"{answered}_gradient" if answered else outputs[0]
+        name = free_name(wanted, self._names.__contains__, self._tried)
+        self._names.add(name)
+        place = users_line()
+        self.operators.append(
+            OperatorDefinition(
+                type,
+                name,
+                inputs,
+                outputs,
+                dict(arguments),  # type: ignore[arg-type]  # plain values of the forward operator
+                input_names=dict(passed or {}),
+                line=place.line,
+                text=place.text,
+                file=place.where,
+            )
+        )
+
+    def _refuse_taken(self, blob: str) -> None:
+        if blob in self._current:
+            raise OperandError(
+                f"a blob {blob!r} in net {self._definition.name!r}",
+                rule="names that end in _grad must be free where gradients are added",
+                fix=f"net.rename_blob({blob!r}, …)",
+            )
+
+    def _overwritten(self, operator: OperatorDefinition, blob: str, version: str) -> StateError:
+        base = self._definition.blobs[version].blob
+        versions = [entry for entry in self._definition.blobs.values() if entry.blob == base]
+        return StateError(
+            f"the gradient of operator {operator.name!r} ({operator.type}) needs {version}, which is overwritten by"
+            f" then\n    {history(versions)}",
+            rule="what a gradient needs must not be overwritten",
+            fix=f"give the operator that writes over {_base(blob)!r} an output of its own",
+        )
+
+
+def _base(blob: str) -> str:
+    return blob.rpartition("@")[0] if "@" in blob else blob
+
+
+def _over(operator: OperatorDefinition, at: int) -> bool:
+    """Whether an output of the operator is written over one of its inputs."""
+    return operator.inputs[at] in operator.outputs

@@ -1,0 +1,55 @@
+"""Model helpers: a net, the net that initialises its parameters, and their gradients by name (Caffe2: ModelHelper)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.net.net import Net
+
+
+class ModelHelper:
+    """Net whose parameters are known: ``net`` computes, ``param_init_net`` fills the parameters once.
+
+    The forward operators are the user's, and so are the updates; ``params_to_grad`` says what they read.
+
+    >>> model = ex.ModelHelper("line")
+    >>> x = model.net.input("x", (None, 2))
+    >>> w = model.create_param("w", (1, 2), "XavierFill", seed=1)
+    >>> y = model.net.FC([x, w], "y")
+    >>> loss = model.net.AveragedLoss(y, "loss")
+    >>> model.add_gradient_operators(["loss"])["w"], model.params_to_grad
+    ('w_grad', {'w': 'w_grad'})
+    """
+
+    def __init__(self, name: str) -> None:
+        self.net = Net(name)
+        self.param_init_net = Net(f"{name}_init")
+        self.params: list[str] = []
+        """names of the parameters, in the order of their creation"""
+        self.params_to_grad: dict[str, str] = {}
+        """parameter → the blob of its gradient, once gradients were added"""
+
+    def create_param(self, name: str, shape: Sequence[int], fill: str = "XavierFill", **arguments: Any) -> str:
+        """Add a parameter: a blob that ``param_init_net`` fills by an operator type, and that ``net`` reads."""
+        if name in self.params:
+            raise OperandError(
+                f"a second parameter {name!r}",
+                rule="each parameter must have a name of its own",
+                fix="share it: pass the name that create_param returned",
+            )
+        self.param_init_net.add(fill, (), name, shape=tuple(shape), **arguments)
+        self.param_init_net.output(name)
+        self.net.input(name, tuple(shape))
+        self.params.append(name)
+        return name
+
+    def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+        """Append the gradients of blobs to ``net`` and note those of the parameters; return blob → gradient."""
+        gradients = self.net.add_gradient_operators(outputs)
+        self.params_to_grad = {name: gradients[name] for name in self.params if name in gradients}
+        return gradients
+
+    def __repr__(self) -> str:
+        return f"<model helper {self.net.name!r}: {len(self.params)} parameters>"

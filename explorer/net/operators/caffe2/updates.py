@@ -1,0 +1,147 @@
+"""Operator types that update parameters: Caffe2's names, the update rules of every optimizer (ops/nn/update_rules.py).
+
+Rates are positive; a step goes against the gradient. Parameter and state are written over: net.Adam(["w", "m", "v",
+"w_grad", "rate", "iteration"], ["w", "m", "v"]).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.net.operators.caffe2.table import net_operator
+from explorer.ops.base import cast, reshape
+from explorer.ops.nn import learning_rates, update_rules
+from explorer.ops.nn.learning_rates import LearningRate as Policy
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+@net_operator(in_place=True, gradient="refused")
+def Iter(iteration: Expr) -> Expr:
+    """The number of the step, one more than before."""
+    return iteration + 1
+
+
+@net_operator(gradient="refused")
+def LearningRate(
+    iteration: Expr,
+    *,
+    base_lr: float,
+    policy: Literal["fixed", "step", "exp", "inv", "poly"] = "fixed",
+    stepsize: int = 1,
+    gamma: float = 0.1,
+    power: float = 1.0,
+    max_iter: int = 1,
+) -> Expr:
+    """The rate of a step by its number: base_lr, multiplied as the policy says."""
+    rates: dict[str, Policy] = {
+        "fixed": learning_rates.Fixed(base_lr),
+        "step": learning_rates.Step(base_lr, stepsize, gamma),
+        "exp": learning_rates.Exp(base_lr, gamma),
+        "inv": learning_rates.Inv(base_lr, gamma, power),
+        "poly": learning_rates.Poly(base_lr, max_iter, power),
+    }
+    return cast(rates[policy].record(_scalar(iteration)), np.dtype(np.float32))
+
+
+@net_operator(in_place=((0, 0), (1, 1), (3, 2)), gradient="refused")
+def MomentumSGDUpdate(
+    gradient: Expr, momentum: Expr, rate: Expr, parameter: Expr, *, factor: float = 0.9, nesterov: bool = False
+) -> tuple[Expr, Expr, Expr]:
+    """m ← factor·m + rate·g, p ← p − m: the step that was made, the new momentum, the new parameter."""
+    rule = update_rules.Momentum(factor, nesterov)
+    new, state = rule.record(parameter, gradient, cast(_scalar(rate), parameter.dtype), {"momentum": momentum})
+    return parameter - new, state["momentum"], new
+
+
+@net_operator(in_place=((0, 0), (1, 1)), gradient="refused")
+def Adagrad(
+    parameter: Expr, squares: Expr, gradient: Expr, rate: Expr, *, decay: float = 1.0, epsilon: float = 1e-5
+) -> tuple[Expr, Expr]:
+    """h ← decay·h + g², p ← p − rate·g / (√h + ε): the new parameter and h."""
+    new, kept = _updated(update_rules.Adagrad(decay, epsilon), parameter, gradient, rate, squares)
+    return new, kept
+
+
+@net_operator(in_place=((0, 0), (1, 1), (2, 2)), gradient="refused")
+def Adam(
+    parameter: Expr,
+    mean: Expr,
+    squares: Expr,
+    gradient: Expr,
+    rate: Expr,
+    iteration: Expr,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+) -> tuple[Expr, Expr, Expr]:
+    """Adam's update at a step, whose number is 0 for the first: the new parameter, mean and squares."""
+    rule = update_rules.Adam(beta1, beta2, epsilon)
+    length = rule.length(_scalar(rate), _scalar(iteration))
+    new, first, second = _updated(rule, parameter, gradient, length, mean, squares)
+    return new, first, second
+
+
+@net_operator(in_place=((0, 0), (1, 1), (2, 2)), gradient="refused")
+def RmsProp(
+    parameter: Expr,
+    squares: Expr,
+    momentum: Expr,
+    gradient: Expr,
+    rate: Expr,
+    *,
+    decay: float = 0.9,
+    factor: float = 0.0,
+    epsilon: float = 1e-5,
+) -> tuple[Expr, Expr, Expr]:
+    """v ← v + (1 − decay)·(g² − v), m ← factor·m + rate·g / √(v + ε), p ← p − m: the new parameter, v and m."""
+    new, first, second = _updated(
+        update_rules.RMSProp(decay, factor, epsilon), parameter, gradient, rate, squares, momentum
+    )
+    return new, first, second
+
+
+@net_operator(in_place=((0, 0), (1, 1), (2, 2)), gradient="refused")
+def Ftrl(
+    parameter: Expr,
+    squares: Expr,
+    linear: Expr,
+    gradient: Expr,
+    rate: Expr,
+    *,
+    beta: float = 1.0,
+    lambda1: float = 0.001,
+    lambda2: float = 0.001,
+) -> tuple[Expr, Expr, Expr]:
+    """FTRL's update (McMahan et al., 2013), whose α is the rate: the new parameter, squares and linear part."""
+    new, first, second = _updated(update_rules.Ftrl(beta, lambda1, lambda2), parameter, gradient, rate, squares, linear)
+    return new, first, second
+
+
+def _updated(rule: update_rules.UpdateRule, parameter: Expr, gradient: Expr, length: Expr, *state: Expr) -> Any:
+    """Record a rule's update; state is in the order of the rule's."""
+    for kept in (gradient, *state):
+        if kept.type != parameter.type:
+            raise OperandError(
+                f"{kept.type} for a parameter {parameter.type}",
+                rule=f"{type(rule).__name__}: gradient and state must have the parameter's type",
+                fix="fill the state with zeros of the parameter's shape: net.ConstantFill(['w'], 'm')",
+            )
+    scalar = cast(_scalar(length), parameter.dtype)
+    new, after = rule.record(parameter, gradient, scalar, dict(zip(rule.state, state, strict=True)))
+    return new, *[after[name] for name in rule.state]
+
+
+def _scalar(number: Expr) -> Expr:
+    if number.size != 1:
+        raise OperandError(
+            f"{number.type} for one number",
+            rule="a rate and the number of a step must be one number",
+            fix="net.LearningRate('iteration', 'rate', base_lr=0.1)",
+        )
+    return cast(reshape(number, ()), _FLOAT64)

@@ -1,0 +1,176 @@
+"""Workspaces: blobs by name, and the nets that read and write them (Caffe2: Workspace)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.types.tensor_type import Array
+from explorer.net.blob import Blob
+from explorer.net.definition.edits import changed
+from explorer.net.net import Net
+
+
+class Workspace:
+    """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here.
+
+    A net without outputs of its own leaves every blob that it wrote; one with outputs leaves these, and each input that
+    it wrote over. One run is one plan, which later runs reuse.
+
+    >>> workspace = ex.Workspace()
+    >>> workspace.feed_blob("x", [1.0, -2.0])
+    >>> net = ex.Net("positive")
+    >>> net.input("x", (2,), "float64")
+    'x'
+    >>> net.Relu("x", "y")
+    'y'
+    >>> workspace.run_net_once(net)
+    >>> workspace.fetch_blob("y")
+    array([1., 0.])
+    """
+
+    _current: ClassVar[Workspace | None] = None
+    _named: ClassVar[dict[str, Workspace]] = {}
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, Blob] = {}
+        self._nets: dict[str, Net] = {}
+
+    # -- blobs -----------------------------------------------------------------------------------------------------
+
+    def create_blob(self, name: str) -> Blob:
+        """Return the blob of a name, made empty if there is none."""
+        check_type(name, "name", str, "a text", 'workspace.create_blob("x")')
+        return self._blobs.setdefault(name, Blob(name))
+
+    def feed_blob(self, name: str, value: Any) -> None:
+        """Set a blob: an array, or whatever makes one, is copied; any other object is held as it is."""
+        blob = self.create_blob(name)
+        if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
+            value = np.array(value)
+            value.flags.writeable = False
+        blob.reset(value)
+
+    def fetch_blob(self, name: str) -> Any:
+        """Return the value of a blob, arrays read-only; raises UnknownNameError, or StateError for an empty one."""
+        blob = self.blob(name)
+        if blob.empty:
+            raise StateError(
+                f"the blob {name!r} is empty",
+                rule="a blob must be fed, or written by a net, before it is fetched",
+                fix=f"workspace.feed_blob({name!r}, array)",
+            )
+        return blob.get(object)
+
+    def blob(self, name: str) -> Blob:
+        """Return a blob; raises UnknownNameError if there is none of this name."""
+        if name not in self._blobs:
+            raise UnknownNameError(
+                name, kind="blob of the workspace", known=self._blobs, fix=f"workspace.feed_blob({name!r}, array)"
+            )
+        return self._blobs[name]
+
+    def has_blob(self, name: str) -> bool:
+        """Whether there is a blob of this name."""
+        return name in self._blobs
+
+    def blobs(self) -> list[str]:
+        """Return the names of all blobs, sorted."""
+        return sorted(self._blobs)
+
+    # -- nets ------------------------------------------------------------------------------------------------------
+
+    def create_net(self, net: Net) -> None:
+        """Add a net under its name; raises StateError for a name that is taken, or an input that no blob holds."""
+        if not isinstance(net, Net):
+            raise OperandError(f"create_net({net!r})", rule="a net must be an ex.Net", fix='net = ex.Net("mlp")')
+        if net.name in self._nets:
+            raise StateError(
+                f"a second net {net.name!r}",
+                rule="each net of a workspace must have a name of its own",
+                fix="give it another name, or reset() the workspace",
+            )
+        self._check_inputs(net)
+        self._nets[net.name] = _with_results(net)
+
+    def nets(self) -> list[str]:
+        """Return the names of all nets, in the order of their creation."""
+        return [*self._nets]
+
+    def run_net(self, name: str, times: int = 1, executor: str = "simple") -> None:
+        """Run a net, once or several times, each reading what the last has written."""
+        if name not in self._nets:
+            raise UnknownNameError(name, kind="net of the workspace", known=self._nets, fix="workspace.create_net(net)")
+        check_type(times, "times", int, "a whole number", "times=1")
+        for _ in range(times):
+            self._run(self._nets[name], executor)
+
+    def run_net_once(self, net: Net, executor: str = "simple") -> None:
+        """Run a net without adding it."""
+        self._check_inputs(net)
+        self._run(_with_results(net), executor)
+
+    def run_operator_once(self, type: str, inputs: Any = (), outputs: Any = None, **arguments: Any) -> None:
+        """Run one operator on blobs: ``run_operator_once("Relu", "x", "y")``."""
+        net = Net("operator")
+        for name in dict.fromkeys([inputs] if isinstance(inputs, str) else inputs):
+            value = np.asarray(self.fetch_blob(name))
+            net.input(name, value.shape, value.dtype)
+        net.add(type, inputs, outputs, **arguments)
+        self.run_net_once(net)
+
+    def reset(self) -> None:
+        """Remove all blobs and nets."""
+        self._blobs.clear()
+        self._nets.clear()
+
+    # -- the current one -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def switch(cls, name: str = "default") -> Workspace:
+        """Make the workspace of a name the current one, a new one if there is none; return it."""
+        cls._current = cls._named.setdefault(name, cls())
+        return cls._current
+
+    @classmethod
+    def current(cls) -> Workspace:
+        """Return the current workspace; at first the one named "default"."""
+        return cls._current if cls._current is not None else cls.switch()
+
+    def _check_inputs(self, net: Net) -> None:
+        missing = [name for name in net.inputs if name not in self._blobs or self._blobs[name].empty]
+        if missing:
+            raise StateError(
+                f"net {net.name!r} without the blob {missing[0]!r}"
+                + f" and {len(missing) - 1} more" * (len(missing) > 1),
+                rule="all inputs of a net must be there before it is created or run",
+                fix=f"workspace.feed_blob({missing[0]!r}, array)",
+            )
+
+    def _run(self, net: Net, executor: str) -> None:
+        self._check_inputs(net)
+        fed: dict[str, Array] = {name: self.blob(name).get(np.ndarray) for name in net.inputs}
+        results = net.run(fed, executor=executor)
+        names = [*net.outputs]
+        values: Mapping[str, Array] = results if isinstance(results, dict) else {names[0]: results}
+        # All are computed before one is written: where a kernel fails, the workspace is as it was.
+        for name, value in values.items():
+            self.create_blob(name.rpartition("@")[0] or name).reset(value)
+
+    def __repr__(self) -> str:
+        return f"<workspace: {len(self._blobs)} blobs, {len(self._nets)} nets>"
+
+
+def _with_results(net: Net) -> Net:
+    """Return the net with the outputs that a workspace is left: its own and inputs written over, or all blobs."""
+    definition = net.definition
+    written = {blob.blob for blob in definition.blobs.values() if blob.producer is not None}
+    own = [definition.blobs[name].blob for name in definition.ssa.outputs]
+    names = [*own, *[name for name in definition.inputs if name in written]] if own else sorted(written)
+    made = Net(changed(definition, outputs=[*dict.fromkeys(names)]), net.table)
+    made._weights = net.weights
+    return made
