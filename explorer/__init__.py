@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
-    from explorer.net import ModelHelper, Net, Workspace
+    from explorer.net import Blob, ModelHelper, Net, Workspace
     from explorer.net.operators.caffe2 import net_operator
     from explorer.view.export.outputs import outputs
 
@@ -183,6 +183,7 @@ _set_default_display(_notebook_bar)
 
 
 _LATER = {
+    "Blob": "explorer.net",
     "ModelHelper": "explorer.net",
     "Net": "explorer.net",
     "Workspace": "explorer.net",
@@ -238,6 +239,7 @@ __all__ = [
     "Again",
     "Applied",
     "BiasVector",
+    "Blob",
     "BudgetError",
     "Cancelled",
     "ConvolutionPolicy",

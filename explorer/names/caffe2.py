@@ -15,8 +15,8 @@ DEVICES: dict[str, Entry] = {
     "Tensor, TensorCPU": "Tensor",
     "dims": "Expr.shape",
     "TypeMeta, Make": Owed("C-3", "what a blob's type can do: construct, copy, destruct"),
-    "Blob": "net.Blob",
-    "Get, GetMutable, Reset": "net.Blob.get, net.Blob.get_mutable, net.Blob.reset",
+    "Blob": "Blob",
+    "Get, GetMutable, Reset": "Blob.get, Blob.get_mutable, Blob.reset",
 }
 OPERATORS: dict[str, Entry] = {
     "Operator, OperatorBase": "operation",
@@ -70,8 +70,9 @@ TRAINING: dict[str, Entry] = {
         "C-14"
     ),
     "memonger": Said("the buffers pass of every plan: each reuse is in ex.EvalPlan.explain"),
-    "net_drawer, net_printer": "explore",
-    "Observer, observers": Said("the recording of every run: ex.EvalPlan.recording"),
+    "net_drawer": "explore",
+    "net_printer": "Net.text",
+    "Observer, observers": "Net.profile",
     "StopGradient": "stop_gradient",
 }
 SECTIONS: Sections = {

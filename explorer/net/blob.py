@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 class Blob:
     """Holder of one value of any type, empty at first.
 
-    >>> blob = ex.net.Blob("counts")
+    >>> blob = ex.Blob("counts")
     >>> blob.get_mutable(dict)["a"] = 1
     >>> blob.get(dict), blob.is_type(list)
     ({'a': 1}, False)

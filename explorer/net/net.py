@@ -29,6 +29,8 @@ from explorer.net.definition.shape_notes import check_inputs, shape_text
 from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
 from explorer.net.operators.table import OperatorTable
+from explorer.net.printer import net_text
+from explorer.net.profile import Profile, profile
 from explorer.net.run_log import run_log
 from explorer.plan.planner import Options, Plan, plan
 from explorer.plan.rewrite.rule import Rule
@@ -142,6 +144,29 @@ class Net(BuildableNet):
         results = dict(zip(build.outputs, values, strict=True))  # a net may hand out one operand twice
         return next(iter(results.values())) if len(results) == 1 else results
 
+    @long_running()
+    def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
+        """Return the times of the operators in some warm runs, with arithmetic and bytes; ``print`` shows two tables.
+
+        Inputs and executor are those of ``run``.
+        """
+        if type(runs) is not int or runs < 1:
+            raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
+        self.run(*inputs, executor=executor, **named)
+        arrays = {
+            name: as_array(self.definition.input(name), value)
+            for name, value in named_inputs(self.definition, inputs, named).items()
+        }
+        types = {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()}
+        with self._lock:
+            program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
+            timings = []
+            for _ in range(runs):
+                program.bind({build.inputs[name]: array for name, array in arrays.items()})
+                timings.append(EXECUTORS[executor].run(program, None))
+                program.forget()
+        return profile(program, self._builder, timings)
+
     def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
         self._refresh()
         # Whatever a plan depends on besides the net itself, whose changes empty the table.
@@ -199,6 +224,21 @@ class Net(BuildableNet):
         plan.prepare(self._plan(outputs, plan.options))
         plan.bind({build.inputs[name]: array for name, array in arrays.items()})
         return plan
+
+    def text(self) -> str:
+        """Return the program as text: a line for each input, each operator in order, and the outputs.
+
+        >>> net = ex.Net("positive")
+        >>> net.input("x", (2,))
+        'x'
+        >>> net.output(net.Relu("x", "y"))
+        >>> print(net.text())
+        net positive
+          input x: (2,) float32
+          y = Relu(x)  # relu
+          output y
+        """
+        return net_text(self.definition)
 
     # -- showing ---------------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int
 def own_name_of(type: str) -> str:
     """Return the default name of operators of a type: mat_mul for ``MatMul``, relu for ``nn.ReLU``."""
     family, _, word = type.replace("::", ".").rpartition(".")
-    return (word if family else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)).lower()
+    return (word if family else re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", word)).lower()
 
 
 def write(

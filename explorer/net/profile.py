@@ -1,0 +1,125 @@
+"""Profiles: the time of each operator of a net and of each operator type, with arithmetic and bytes.
+
+A kernel that computes several operators is one row, because nobody can say which of them took how long. Times are
+medians of some warm runs; arithmetic and bytes are counted, not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import Scope
+from explorer.net.building.builder import NetBuilder
+from explorer.run.execution.program import Program
+from explorer.run.runtime.timing import Timing
+
+
+class ProfileRow(NamedTuple):
+    """Operators that one kernel computes, or all operators of a type: names, types, µs, flops, bytes moved."""
+
+    operators: tuple[str, ...]
+    types: tuple[str, ...]
+    micros: float
+    flops: int
+    bytes: int
+    """bytes of what is read and of the result"""
+
+
+class Profile:
+    """Times of a net's operators: ``rows`` in the order of the run, ``by_type()`` summed, and both as text.
+
+    >>> net = ex.Net("positive")
+    >>> net.input("x", (2,))
+    'x'
+    >>> net.output(net.Relu("x", "y"))
+    >>> [(row.operators, row.types, row.flops) for row in net.profile([1.0, -1.0]).rows]
+    [(('relu',), ('Relu',), 2)]
+    """
+
+    def __init__(self, name: str, rows: Sequence[ProfileRow], runs: int) -> None:
+        self.name, self.rows, self.runs = name, tuple(rows), runs
+
+    @property
+    def micros(self) -> float:
+        """Time of all operators, in µs."""
+        return sum(row.micros for row in self.rows)
+
+    def by_type(self) -> list[ProfileRow]:
+        """Return a row for each operator type, or each combination in one kernel, the slowest first."""
+        groups: dict[tuple[str, ...], list[ProfileRow]] = {}
+        for row in self.rows:
+            groups.setdefault(row.types, []).append(row)
+        summed = [
+            ProfileRow(
+                tuple(name for row in rows for name in row.operators),
+                types,
+                sum(row.micros for row in rows),
+                sum(row.flops for row in rows),
+                sum(row.bytes for row in rows),
+            )
+            for types, rows in groups.items()
+        ]
+        return sorted(summed, key=lambda row: -row.micros)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.micros:,.1f} µs, medians of {self.runs} warm runs", ""]
+        lines += _table("operator", [(" + ".join(row.operators), row) for row in self.rows], self.micros)
+        by_type = [(f"{' + '.join(row.types)} ×{len(row.operators) // len(row.types)}", row) for row in self.by_type()]
+        return "\n".join([*lines, "", *_table("type", by_type, self.micros)])
+
+    def __repr__(self) -> str:
+        return f"<profile of net {self.name!r}: {len(self.rows)} kernels>"
+
+
+def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) -> Profile:
+    """Return the profile of some runs of a net's program."""
+    operators = {id(builder.scope(operator)): operator for operator in builder.definition.operators}
+
+    def operator_of(node: Expr) -> tuple[str, str]:
+        scope: Scope | None = node.scope
+        while scope is not None and id(scope) not in operators:
+            scope = scope.parent
+        found = operators[id(scope)] if scope is not None else None
+        return (found.name, found.type) if found is not None else (node.operation.label, node.operation.label)
+
+    rows = []
+    for index, kernel in enumerate(program.planned.schedule.kernels):
+        owners = dict.fromkeys(operator_of(node) for node in kernel.nodes)
+        moved = sum(read.type.nbytes for read in kernel.reads) + kernel.cost.bytes
+        rows.append(
+            ProfileRow(
+                tuple(name for name, _ in owners),
+                tuple(type for _, type in owners),
+                median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
+                kernel.cost.flops,
+                moved,
+            )
+        )
+    return Profile(builder.definition.name, rows, len(timings))
+
+
+def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:
+    """Return a table of text: time and its share, arithmetic and bytes with their rates."""
+    head = (title, "µs", "%", "Mflop", "Gflop/s", "MB", "GB/s")
+    cells = [
+        (
+            name,
+            f"{row.micros:,.1f}",
+            f"{100 * row.micros / total if total else 0:.1f}",
+            f"{row.flops / 1e6:,.3f}",
+            f"{row.flops / row.micros / 1e3 if row.micros else 0:,.2f}",
+            f"{row.bytes / 1e6:,.3f}",
+            f"{row.bytes / row.micros / 1e3 if row.micros else 0:,.2f}",
+        )
+        for name, row in rows
+    ]
+    widths = [max(len(line[at]) for line in (head, *cells)) for at in range(len(head))]
+    return [
+        "  ".join(
+            [line[0].ljust(widths[0]), *[text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]]
+        )
+        for line in (head, *cells)
+    ]

@@ -1,0 +1,74 @@
+"""Nets as text, and the times of their operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+ASSETS = Path(__file__).parents[2] / "assets"
+
+
+@pytest.mark.spec("C-16")
+def test_each_operator_and_each_type_has_its_time() -> None:
+    """A net's profile has time, arithmetic and bytes of each operator, fused ones together, and of each type."""
+    net = ex.open(ASSETS / "digits.onnx")
+    images = np.load(ASSETS / "digits.npz")["images"]
+    profile = net.profile(images, runs=3)
+    named = [name for row in profile.rows for name in row.operators]
+    assert set(named) <= {operator.name for operator in net.definition.operators}
+    assert {"/conv2/Conv", "/fc2/Gemm", "/softmax/Softmax"} <= set(named)
+    assert any(row.types[:2] == ("Conv", "Relu") for row in profile.rows)
+    (second,) = [row for row in profile.rows if row.operators == ("/fc2/Gemm",)]
+    assert second.flops == pytest.approx(2 * 12 * 24 * 10, rel=0.05)
+    assert second.bytes == 4 * (12 * 24 + 24 * 10 + 10 + 12 * 10)
+    assert all(row.micros > 0 for row in profile.rows)
+    by_type = profile.by_type()
+    assert sum(row.micros for row in by_type) == pytest.approx(profile.micros)
+    assert [row.micros for row in by_type] == sorted([row.micros for row in by_type], reverse=True)
+    text = str(profile)
+    assert all(word in text for word in ("medians of 3 warm runs", "Gflop/s", "Conv + Relu ×2", "/softmax/Softmax"))
+
+
+@pytest.mark.spec("C-16")
+def test_a_profile_leaves_the_net_as_it_was() -> None:
+    net = ex.open(ASSETS / "digits.onnx")
+    images = np.load(ASSETS / "digits.npz")["images"]
+    before = net.run(images)
+    net.profile({"image": images}, executor="dag")
+    assert (net.run(images) == before).all()
+    with pytest.raises(ex.OperandError, match="runs must be"):
+        net.profile(images, runs=0)
+    with pytest.raises(ex.OperandError):
+        net.profile(images[:, :, :4])
+
+
+@pytest.mark.spec("C-16")
+def test_a_net_is_printed() -> None:
+    """Its text has a line for each operator: outputs, type, what it reads by name, arguments, weights."""
+    net = ex.Net("mlp")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=np.ones((3, 4), "float32"))
+    net.FC(["x", "w"], "h", axis=1)
+    net.Relu("h", "h")
+    net.output("h")
+    assert net.text().splitlines() == [
+        "net mlp",
+        "  input x: (?, 4) float32",
+        "  w = GivenTensorFill(values: float32 (3, 4))  # given_tensor_fill",
+        "  h = FC(x, w, axis=1)  # fc",
+        "  h = Relu(h)  # relu",
+        "  output h",
+    ]
+
+
+@pytest.mark.spec("C-16")
+def test_a_hostile_name_is_made_visible() -> None:
+    net = ex.Net("a\nb")
+    net.input("x", (1,))
+    net.output(net.Relu("x", "y\u202e"))
+    assert "\u202e" not in net.text()
+    assert net.text().splitlines()[0] == "net a\\nb"
