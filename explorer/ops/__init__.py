@@ -1,7 +1,7 @@
 """Operations; importing this package registers every family."""
 
-from explorer.ops import accumulation_dtype
-from explorer.ops.creation import constants, random
+from explorer.ops import accumulation_dtype, random
+from explorer.ops.creation import constants
 from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
 from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
 from explorer.ops.manipulation import concat, device_copy, gather, one_hot, padding, rearrange, reshape, slicing

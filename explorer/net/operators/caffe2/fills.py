@@ -12,7 +12,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.base import reshape
 from explorer.ops.creation.constants import full
-from explorer.ops.creation.random import random_normal, random_uniform
+from explorer.ops.random import random_normal, random_uniform
 from explorer.ops.reduction.sorting import argsort
 
 
