@@ -7,8 +7,9 @@ the operands into their places: the plan finds that they are computed already.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
@@ -19,9 +20,7 @@ from explorer.grad.backward import backward
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import Zero
 
-if TYPE_CHECKING:
-    from explorer.net.operators.table import Builder
-
+Builder: TypeAlias = Callable[[OperatorContext], Any]
 SUFFIX = "Gradient"
 READS, WRITES, WANTED = "forward_inputs", "forward_outputs", "wanted"
 """arguments of a gradient operator: how many blobs the forward operator read and wrote, and the positions of inputs
