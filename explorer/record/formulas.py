@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from explorer.record.commutative import COMMUTATIVE
 from explorer.record.recording import Recording
 
 _WRITTEN = {
@@ -31,8 +32,6 @@ _WRITTEN = {
     "logical_xor": "{} ^ {}",
 }
 """operation of two operands → its formula, as a NumPy user writes it"""
-_COMMUTATIVE = frozenset({"add", "multiply", "equal", "not_equal", "maximum", "minimum"})
-_COMMUTATIVE |= {"logical_and", "logical_or", "logical_xor"}
 
 
 def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str) -> str:
@@ -48,7 +47,7 @@ def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str
     if written is None or len(operands) != 2 or nodes.kind[node] != "operation":
         return ""
     words = [nodes.label[operand] for operand in operands]
-    if operation in _COMMUTATIVE and not any(_is_named(recording, operand) for operand in operands):
+    if operation in COMMUTATIVE and not any(_is_named(recording, operand) for operand in operands):
         return ""
     if words[0] == words[1] and operands[0] != operands[1]:
         return ""

@@ -7,9 +7,10 @@ the graph moved or was renamed; structural digests find equal parts anywhere, an
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+from explorer.record.commutative import COMMUTATIVE
 from explorer.record.compare.alignment import align
 from explorer.record.compare.structural_digests import RecordedGraph, graphs
 from explorer.record.recording import Recording
@@ -152,7 +153,8 @@ class _Match:
         first, second = self.first, self.second
         while self.fresh:
             node, other = self.fresh.popleft()
-            for one, two in zip(first.operands[node], second.operands[other], strict=False):
+            both = first.operands[node], second.operands[other]
+            for one, two in self._exchanged(*both) if first.is_commutative(node) else zip(*both, strict=False):
                 self._meet(one, two)
             readers = _single(first.readers[node], self.pairs)
             if readers:
@@ -160,6 +162,16 @@ class _Match:
                 for way, reader in readers.items():
                     if way in others:
                         self._pair(reader, others[way])
+
+    def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
+        """Pair operands that may be exchanged: those that are paired already, and then those of one kind."""
+        kinds = self.first.kind, self.second.kind
+        return _together(
+            reads,
+            others,
+            lambda one, two: self.pairs.get(one) == two,
+            lambda one, two: kinds[0].get(one) == kinds[1].get(two),
+        )
 
     def _meet(self, node: int, other: int) -> None:
         """Pair two nodes of one kind; if one side has an extra node, pair that node's operand instead."""
@@ -205,6 +217,21 @@ def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict
     return {way: reader for way, reader in reader_by_way.items() if way not in several}
 
 
+def _together(reads: Sequence[int], others: Sequence[int], *alike: Callable[[int, int], bool]) -> list[tuple[int, int]]:
+    """Pair operands of both sides that are alike in the first sense, then in the next; the rest in order."""
+    left, right = [*enumerate(reads)], list(others)
+    met: list[tuple[int, int, int]] = []
+    for is_alike in alike:
+        for place, one in list(left):
+            two = next((other for other in right if is_alike(one, other)), None)
+            if two is not None:
+                left.remove((place, one))
+                right.remove(two)
+                met.append((place, one, two))
+    met += [(place, one, two) for (place, one), two in zip(left, right, strict=False)]
+    return [(one, two) for _, one, two in sorted(met)]
+
+
 def _differences(
     before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]
 ) -> tuple[list[str], bool]:
@@ -223,7 +250,16 @@ def _differences(
     if len(reads) != len(others):
         return [*words, f"{len(reads):,} → {len(others):,} operands"], False
     is_rewired = not words
-    for operand, partner in zip(reads, others, strict=True):
+    operands = list(zip(reads, others, strict=True))
+    if before.operations[one.operation[node]] in COMMUTATIVE:
+
+        def is_same(operand: int, partner: int) -> bool:
+            if one.kind[operand] == two.kind[partner] == "constant":
+                return before.label(operand) == after.label(partner)
+            return pairs.get(operand) == partner
+
+        operands = _together(reads, others, is_same)
+    for operand, partner in operands:
         read, other_read = before.label(operand), after.label(partner)
         if one.kind[operand] == two.kind[partner] == "constant":
             if read == other_read:  # 2 float32 and 2 float64 are written alike

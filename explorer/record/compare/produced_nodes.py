@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from functools import cached_property
 
+from explorer.record.commutative import COMMUTATIVE
 from explorer.record.compare.matching import Matching
 from explorer.record.provenance import Provenance
 from explorer.record.recording import Recording
@@ -65,7 +66,8 @@ class _Produced:
             operation = recording.operations[rows.operation[node]]
             function = self._function(node, bodies)
             self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
-            key = (self.own[node], *[number.get(each, -1) for each in rows.operands[node]])
+            below = [number.get(each, -1) for each in rows.operands[node]]
+            key = (self.own[node], *(sorted(below, key=repr) if operation in COMMUTATIVE else below))
             number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from explorer.record.commutative import COMMUTATIVE
 from explorer.record.recording import Recording
 
 
@@ -25,6 +26,10 @@ class RecordedGraph:
         """operand that belongs to another graph → its digest"""
         self.readers: dict[int, list[tuple[Hashable, int]]] = {node: [] for node in nodes}
         """node → (reader's kind and operand index, reader)"""
+
+    def is_commutative(self, node: int) -> bool:
+        """Tell whether the operands of a node may be exchanged."""
+        return self.recording.operations[self.recording.nodes.operation[node]] in COMMUTATIVE
 
     def computes(self, node: int) -> bool:
         """Tell whether a node has a place of its own in the program order: weights and constants have not."""
@@ -102,11 +107,14 @@ def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashabl
             if each not in bare:  # a constant shared by several bodies, in the table of another one
                 shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
                 bare[each] = graph.shared[each] = numbers.setdefault(shared, len(numbers))
-        bare[node] = numbers.setdefault((own, place, *[bare[each] for each in operands]), len(numbers))
-        below = [graph.structure.get(each, bare[each]) for each in operands]
-        graph.structure[node] = numbers.setdefault((own, name or place, *below), len(numbers))
+        below = [bare[each] for each in operands], [graph.structure.get(each, bare[each]) for each in operands]
+        if graph.is_commutative(node):  # x + b is b + x
+            below = sorted(below[0]), sorted(below[1])
+        bare[node] = numbers.setdefault((own, place, *below[0]), len(numbers))
+        graph.structure[node] = numbers.setdefault((own, name or place, *below[1]), len(numbers))
         if graph.computes(node):
             graph.bare[node] = bare[node]
         for at, operand in enumerate(operands):
             if operand not in graph.shared:
-                graph.readers[operand].append(((graph.kind[node], at), node))
+                way = graph.kind[node], 0 if graph.is_commutative(node) else at
+                graph.readers[operand].append((way, node))

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
+from explorer.core.ir.operation import Operation
 from explorer.record import Recording
+from explorer.record.commutative import COMMUTATIVE
 from explorer.record.compare.alignment import align
 from explorer.record.compare.comparison import compare
 from explorer.record.compare.matching import match
@@ -315,3 +317,33 @@ def test_a_large_gap_is_aligned_in_linear_time() -> None:
     count = 20_000
     keys = (lambda at: "add", lambda at: "add")
     assert list(align(range(count), range(count + 1), {}, keys)) == [(at, at) for at in range(count)]
+
+
+@pytest.mark.spec("V-12")
+def test_operands_that_may_be_exchanged_are_the_same_in_any_order() -> None:
+    """x + b is b + x, of leaves, of operations and of numbers, with other names, too; x − b is not b − x."""
+    x, b = (ex.tensor(np.full((3, 4), value, np.float32), name=name) for value, name in ((1, "x"), (2, "b")))
+    v = ex.tensor(np.full((3, 4), 2, np.float32), name="v")
+
+    def written(left: Callable[[], Any], right: Callable[[], Any], swapped: bool) -> Any:
+        return (right() * left() + 2.0) if swapped else (2.0 + left() * right())
+
+    for one, two in ((lambda: x, lambda: b), (lambda: ex.sin(x), lambda: ex.exp(ex.cos(b)))):
+        assert match(recorded(written(one, two, False)), recorded(written(one, two, True))).equal
+    renamed = match(recorded(ex.exp(x) + b, x), recorded(v + ex.exp(x), x))
+    assert (renamed.changed, renamed.only_before, renamed.only_after, len(renamed.renamed)) == ({}, (), (), 1)
+    both = recorded(ex.add_n(x, ex.sin(b), b)), recorded(ex.add_n(b, x, ex.sin(b)))
+    assert match(*both).equal
+    assert not match(recorded(x - b), recorded(b - x)).equal
+    told = match(recorded(ex.sin(x) + b), recorded(b + ex.cos(x)))
+    assert (labels(recorded(ex.sin(x) + b), told.only_before), len(told.changed)) == (["sin"], 1)
+
+
+@pytest.mark.spec("V-12")
+def test_the_operations_that_a_comparison_exchanges_are_those_that_are_declared_so() -> None:
+    found, kinds = set(), [Operation]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("explorer.") and getattr(kind, "commutative", False):
+            found.add(kind.name)
+    assert found == COMMUTATIVE
