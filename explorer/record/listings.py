@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from explorer.record.recording import Recording
 from explorer.record.rows import line_unit
+
+_CELL = re.compile(r"In\[([0-9]{1,9})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Listing:
 
 
 def listings(recording: Recording) -> list[Listing]:
-    """Return the listings of a recording, in order of their first source.
+    """Return the listings of a recording: cells as they ran, then files in order of their first source.
 
     A source whose cell or file was not kept, as in a model's file, is listed with its own line alone; without any text
     there is nothing to list.
@@ -68,7 +71,13 @@ def listings(recording: Recording) -> list[Listing]:
         )
         for where, lines in others.items()
     ]
-    return sorted(found, key=lambda listing: first.get(listing.where, len(first)))
+    return sorted(found, key=lambda listing: _order(listing.where, first.get(listing.where, len(first))))
+
+
+def _order(where: str, first: int) -> tuple[bool, int]:
+    """Put cells in the order in which they ran, and files behind them in that of their first source."""
+    cell = _CELL.fullmatch(where)
+    return (cell is None, int(cell[1]) if cell else first)
 
 
 def without_source(recording: Recording) -> Recording:

@@ -251,3 +251,29 @@ def test_the_panel_leads_to_the_line(show, recording):
     view.locator(".ex-why").get_by_role("button", name="layers.py line 12").first.click()
     expect(line(view, 12)).to_be_focused()
     expect(line(view, 12)).to_have_attribute("aria-current", "true")
+
+
+def test_a_line_of_an_operator_selects_what_it_computes_before_its_weights(show):
+    view = show(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
+    press(view, "l")
+    names = []
+    for _ in range(5):
+        line(view, 4).click()
+        names.append(view.locator(".ex-why h4").text_content())
+    assert names[0] == "conv2d"
+    assert names[-1].startswith("convbn2d_0.")
+
+
+def test_in_a_notebook_every_cell_that_recorded_is_there_in_full(notebook):
+    first = "import explorer as ex\n\ndef double(x):\n    # twice\n    return x + x\n"
+    book = notebook(first, 'x = ex.tensor([1.0, 2.0], name="x")\ny = double(x) * 3.0\nex.explore(y.sum())')
+    view = book.view()
+    view.get_by_role("button", name="show or hide the source").click()
+    expect(pane(view).get_by_role("heading")).to_have_text(["In[1]", "In[2]"])
+    helper = ["import explorer as ex", " ", "def double(x):", "    # twice", "    return x + x"]
+    program = ['x = ex.tensor([1.0, 2.0], name="x")', "y = double(x) * 3.0", "ex.explore(y.sum())"]
+    assert pane(view).locator("code").all_text_contents() == [*helper, *program]
+    node(view, "sum").click()
+    expect(pane(view).locator('.ex-line[aria-current="true"]')).to_contain_text("ex.explore(y.sum())")
+    view.page.keyboard.press("x")
+    expect(view.page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(2)

@@ -122,3 +122,8 @@ def test_equal_code_of_two_files_keeps_its_own_places() -> None:
     first, second = recorded("/tmp/one.py"), recorded("/tmp/other.py")
     assert {source.where for source in first.sources} == {"one.py"}
     assert {source.where for source in second.sources} == {"other.py"}
+
+
+def test_cells_are_listed_as_they_ran_and_files_behind_them() -> None:
+    sources = [Source(where, 1, "y = x") for where in ("b.py", "In[10]", "a.py", "In[9]")]
+    assert [listing.where for listing in listings(Recording(sources=sources))] == ["In[9]", "In[10]", "b.py", "a.py"]

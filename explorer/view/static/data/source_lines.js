@@ -44,7 +44,12 @@ export class SourceLines {
       if (nodes.born[node] < 0 && slotOf[node] >= 0 && this.#lineOf[source] >= 0) lines[this.#lineOf[source]].nodes.push(node);
     });
     let used = 0;
-    for (const line of lines) if (line.nodes.length) line.hue = used++ % HUES;
+    for (const line of lines) {
+      if (!line.nodes.length) continue;
+      line.hue = used++ % HUES;
+      // What a line computes comes before the weights that were made for it.
+      line.nodes = [...line.nodes.filter((node) => nodes.kind[node] !== "leaf"), ...line.nodes.filter((node) => nodes.kind[node] === "leaf")];
+    }
     decisions.forEach(({ subjects, produced }, index) => {
       const rows = new Set((subjects.length ? subjects : produced).map((node) => this.#lineOf[nodes.source[node]] ?? -1));
       for (const row of rows) if (row >= 0) lines[row].decisions.push(index);
