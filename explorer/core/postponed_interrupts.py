@@ -38,7 +38,8 @@ class Postponed:
         before, self._before = self._before, None
         if before is not None:
             signal.signal(signal.SIGINT, before)
-            if self._came:
+            came, self._came = self._came, False
+            if came:
                 before(signal.SIGINT, None)
 
     def deliver(self) -> None:

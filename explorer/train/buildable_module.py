@@ -22,6 +22,7 @@ from explorer.layers.framework.fillers import Filler, VarScale
 from explorer.layers.framework.initializer import Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
+from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.linear import SAMPLES
 from explorer.train.losses import Loss
@@ -179,6 +180,13 @@ class BuildableModule:
             value = node.record(value, held)
         self._check_output(value)
         return value
+
+    def record_loss(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of an output and a label; a loss reads its classes along the last axis."""
+        if self.samples == "last" and output.ndim > 1:
+            output = moveaxis(output, -1, 0)
+            label = moveaxis(label, -1, 0) if label.ndim > 1 else label
+        return self.require_loss().checked(output, label)
 
     # -- checks ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ three in one plan, which every step reuses; ``fit`` calls it for each batch of a
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Sized
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,12 +18,18 @@ import numpy as np
 from explorer.core.argument_checks import check_type
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import hooks
+from explorer.core.ir.tensor import tensor
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import Array, TensorType
+from explorer.grad import grad
+from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.train.buildable_module import BuildableModule, type_of
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.training_step import TrainingStep
+
+KEPT = 16
+"""plans of types of batches that a module keeps"""
 
 
 class Epoch(NamedTuple):
@@ -57,6 +64,7 @@ class Module(BuildableModule):
         """what the loop needs next: "backward" after a forward, "step" after a backward"""
         self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
+        self._lock = threading.Lock()
 
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
@@ -83,13 +91,13 @@ class Module(BuildableModule):
                 rule="each backward must follow a forward",
                 fix="module.forward(x)",
             )
-        loss, label = self.require_loss(), self._label(label)
-        value = loss(self.last_output, label)
-        gradient = loss.gradient(self.last_output, label)
+        output = tensor(self.last_output)
+        loss = self.record_loss(output, tensor(self._label(label)))
+        value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
             gradient = node.backward(gradient)
         self._pending = "step"
-        return value
+        return float(value)
 
     def step(self) -> None:
         """Update all parameters by the gradients of the last backward. Raises StateError without one."""
@@ -121,7 +129,8 @@ class Module(BuildableModule):
         """
         self._ready("train_on")
         array, label = self._input(value), self._label(label)
-        output, loss = self._step(type_of(array), type_of(label))(array, label)
+        with self._lock:  # a plan has one table of values
+            output, loss = self._step(type_of(array), type_of(label))(array, label)
         self.last_output, self._pending = output, ""
         return loss
 
@@ -160,7 +169,13 @@ class Module(BuildableModule):
                 count = np.shape(batch[0])[-1 if self.samples == "last" else 0]
                 total += self.train_on(*batch) * count
                 samples += count
-            history.append(Epoch(epoch, total / samples if samples else float("nan"), samples))
+            if not samples:
+                raise OperandError(
+                    f"no batch in epoch {epoch} of fit()",
+                    rule="a loader must give at least one batch in each epoch, and begin anew for each",
+                    fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
+                )
+            history.append(Epoch(epoch, total / samples, samples))
             if checkpoint is not None and (epoch % every == 0 or epoch == epochs):
                 self.save(checkpoint, loader)
         return history
@@ -170,12 +185,15 @@ class Module(BuildableModule):
         self._ready("predict")
         array = self._input(value)
         type_ = type_of(array)
-        if type_ not in self._predictions:
-            operand = parameter(type_, "input")
-            held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
-            output = self.record(operand, held)
-            self._predictions[type_] = Compiled([output], [operand, *held.values()], executor=self.executor)
-        (result,) = self._predictions[type_](array, *[held.array for held in self.parameters.values()])
+        with self._lock:
+            if type_ not in self._predictions:
+                operand = parameter(type_, "input")
+                held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
+                output = self.record(operand, held)
+                self._predictions[type_] = Compiled([output], [operand, *held.values()], executor=self.executor)
+                if len(self._predictions) > KEPT:
+                    del self._predictions[next(iter(self._predictions))]
+            (result,) = self._predictions[type_](array, *[held.array for held in self.parameters.values()])
         prediction: Array = result
         return prediction
 
@@ -183,6 +201,8 @@ class Module(BuildableModule):
         key = input_type, label_type
         if key not in self._steps:
             self._steps[key] = TrainingStep(self, input_type, label_type)
+            if len(self._steps) > KEPT:  # the oldest: batches of ever new lengths would fill the memory
+                del self._steps[next(iter(self._steps))]
         return self._steps[key]
 
     # -- showing ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
+from explorer.core.postponed_interrupts import Postponed
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.base import cast
@@ -61,6 +62,7 @@ class Optimizer:
         self._state: dict[str, Array] = {}
         self._following: dict[str, Array] = {}
         self._iteration = np.zeros(())
+        self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
 
     def attach(self, parameters: Mapping[str, Parameter]) -> None:
@@ -109,7 +111,14 @@ class Optimizer:
         self._attached().refresh()
 
     def commit(self) -> None:
-        """Take what a step wrote: new parameters and new state."""
+        """Take what a step wrote: new parameters and new state; an interrupt waits until all are taken."""
+        self._interrupts.hold()
+        try:
+            self._take()
+        finally:
+            self._interrupts.release()
+
+    def _take(self) -> None:
         self._attached().commit()
         for key, array in self._state.items():
             np.copyto(array, self._following[key])

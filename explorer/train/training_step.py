@@ -27,7 +27,7 @@ class TrainingStep:
             held = {name: parameter(each.value.type, name) for name, each in module.parameters.items()}
             output = module.record(self._value, held)
             with scope("loss"):
-                loss = module.require_loss().checked(output, self._label)
+                loss = module.record_loss(output, self._label)
             trained = {name: held[name] for name in optimizer.parameters}
             slopes = dict(zip(trained, grad(loss, list(trained.values())), strict=True))
             with scope("update"):

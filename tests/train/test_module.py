@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import signal
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,32 @@ def test_samples_may_lie_last() -> None:
         assert last.train_on(turned, turned_label) == pytest.approx(first.train_on(x, label), rel=1e-12)
     with pytest.raises(ex.DeclarationError, match="along one axis"):
         T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1)).add_node(T.Linear("a", 1, 1, "last"))
+
+
+@pytest.mark.spec("T-8")
+@pytest.mark.parametrize("loss", [ex.train.CrossEntropy, ex.train.MeanSquaredError])
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_loss_reads_classes_beside_samples_that_lie_last(loss: Any, rows: bool) -> None:
+    """Outputs (classes, samples) have the loss and the gradients of outputs (samples, classes)."""
+    if not rows and loss is T.MeanSquaredError:
+        return
+    generator = np.random.default_rng(4)
+    x, numbers = generator.normal(size=(7, 5)), generator.integers(3, size=7)
+    label = np.eye(3)[numbers] if rows else numbers
+    modules = []
+    for samples in ("first", "last"):
+        module = T.Module("m", loss=loss(), optimizer=T.SGD(0.1), dtype="float64", samples=samples)
+        module.add_node(T.Linear("l", 5, 3, samples))
+        module.attach(seed=1)
+        modules.append(module)
+    first, last = modules
+    turned = label.T if rows else label
+    assert last.train_on(x.T, turned) == pytest.approx(first.train_on(x, label), rel=1e-12)
+    last.forward(x.T)
+    first.forward(x)
+    assert last.backward(turned) == pytest.approx(first.backward(label), rel=1e-12)
+    for name, gradient in first.gradients.items():
+        np.testing.assert_allclose(last.gradients[name], gradient, rtol=1e-12)
 
 
 @pytest.mark.spec("T-8", "T-12")
@@ -309,8 +337,9 @@ def test_wrong_inputs_are_named() -> None:
         module.fit([x])
     with pytest.raises(ex.OperandError, match="every"):
         module.fit([], every=0)
-    assert module.fit([])
-    assert np.isnan(module.fit([])[0].loss)
+    for empty in ([], iter([(x, label)])):
+        with pytest.raises(ex.OperandError, match="no batch in epoch"):
+            module.fit(empty, epochs=2)
     whole = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     whole.add_node(T.Linear("l", 2, 1))
     whole.attach()
@@ -368,3 +397,42 @@ def test_handwritten_digits_are_learned_from_scratch() -> None:
     right = module.predict(images[held_out]).argmax(-1) == labels[held_out]
     assert right.mean() >= 0.97
     assert history[-1].loss < 0.1 * history[0].loss
+
+
+def test_an_interrupt_leaves_a_whole_step() -> None:
+    """Ctrl-C while new parameters are taken over waits until all of them are: no step is half made."""
+    x, label = data()
+    module, other = built(T.Momentum(0.1)), built(T.Momentum(0.1))
+    memory = module.optimizer.memory
+    commit = memory.commit
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        commit()
+
+    memory.commit = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        module.train_on(x, label)
+    memory.commit = commit
+    other.train_on(x, label)
+    assert module.optimizer.iteration == 1
+    assert module.train_on(x, label) == other.train_on(x, label)
+
+
+def test_several_threads_may_train_and_predict() -> None:
+    x, label = data()
+    module = built()
+    with ThreadPoolExecutor(4) as pool:
+        losses = [*pool.map(lambda _: (module.predict(x), module.train_on(x, label))[1], range(40))]
+    assert module.optimizer.iteration == 40
+    alone = built()
+    wanted = [alone.train_on(x, label) for _ in range(40)]
+    assert sorted(losses) == sorted(wanted)
+
+
+def test_batches_of_ever_new_lengths_keep_few_plans() -> None:
+    module = built()
+    for count in range(1, 40):
+        module.train_on(*data(count))
+        module.predict(data(count)[0])
+    assert len(module._steps) == len(module._predictions) == 16
