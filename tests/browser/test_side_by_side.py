@@ -204,6 +204,37 @@ def test_differences_are_walked_by_keyboard(pair, page):
     expect(first.locator(".ex-help")).to_contain_text("the next difference")
 
 
+@pytest.mark.spec("V-12", "V-13")
+def test_what_follows_from_others_is_a_row_that_opens(pair, page):
+    """Renamed nodes, and many that read something else, are a row each with their number; walking passes over them."""
+
+    def products(prefix, operation):
+        x = operation(ex.tensor(np.ones((3, 4), np.float32), name="x"))
+        plan = ex.EvalPlan()
+        for number in range(5):
+            plan.register(ex.tanh(x * ex.tensor(np.full((3, 4), number, np.float32), name=f"{prefix}{number}")))
+        return plan.prepare()
+
+    head, first, second = pair(products("w", ex.exp).compare(products("v", ex.sin)))
+    rows = head.locator(".ex-fold")
+    expect(rows.locator("summary")).to_have_text(["→ 5 nodes read something else", "= 5 nodes renamed"])
+    expect(rows.nth(1).locator("li").first).to_be_hidden()
+    rows.nth(1).locator("summary").click()
+    expect(rows.nth(1).locator("li")).to_have_text([f"w{number} → v{number}" for number in range(5)])
+    rows.nth(1).locator("button").nth(2).click()
+    for view, name in ((first, "w2"), (second, "v2")):
+        expect(view.locator(".ex-node.ex-selected")).to_have_attribute("aria-label", re.compile(f"^{name},"))
+    expect(head.locator(".ex-differences")).to_contain_text("→ 5 read something else")
+    expect(head.locator(".ex-place")).to_have_text("2 differ")
+    for _ in range(2):
+        press(first, "d")
+        label = page.locator(".ex-node.ex-selected").first.get_attribute("aria-label")
+        assert label.startswith(("exp", "sin"))
+    head, *_ = pair(products("w", ex.exp).compare(products("v", ex.exp)))
+    expect(head.locator(".ex-fold summary")).to_have_text(["= 5 nodes renamed"])
+    expect(head.locator("table tr")).to_have_count(3)
+
+
 @pytest.mark.spec("V-3", "P-9")
 def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
     """Of two plans of one graph nothing differs as it was recorded; in the order, other kernels are marked."""

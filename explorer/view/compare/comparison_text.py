@@ -8,15 +8,13 @@ from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
 from explorer.view.compare.counts import Count, counted
+from explorer.view.compare.folds import FEW, folds
 from explorer.view.compare.pair_payload import option_text, title
 from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
 """maximum number of rows of each kind"""
-_FEW = 3
-"""maximum number of rows for nodes that differ in their name alone, or that read something else: both follow from what
-differs elsewhere, and two exporters rename every weight"""
 _MEMBERS = 6
 """maximum number of named nodes of a kernel, and kernels of a group"""
 
@@ -27,7 +25,8 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
     for name, pair in comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
     lines += _graph_lines(comparison)
-    rows = [Count("", "before", "after", "difference"), *counted(comparison, measured=measured)]
+    counts = counted(comparison, measured=measured)
+    rows = [Count("", "before", "after", "difference" if any(row.difference for row in counts) else ""), *counts]
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
     lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}".rstrip() for a, b, c, d in rows]
     for what, recording, decisions in (
@@ -54,10 +53,9 @@ def _graph_lines(comparison: Comparison) -> list[str]:
     rewired = [line for node, line in rows.items() if node in nodes.rewired]
     removed = [f"  - {_node(comparison.before, node)}" for node in nodes.only_before]
     added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
-    labels = comparison.before.nodes.label, comparison.after.nodes.label
-    renamed = [f"  = {labels[0][node]} → {labels[1][nodes.pairs[node]]}" for node in nodes.renamed]
     listed = [line for part in (changed, removed, added) for line in _cut(_gathered(part))]
-    return lines + listed + _cut(_gathered(rewired), _FEW) + _cut(renamed, _FEW)
+    few = _gathered(rewired) if len(rewired) <= FEW else []
+    return lines + listed + few + [f"  {fold.sign} {fold.summary}" for fold in folds(comparison)]
 
 
 def _pair(comparison: Comparison, node: int) -> str:

@@ -7,6 +7,7 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
      "counts": [[name, before, after, difference], …],                   as text, with units
      "partners": [node after, …],                                        for every node before, −1 for none
      "changed": [node before, …], "words": [[text, …], …],               what each of those does otherwise after
+     "folds": [[title, [node before, …], [text, …]], …],                 folds.py: differences that follow from others
      "bodies": [[graph before, graph after], …],                         whose nodes were compared
      "differences": [{"kind", "sign", "word", "many", "meaning"}, …],   the kinds, with their words for one and for many
      "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    of both sides' nodes: where
@@ -21,6 +22,7 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
 from explorer.view.compare.counts import counted
+from explorer.view.compare.folds import folds
 from explorer.view.compare.step_mapping import partners
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import shown
@@ -55,6 +57,7 @@ def paired(comparison: Comparison) -> dict[str, Any]:
         "options": [[name, option_text(one), option_text(two)] for name, (one, two) in comparison.options.items()],
         "start": list(start(comparison, steps["nodes"])),
         "counts": [list(row) for row in counted(comparison, measured=True)],
+        "folds": [[f"{fold.sign} {fold.title}", list(fold.nodes), list(fold.rows)] for fold in folds(comparison)],
         **pack(
             {
                 "partners": [found.get(node, -1) for node in range(len(comparison.before.nodes))],

@@ -7,6 +7,7 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.view.compare.comparison_text import text
+from explorer.view.compare.folds import folds
 
 
 def products(prefix: str, before: str) -> Recording:
@@ -20,11 +21,40 @@ def products(prefix: str, before: str) -> Recording:
 
 
 @pytest.mark.spec("V-12")
-def test_renamed_nodes_and_those_that_read_something_else_are_counted() -> None:
-    """What differs stands first; of six renamed arrays, three; six equal rows are one."""
+def test_renamed_nodes_and_those_that_read_something_else_are_a_row_each() -> None:
+    """What differs stands first; six renamed arrays are one row, and so are six products of something else."""
     found = compare(products("w", "exp"), products("v", "sin"))
     lines = text(found).splitlines()
-    signs = [line[:3] for line in lines if line.startswith(("  Δ", "  -", "  +", "  ="))]
+    signed = [line for line in lines if line.startswith(("  Δ", "  -", "  +", "  =", "  →"))]
     assert (len(found.nodes.renamed), len(found.nodes.rewired)) == (6, 6)
-    assert signs == ["  -", "  +", "  Δ", "  =", "  =", "  ="]
-    assert lines.count("  … and 3 more") == 1
+    assert [line[:3] for line in signed] == ["  -", "  +", "  →", "  ="]
+    assert signed[2] == "  → 6 nodes read something else: multiply reads exp → sin ×6"
+    assert signed[3] == "  = 6 nodes renamed: w0 → v0, w1 → v1, w2 → v2 and 3 more"
+
+
+@pytest.mark.spec("V-12")
+def test_few_that_read_something_else_are_told_one_by_one() -> None:
+    first, second = products("w", "exp"), products("w", "exp")
+    assert folds(compare(first, second)) == []
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    plans = [ex.EvalPlan(), ex.EvalPlan()]
+    for plan, operation in zip(plans, (ex.exp, ex.sin), strict=True):
+        plan.register(ex.tanh(operation(x)))
+    found = compare(*[plan.prepare().recording for plan in plans])
+    assert folds(found) == []
+    assert "  Δ tanh" in text(found)
+    assert "reads exp → sin" in text(found)
+
+
+@pytest.mark.spec("V-12")
+def test_a_column_of_differences_stands_where_there_is_one() -> None:
+    same = text(compare(products("w", "exp"), products("v", "exp")))
+    assert " after\n" in same
+    assert " difference\n" not in same
+    fewer = ex.EvalPlan(without="fuse")
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    more = ex.EvalPlan()
+    for plan in (fewer, more):
+        plan.register(ex.tanh(ex.exp(x)))
+        plan.prepare()
+    assert " difference\n" in text(compare(more.recording, fewer.recording))

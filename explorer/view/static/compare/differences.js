@@ -17,6 +17,7 @@ export class Differences {
     });
     this.words = new Map(changed.map((node, index) => [node, words[index]]));
     this.bodies = [new Map(bodies), new Map(bodies.map(([one, other]) => [other, one]))];
+    /** nodes before whose differences follow from others, and are told in one row */ this.folded = new Set(data.folds.flatMap(([, nodes]) => nodes));
     /** @type {Map<string, Difference>} by their kinds, in the order of legends */ this.kinds = new Map(differences.map((row, rank) => [row.kind, { ...row, rank }]));
     /** @type {{absent: string, standing: Record<number, string>, planned: Record<number, string>}[]} */ this.sides = sides;
   }
@@ -83,6 +84,13 @@ export class Differences {
       }
     });
     return rows.sort((one, other) => one.order - other.order);
+  }
+
+  /** The differences to go to: those that follow from others are left out, unless there is nothing else. */
+  stops() {
+    const found = this.list();
+    const own = found.filter(({ side, node, difference }) => difference.kind !== "rewired" || side || !this.folded.has(node));
+    return own.length ? own : found;
   }
 
   /** Whether a kernel after computes nodes of a kernel before, which is listed there. */

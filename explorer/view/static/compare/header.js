@@ -3,6 +3,7 @@
 import { iconButton } from "../controls/toolbar.js";
 import { tally } from "./differences.js";
 import { html, put, say } from "../dom.js";
+import { LISTED } from "../panel/lists.js";
 import { grouped } from "../data/number_format.js";
 
 const TIED = { nodes: "by nodes", steps: "by steps", off: "not at all" };
@@ -26,13 +27,22 @@ export class PairHead {
       html("label", { class: "ex-soft" }, "tied ", this.choice),
     );
     this.table = html("div", { class: "ex-counted", tabindex: 0, role: "region", "aria-label": "counts of both" });
-    this.root = html("div", { class: "ex-pair-head" }, bar, this.table);
+    this.folds = html("div", { class: "ex-folds" });
+    this.root = html("div", { class: "ex-pair-head" }, bar, this.folds, this.table);
     this.frame = 0;
   }
 
   /** Show the counts of both. */
   count(comparison) {
     this.table.replaceChildren(table(comparison.counts));
+    this.folds.replaceChildren(...comparison.folds.map((fold) => this.#fold(fold)));
+  }
+
+  /** Differences that follow from others: a row with their number, which opens. @param {[string, number[], string[]]} fold */
+  #fold([title, nodes, rows]) {
+    const link = (node, text) => html("li", {}, html("button", { class: "ex-link", type: "button", click: () => this.pair.views[0].selection.select(node, true) }, text));
+    const more = nodes.length > LISTED && html("li", { class: "ex-soft" }, `and ${grouped(nodes.length - LISTED)} more`);
+    return html("details", { class: "ex-fold" }, html("summary", {}, title), html("ul", {}, ...nodes.slice(0, LISTED).map((node, place) => link(node, rows[place])), more));
   }
 
   /** Say what differs once everything is shown. */
@@ -45,12 +55,13 @@ export class PairHead {
 
   #tell() {
     const found = this.pair.differences?.list() ?? [];
+    const stops = this.pair.differences?.stops() ?? [];
     const counts = tally(found.map(({ difference }) => difference));
     const text = counts.map(([{ kind }, count]) => `${kind} ${count}`).join();
     if (text === this.text) return;
     this.text = text;
     this.pair.place = -1;
-    say(this.place, found.length ? `${grouped(found.length)} differ` : "");
+    say(this.place, stops.length ? `${grouped(stops.length)} differ` : "");
     const told = counts.map(([{ kind, sign, many, meaning }, count]) => html("span", { class: `ex-difference ex-differs-${kind}`, title: meaning }, `${sign} ${grouped(count)} ${many}`));
     this.legend.replaceChildren(...(told.length ? told : [html("span", { class: "ex-soft" }, "no difference at this step")]));
   }
@@ -80,7 +91,8 @@ function options(comparison, side) {
 function table(counts) {
   const row = (name, place) => html("tr", {}, html("th", { scope: "row" }, name), ...counts.map((count) => html("td", {}, count[place])));
   const head = html("tr", {}, html("td", {}), ...counts.map(([name]) => html("th", { scope: "col" }, name)));
-  const rows = ["before", "after", "difference"].map((name, place) => row(name, place + 1));
-  put(rows[2], "class", "ex-apart");
+  const isApart = counts.some(([, , , difference]) => difference);
+  const rows = ["before", "after", ...(isApart ? ["difference"] : [])].map((name, place) => row(name, place + 1));
+  if (isApart) put(rows[2], "class", "ex-apart");
   return html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows));
 }

@@ -170,7 +170,7 @@ export class Pair {
 
   /** Go to the next or the previous difference. @param {number} by */
   walk(by) {
-    const found = this.differences.list();
+    const found = this.differences.stops();
     if (!found.length) return;
     this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
     const { side, node } = found[Math.min(this.place, found.length - 1)];
