@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.record import Recording
 from explorer.view.payload.payload import payload
+from tests.browser.axe import complaints
 from tests.browser.player import box, node, press, stage
 from tests.view import sample
 
@@ -16,8 +17,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.spec("V-18")]
 
 READINESS = """(explorer, payload) => {
     const view = explorer.mount(document.body, payload);
-    const { prediction, trace } = view;
-    prediction.begin();
+    const { trace } = view;
+    view.prediction.begin();
+    const prediction = view.prediction.order;
     const picks = trace.kernels.map(() => {
         const missing = trace.kernels.map((_, kernel) => (kernel >= prediction.next ? prediction.missing(kernel) : []));
         view.step(1);
@@ -48,6 +50,14 @@ TRAIT = """(explorer, [payload, traits]) => {
     end();
     return [first, second, third];
 }"""
+
+
+SHOW = """
+from explorer.view.widget.widget import GraphView
+from tests.view import sample
+view = GraphView(sample.mlp())
+view
+"""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +95,7 @@ def test_answers_are_judged_with_the_reason_and_counted(show, program):
     """A kernel that reads what has not run is wrong, as is one that is ready but later; first answers count."""
     view = show(program)
     said = view.locator(".ex-say")
-    view.get_by_role("button", name="predict the order").click()
+    view.get_by_role("button", name="predict the order, or what is fused").click()
     expect(stage(view)).to_contain_text("order")
     expect(view.locator(".ex-graph .ex-current, .ex-graph .ex-ready")).to_have_count(0)
     node(view, "softmax").click()
@@ -128,6 +138,107 @@ def test_the_order_is_predicted_by_keys_and_shown_again(show, program):
     expect(view.locator(".ex-why h4")).to_have_text("fuse")
 
 
+@pytest.fixture
+def fusing(show, program):
+    """A view of the stage that fuses, whose decisions are hidden."""
+    view = show(program)
+    view.get_by_role("button", name="fuse").first.click()
+    press(view, "g")
+    expect(view.locator(".ex-why h4")).to_have_text("predict what is fused")
+    return view
+
+
+def together(recording, *names):
+    """Whether operations of some names run as one kernel."""
+    members = [
+        {recording.operations[recording.nodes.operation[n]] for n in kernel.nodes}
+        for kernel in recording.schedule.kernels
+    ]
+    return any(set(names) <= kernel for kernel in members)
+
+
+def test_what_is_fused_is_asked_edge_by_edge_and_judged_by_the_planners_reason(fusing, program):
+    """Nothing is fused at first; each answer shows the decision, its sentence is the reason, and the score adds up."""
+    view, said = fusing, fusing.locator(".ex-say")
+    expect(view.locator(".ex-graph .ex-frame")).to_have_count(0)
+    right = 0
+    for question in range(1, 5):
+        expect(said).to_contain_text(f"predict {question} of 4")
+        names = [view.locator(".ex-lit-asked .ex-name").nth(end).text_content() for end in (0, 1)]
+        answer = question != 2
+        press(view, "y" if answer else "n")
+        correct = together(program, *names) == answer
+        right += correct
+        expect(said).to_contain_text("Right." if correct else "No.")
+        expect(view.locator(".ex-score")).to_have_text(f"{right} of {question} right at once.")
+    expect(said).to_contain_text("all 4 settled")
+    expect(view.locator(".ex-graph .ex-frame")).to_have_count(1)
+    expect(view.locator(".ex-lit-asked")).to_have_count(0)
+    press(view, "Escape")
+    expect(view.locator(".ex-score")).to_have_count(0)
+
+
+def test_an_edge_ahead_is_asked_for_by_a_click_on_it_or_on_a_node(fusing):
+    """What is known of it is judged at once, and the questions go on where they were."""
+    view, said = fusing, fusing.locator(".ex-say")
+    node(view, "tanh").click()
+    expect(said).to_contain_text("Will tanh and add run as one kernel?")
+    press(view, "y")
+    expect(said).to_contain_text("Right. tanh and add run as one kernel")
+    expect(view.locator(".ex-score")).to_have_text("1 of 1 right at once.")
+    expect(view.locator(".ex-graph .ex-frame")).to_have_count(0)
+    node(view, "tanh").focus()
+    view.page.keyboard.press("Enter")
+    expect(said).to_contain_text("tanh and add run as one kernel: ")
+    tops = [node(view, name).bounding_box() for name in ("sum", "multiply")]
+    middle = [(one["x"] + one["width"] / 2) for one in tops]
+    view.page.mouse.click(middle[0], tops[0]["y"] + tops[0]["height"] + 4)
+    expect(said).to_contain_text("Will sum and multiply run as one kernel?")
+    view.get_by_role("button", name="apart").click()
+    expect(view.locator(".ex-score")).to_have_text("2 of 2 right at once.")
+    x, tanh = (node(view, name).bounding_box() for name in ("x", "tanh"))
+    view.page.mouse.click(tanh["x"] + tanh["width"] / 2, (x["y"] + x["height"] + tanh["y"]) / 2)
+    expect(said).to_contain_text("no decision about this edge")
+    expect(view.locator(".ex-score")).to_have_text("2 of 2 right at once.")
+
+
+def test_a_step_shows_what_is_fused_and_another_stage_ends_it(fusing):
+    view, said = fusing, fusing.locator(".ex-say")
+    press(view, ".")
+    expect(said).to_contain_text("Shown: ")
+    expect(view.locator(".ex-score")).to_have_text("0 of 1 right at once.")
+    view.get_by_role("button", name="show the answer").click()
+    expect(view.locator(".ex-score")).to_have_text("0 of 2 right at once.")
+    assert complaints(view.page) == []
+    press(view, "]")
+    expect(stage(view)).to_contain_text("order")
+    expect(view.locator(".ex-score")).to_have_count(0)
+    press(view, "g")
+    expect(view.locator(".ex-why h4")).to_have_text("predict the order")
+
+
+@pytest.mark.parametrize("make", [sample.mlp, sample.resnet])
+def test_every_edge_of_a_kernel_is_a_question_and_none_between_kernels_is_told_to_be_fused(module, make):
+    """The questions agree with the kernels that the recording ends with."""
+    recording = make()
+    questions = module(
+        """(explorer, payload) => {
+            const view = explorer.mount(document.body, payload);
+            const { questions } = view.prediction.fusion;
+            view.destroy();
+            return questions.map(({ nodes, isFused }) => [...nodes, isFused]);
+        }""",
+        payload(recording),
+    )
+    kernels = [set(group.members) for group in recording.groups if group.kind == "kernel"]
+    for operand, reader, fused in questions:
+        assert fused == any({operand, reader} <= kernel for kernel in kernels)
+    asked = {(operand, reader) for operand, reader, _ in questions}
+    for kernel in kernels:
+        assert any({operand, reader} <= kernel for operand, reader in asked)
+    assert len(asked) == len(questions)
+
+
 def test_a_closed_box_of_several_kernels_asks_to_be_opened(show):
     """What a closed box hides is no answer while it is several kernels."""
     x = ex.tensor(np.ones((32, 48), np.float32), name="x")
@@ -149,3 +260,16 @@ def test_the_trait_begins_and_ends_it_and_follows_the_reader(module, program):
     assert first == ["predict the order", True, "order"]
     assert second == ["order", False, "order"]
     assert third == first
+
+
+def test_python_asks_for_what_is_fused_and_then_for_the_order(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    book.execute("view.predict('fuse')")
+    expect(view.locator(".ex-why h4")).to_have_text("predict what is fused")
+    press(view, "y")
+    expect(view.locator(".ex-score")).to_be_visible()
+    book.execute("view.predict('order')")
+    expect(view.locator(".ex-why h4")).to_have_text("predict the order")
+    press(view, "Escape")
+    book.says("print(view.predicting, view.stage)", "False order\n")

@@ -13,10 +13,15 @@ def stage_kernels(recording: Recording) -> list[list[int]]:
     return [kernels.get(stage.kind, []) for stage in recording.stages]
 
 
-def has_order(recording: Recording) -> bool:
-    """Tell whether a stage picks kernels one after another."""
+def predictable(recording: Recording) -> list[str]:
+    """Return the names of the stages that a reader can predict: those that fuse nodes, or pick kernels in an order."""
+    fusing = {recording.decisions[group.decision].stage for group in recording.groups if group.kind == "kernel"}
     stages = zip(recording.stages, stage_kernels(recording), strict=True)
-    return any(stage.kind == "order" and kernels for stage, kernels in stages)
+    return [
+        stage.name
+        for number, (stage, kernels) in enumerate(stages)
+        if (stage.kind == "order" and kernels) or number in fusing
+    ]
 
 
 def stage_ends(recording: Recording) -> list[int]:

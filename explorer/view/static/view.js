@@ -140,10 +140,12 @@ export class View {
     const { lineage, gradientLinks, compositions } = this.shell.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
     const linked = new Map([...compositions.lit(node), ...gradientLinks.lit(node, box, this.scene.moment.position)]);
-    const lit = this.shell.source.lit(traced?.slots ?? linked);
+    const asked = this.prediction.marked();
+    const lit = asked?.slots ?? this.shell.source.lit(traced?.slots ?? linked);
     this.root.classList.toggle("ex-tracing", Boolean(traced));
+    this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: traced?.edges, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: asked?.edges ?? traced?.edges, differs: this.differs }, motion);
     this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);

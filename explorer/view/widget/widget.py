@@ -29,7 +29,7 @@ from explorer.view.model.overlay import overlay
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import has_order
+from explorer.view.replay.steps import predictable
 from explorer.view.tree.scopes import nodes_at, nodes_named, scope_path
 from explorer.view.widget.stepped_widget import SteppedWidget
 
@@ -65,7 +65,7 @@ class GraphView(SteppedWidget):
     """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
 
     predicting = traitlets.Bool(False).tag(sync=True)
-    """whether the order is hidden, and the reader says which kernel is evaluated next"""
+    """whether what a stage decides is hidden, and the reader says it"""
 
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
@@ -205,14 +205,22 @@ class GraphView(SteppedWidget):
         self.focus(node)
         self.send({"kind": "trace", "way": way})
 
-    def predict(self) -> None:
-        """Hide the order of the kernels, and let the reader say which one is evaluated next: a click is an answer.
+    def predict(self, stage: str | None = None) -> None:
+        """Hide what a stage decides, and let the reader say it: the order of the kernels, or what is fused.
 
-        The view says whether it is right, and why, and keeps the score; Esc shows the order again. Raises ValueError
-        where the recording has no order.
+        ``view.predict("fuse")`` asks of edges whether both ends run as one kernel; without a stage it is that one if
+        it is shown, else the order, where a click on a node says that its kernel is next. The view says whether an
+        answer is right, and why, and keeps the score; Esc shows everything again. Raises ValueError where the recording
+        has no such stage.
         """
-        if not has_order(self.recording):
+        possible = predictable(self.recording)
+        if not possible:
             raise ValueError("a plan must have put kernels in an order before it is predicted: explore a prepared plan")
+        if stage is not None:
+            if stage not in possible:
+                raise ValueError(f"stage {stage!r} cannot be predicted: view.predict({possible[0]!r})")
+            self.predicting = False
+            self.show_whole(stage)
         self.predicting = True
 
     def why(self, one: int | str, other: int | str | None = None) -> str:

@@ -176,7 +176,21 @@ def test_an_order_is_predicted_where_there_is_one():
     view = GraphView(sample.mlp())
     view.predict()
     assert view.predicting
-    unplanned = GraphView(dataclasses.replace(sample.mlp(), schedule=None, run=None))
+    unplanned = GraphView(dataclasses.replace(sample.mlp(), schedule=None, run=None, groups=[]))
     with pytest.raises(ValueError, match="must have put kernels in an order"):
         unplanned.predict()
     assert not unplanned.predicting
+
+
+@pytest.mark.spec("V-18")
+def test_what_is_fused_is_predicted_at_the_stage_that_fuses():
+    """The stage is shown as a whole, where its decisions are hidden; another stage is refused, and the view stays."""
+    view = GraphView(sample.mlp())
+    view.predict("fuse")
+    assert (view.stage, view.is_whole, view.predicting) == ("fuse", True, True)
+    view.predict("order")
+    assert view.stage == "order"
+    view.predicting = False
+    with pytest.raises(ValueError, match=r"'dedup' cannot be predicted: view.predict\('fuse'\)"):
+        view.predict("dedup")
+    assert (view.stage, view.predicting) == ("order", False)

@@ -293,7 +293,7 @@ export class Canvas {
 
 /** Whether two sets of marks are drawn alike. @param {Marks} one @param {Marks} other */
 function areAlike(one, other) {
-  const isSame = ["selected", "other", "box", "matches", "heat"].every((name) => one[name] === other[name]);
+  const isSame = ["selected", "other", "box", "matches", "heat", "along"].every((name) => one[name] === other[name]);
   const isEmpty = one.differs.size === 0 && other.differs.size === 0;
   const isLit = one.lit === other.lit || (one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind));
   return isSame && isEmpty && isLit;

@@ -30,6 +30,40 @@ function extent(points) {
   return [left, top, right - left, bottom - top];
 }
 
+/** Points of a curve that are looked at where its distance is asked for. */
+const SAMPLES = 12;
+
+/** The key of the edge next to a point, "" where none is near. @param {Map<string, {segment: import("../scene/compose.js").Segment}>} edges @param {number} x @param {number} y @param {number} near */
+export function nearestEdge(edges, x, y, near) {
+  let [best, least] = ["", near];
+  for (const [key, { segment }] of edges) {
+    const [left, top, wide, high] = extentOf(segment);
+    if (x < left - near || x > left + wide + near || y < top - near || y > top + high + near) continue;
+    const distance = distanceTo(segment.points, x, y);
+    if (distance <= least) [best, least] = [key, distance];
+  }
+  return best;
+}
+
+/** How far a point is from a path of curves: from the nearest of the lines between some of its points. */
+function distanceTo(points, x, y) {
+  let least = Infinity;
+  for (let first = 0; first + 7 < points.length; first += 6) {
+    const [x0, y0, x1, y1, x2, y2, x3, y3] = points.slice(first, first + 8);
+    let [fromX, fromY] = [x0, y0];
+    for (let sample = 1; sample <= SAMPLES; sample++) {
+      const t = sample / SAMPLES;
+      const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
+      const [toX, toY] = [a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3];
+      const [dx, dy] = [toX - fromX, toY - fromY];
+      const share = Math.max(0, Math.min(1, ((x - fromX) * dx + (y - fromY) * dy) / (dx * dx + dy * dy || 1)));
+      least = Math.min(least, Math.hypot(x - fromX - share * dx, y - fromY - share * dy));
+      [fromX, fromY] = [toX, toY];
+    }
+  }
+  return least;
+}
+
 function curve(points, arrow) {
   const pairs = [];
   for (let index = 0; index < points.length; index += 2) pairs.push(`${points[index]} ${points[index + 1]}`);

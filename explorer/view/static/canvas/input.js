@@ -1,6 +1,10 @@
 // Pointer, wheel and keys on the canvas, and the keys of the whole view.
 
+import { nearestEdge } from "./edge_path.js";
+
 const DRAG = 4;
+/** px by which a press may miss an edge. */
+const NEAR = 8;
 
 /** Let the pointer pan and pinch, and the wheel zoom. @param {import("../view.js").View} view */
 export function listenToPointer(view) {
@@ -31,7 +35,7 @@ export function listenToPointer(view) {
   });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), event.shiftKey);
+    if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), view.prediction.isOn ? edgeAt(view, event) : "", event.shiftKey);
   });
   stage.addEventListener("dblclick", (event) => {
     if (isCanvas(view, event.target)) enterOrToggle(view, keyAt(view, event));
@@ -41,8 +45,8 @@ export function listenToPointer(view) {
 }
 
 /** What a click means: an answer, while a reader predicts. */
-function choose(view, key, isSecond) {
-  if (view.prediction.isOn) view.prediction.take(key);
+function choose(view, key, edge, isSecond) {
+  if (view.prediction.isOn) view.prediction.take(key, key[0] === "n" ? "" : edge);
   else view.selection[isSecond ? "pair" : "pick"](key);
 }
 
@@ -59,6 +63,12 @@ function keyOf(target) {
 function keyAt({ stage, overview }, event) {
   const { left, top } = stage.getBoundingClientRect();
   return overview.covers ? overview.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
+}
+
+/** The drawn edge that a pointer is at, or "". */
+function edgeAt({ stage, camera, canvas }, event) {
+  const { left, top } = stage.getBoundingClientRect();
+  return nearestEdge(canvas.edges, (event.clientX - left - camera.x) / camera.scale, (event.clientY - top - camera.y) / camera.scale, NEAR / camera.scale);
 }
 
 function zoomAt(camera, stage, event, factor) {
@@ -98,8 +108,9 @@ export function listenToKeys(view) {
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),
-    n: () => view.shell.search.walk(1),
+    n: () => view.prediction.judge(false) || view.shell.search.walk(1),
     N: () => view.shell.search.walk(-1),
+    y: () => (view.prediction.isOn ? view.prediction.judge(true) : view.stage.contains(document.activeElement) && view.selection.pair(view.focus.key)),
     e: () => view.opening.all(true),
     c: () => view.opening.all(false),
     "?": () => view.shell.turnHelp(),
@@ -111,7 +122,6 @@ export function listenToKeys(view) {
   const onCanvas = {
     Enter: () => activate(view),
     " ": () => activate(view),
-    y: () => !view.prediction.isOn && view.selection.pair(view.focus.key),
     "+": () => toggleFocused(view, true) || zoom(1.25),
     "=": () => toggleFocused(view, true) || zoom(1.25),
     "-": () => toggleFocused(view, false) || zoom(0.8),

@@ -1,57 +1,25 @@
-// Predicting: the order is hidden, and a reader says which kernel is evaluated next.
+// Predicting: what a stage decides is hidden, and a reader says it.
 
-import { kernelSaying } from "./toolbar.js";
-import { heading, nodeList } from "../panel/lists.js";
-import { counted, grouped } from "../data/number_format.js";
-import { html } from "../dom.js";
+import { stand } from "./exercise.js";
+import { FusionExercise } from "./fusion_exercise.js";
+import { OrderExercise } from "./order_exercise.js";
 
-/** What decides between kernels that are ready, by the codes with which the planner explains a pick. */
-const RULES = {
-  earliest: "of the ready kernels, the one that was recorded first comes next",
-  depth_first: "of the ready kernels, the one that is first in depth-first order comes next",
-  constant: "constant kernels come first, they are computed once, before all runs",
-};
-
-const QUESTION = "Which kernel is evaluated next? Click one of its nodes, or go to it by the arrows and press Enter.";
-
-/** No node is shown as ready; one object, so that moments that hide the same are seen to. @type {number[]} */
-const NONE = [];
-
-/** Exercise for one reader of one view; its score counts the kernels that were right at once. */
+/** The exercises of one view, of which one may be on. */
 export class Prediction {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
-    /** the stage of the order, −1 where nothing is ordered */
-    this.stage = view.timeline.stages.findIndex(({ kind, kernels }) => kind === "order" && kernels.length > 0);
-    this.isOn = false;
-    this.#clear();
+    this.order = new OrderExercise(view);
+    this.fusion = new FusionExercise(view);
+    /** @type {OrderExercise | FusionExercise | null} the one that is on */ this.exercise = null;
   }
 
-  #clear() {
-    /** @type {Map<number, boolean>} kernels that were asked for → whether the first answer was right, and unaided */ this.answers = new Map();
-    /** what was said to the last answer @type {{text: string, verdict: string} | null} */ this.answer = null;
-    this.hinted = false;
+  get isOn() {
+    return this.exercise !== null;
   }
 
   get isPossible() {
-    return this.stage >= 0;
-  }
-
-  /** How many kernels there are; their numbers are those of the order. */
-  get count() {
-    return this.view.trace.kernels.length;
-  }
-
-  /** The kernel that is asked for, −1 when all are picked. */
-  get next() {
-    const next = this.view.now.kernel + 1;
-    return next < this.count ? next : -1;
-  }
-
-  /** Kernels that were right at once. */
-  get right() {
-    return [...this.answers.values()].filter(Boolean).length;
+    return this.order.isPossible || this.fusion.isPossible;
   }
 
   toggle() {
@@ -59,178 +27,63 @@ export class Prediction {
     else this.begin();
   }
 
-  /** Hide the order, before its first kernel is picked, and ask. */
+  /** Hide what is decided and ask: at the stage that fuses for what it fuses, elsewhere for the order, if there is one. */
   begin() {
+    const { view, order, fusion } = this;
     if (!this.isPossible || this.isOn) return;
-    const { view } = this;
-    this.isOn = true;
-    this.#clear();
+    const exercise = (fusion.isPossible && view.now.stage === fusion.stage) || !order.isPossible ? fusion : order;
+    exercise.clear();
     view.player.stop();
     view.selection.select(-1);
-    this.#stand(this.framed(view.timeline.unpicked(this.stage)));
+    this.exercise = exercise;
+    stand(view, exercise.start());
     view.callbacks.onPredict?.(true);
   }
 
-  /** Show the order again. */
+  /** Show again what was decided. */
   end() {
     if (!this.isOn) return;
     const { view } = this;
-    this.isOn = false;
-    this.#stand(view.timeline.at(view.now.step, view.now.stage));
+    this.exercise = null;
+    stand(view, view.timeline.at(view.now.step, view.now.stage));
     view.callbacks.onPredict?.(false);
   }
 
-  /** Show a moment at whose step the view may stand already. @param {import("../data/timeline.js").Moment} moment */
-  #stand(moment) {
-    const { view } = this;
-    view.now = moment;
-    view.callbacks.onMoment?.(moment);
-    view.show();
-    view.callbacks.onState?.({ step: moment.step, stage: view.stageName });
-  }
-
-  /** A moment as it is shown while the order is hidden; one of another stage ends it. @param {import("../data/timeline.js").Moment} moment */
+  /** A moment as it is shown while something is hidden; one of another stage ends it. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
-    if (!this.isOn) return moment;
-    if (moment.stage !== this.stage || moment.whole) {
-      this.isOn = false;
-      this.view.callbacks.onPredict?.(false);
-      return moment;
-    }
-    this.answer = moment.kernel === this.view.now.kernel + 1 ? { text: `Shown: ${this.#told(moment.kernel)}`, verdict: "" } : null;
-    // What was stepped over was shown, not said.
-    for (let kernel = moment.kernel; kernel >= 0 && !this.answers.has(kernel); kernel--) this.answers.set(kernel, false);
-    this.hinted = false;
-    return { ...moment, hint: NONE };
+    if (!this.exercise) return moment;
+    if (moment.stage === this.exercise.stage && !moment.whole) return this.exercise.framed(moment);
+    this.exercise = null;
+    this.view.callbacks.onPredict?.(false);
+    return moment;
   }
 
-  /** Mark the kernels that are ready; the kernel that is asked for no longer counts. */
   hint() {
-    const { view, next } = this;
-    if (!this.isOn || next < 0) return;
-    this.hinted = true;
-    this.answers.set(next, false);
-    this.#stand({ ...view.now, hint: view.trace.kernels[next].ready_candidates });
+    this.exercise?.hint();
   }
 
-  /** Take an answer: what was clicked on the canvas. @param {string} key "n7", "b2" or "" */
-  take(key) {
-    const { view, next } = this;
-    if (!key || next < 0) return;
-    view.focus.set(key, true);
-    const kernels = key[0] === "n" ? this.#ofNode(Number(key.slice(1))) : this.#ofBox(Number(key.slice(1)));
-    if (typeof kernels === "string") return this.#say(kernels, "");
-    const isRight = kernels === next;
-    if (!this.answers.has(next)) this.answers.set(next, isRight);
-    const why = isRight ? "" : this.reason(kernels);
-    if (isRight) view.go(view.now.step + 1);
-    if (isRight) this.#say(`Right. ${this.#told(next)}`, "applied");
-    else this.#say(`No. ${why}`, "declined");
+  /** Answer yes or no; false where that is no answer. @param {boolean} isYes */
+  judge(isYes) {
+    return this.exercise?.judge(isYes) ?? false;
   }
 
-  #say(text, verdict) {
-    this.answer = { text, verdict };
-    this.view.show();
+  /** What the open question is about. */
+  marked() {
+    return this.exercise?.marked();
   }
 
-  #told(kernel) {
-    const { trace } = this.view;
-    const { fragments } = kernelSaying(trace, { kernel, phase: "order" }, (text) => ({ text, node: -1 }));
-    return fragments.map(({ text }) => text).join("");
-  }
-
-  /** The kernel of a place, or a sentence on why it has none. @returns {number | string} */
-  #ofNode(slot) {
-    const { trace, scene } = this.view;
-    const { node, state } = scene.slots.get(slot);
-    const kernel = trace.kernelOf[node];
-    if (kernel >= 0) return kernel;
-    const name = trace.label(node);
-    if (state === "was" || state === "gone") return `${name} was removed from the graph: nothing computes it.`;
-    return trace.nodes.kind[node] === "operation" ? `${name} needs no kernel.` : `${name} exists before the run: nothing computes it.`;
-  }
-
-  /** The kernel that a closed box hides, or a sentence on why it is not one. @returns {number | string} */
-  #ofBox(box) {
-    const { trace, scene, placement } = this.view;
-    const name = trace.layout.boxes[box].text[0];
-    const hidden = new Set();
-    for (const [slot, { node }] of scene.slots) if (placement.hiddenIn[slot] === box && trace.kernelOf[node] >= 0) hidden.add(trace.kernelOf[node]);
-    if (!hidden.size) return placement.open.has(box) ? `${name} is open: choose a node in it.` : `${name} holds nothing that runs.`;
-    if (hidden.size === 1) return [...hidden][0];
-    return `${name} holds ${counted(hidden.size, "kernel")}: open it by a double click, or by +, and choose a node in it.`;
-  }
-
-  /** Why a kernel is not the next one. @param {number} kernel */
-  reason(kernel) {
-    const { trace, now } = this.view;
-    const name = this.#name(kernel);
-    if (kernel <= now.kernel) return `${name} has run already, as number ${grouped(kernel + 1)}.`;
-    const missing = this.missing(kernel);
-    if (missing.length) return `${name} reads ${listed(missing.map((node) => trace.label(node)))}, which ${missing.length === 1 ? "has" : "have"} not run.`;
-    const { ready_candidates: ready, ready_count: count, waiting, pick_reason: code } = trace.kernels[this.next];
-    const result = trace.kernels[kernel].nodes.at(-1);
-    const isWaiting = waiting.includes(result) || (ready.length === count && !ready.includes(result));
-    if (isWaiting) return `${name} waits: by the estimates a kernel that it reads is still running.`;
-    return `${name} is ready, too, but ${RULES[code] ?? "another one comes first"}.`;
-  }
-
-  /** The values that a kernel reads and that no kernel has computed so far. @param {number} kernel @returns {number[]} */
-  missing(kernel) {
-    const { trace, now } = this.view;
-    const final = trace.resolver(now.position);
-    const missing = new Set();
-    for (const node of trace.kernels[kernel].nodes) {
-      for (const operand of trace.nodes.operands[node]) {
-        const origin = trace.origin(final[operand]);
-        const producer = trace.kernelOf[origin];
-        if (producer > now.kernel && producer !== kernel) missing.add(origin);
-      }
-    }
-    return [...missing];
-  }
-
-  #name(kernel) {
-    const { nodes } = this.view.trace.kernels[kernel];
-    return nodes.length > 1 ? `the kernel ${listed(nodes.map((node) => this.view.trace.label(node)))}` : this.view.trace.label(nodes[0]);
+  /** Take what was clicked on the canvas. @param {string} key "n7", "b2" or "" @param {string} [edge] */
+  take(key, edge = "") {
+    this.exercise?.take(key, edge);
   }
 
   /** The line over the canvas, in the place of a moment's sentence: it is read out. */
   saying() {
-    const { next } = this;
-    const all = grouped(this.count);
-    const place = next < 0 ? `all ${all} picked` : `predict pick ${grouped(next + 1)} of ${all}`;
-    const hint = this.hinted ? ["The kernels marked “ready” have all they read."] : [];
-    const words = [this.answer?.text ?? "The order is hidden.", ...hint, next < 0 ? this.#score() : this.answer ? "Which kernel is next?" : QUESTION];
-    return { place, verdict: "", fragments: [{ text: words.join(" "), node: -1 }] };
+    return this.exercise.saying();
   }
 
-  #score() {
-    return `${grouped(this.right)} of ${grouped(this.answers.size)} right at once.`;
-  }
-
-  /** Content of the panel: what to do, the score, and what was picked so far. */
+  /** Content of the panel. */
   content() {
-    const { next, view } = this;
-    const picked = Array.from({ length: view.now.kernel + 1 }, (_, place) => view.now.kernel - place);
-    const button = (text, key, click) => html("button", { class: "ex-link", type: "button", click }, text, " ", html("kbd", {}, key));
-    const row = (kernel) => html("li", {}, `${this.#name(kernel)} `, html("span", { class: "ex-soft" }, this.answers.get(kernel) ? "right at once" : "not at once"));
-    const asks = next >= 0 && html("p", {}, QUESTION);
-    const marks = next >= 0 && [button("mark what is ready", "m", () => this.hint()), " · ", button("show the answer", ".", () => view.step(1)), " · "];
-    return [
-      html("h4", { "aria-level": 2 }, next < 0 ? "every kernel is picked" : "predict the order"),
-      html("div", { class: "ex-sub" }, "A kernel can be evaluated when everything that it reads has been. Of those, the order picks one."),
-      this.answer && html("p", { class: `ex-result ex-mark-${this.answer.verdict}` }, this.answer.text),
-      asks,
-      html("div", { class: "ex-note" }, ...(marks || []), button("end", "Esc", () => this.end())),
-      ...(this.answers.size ? [heading("score"), html("p", { class: "ex-score" }, this.#score())] : []),
-      ...(picked.length ? [heading("picked so far, the last one first"), nodeList(picked, String, row)] : []),
-    ];
+    return this.exercise.content();
   }
-}
-
-/** "a", "a and b", "a, b and c". @param {string[]} names */
-function listed(names) {
-  const unique = [...new Set(names)];
-  return unique.length > 1 ? `${unique.slice(0, -1).join(", ")} and ${unique.at(-1)}` : unique[0];
 }

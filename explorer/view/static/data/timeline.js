@@ -88,6 +88,12 @@ export class Timeline {
     return { ...this.at(start + last - first, index), whole: false, decision: -1, kernel: -1 };
   }
 
+  /** The moment before a stage's first decision. @param {number} index @returns {Moment} */
+  undecided(index) {
+    const { start, first } = this.stages[index];
+    return { ...this.at(start, index), whole: false, position: first, instant: 2 * first + 1, decision: -1, kernel: -1 };
+  }
+
   /** @returns {Moment} */
   at(step, wanted = -1) {
     const index = this.stageOf(step, wanted);

@@ -5,7 +5,7 @@ import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "", asked: "?" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
@@ -13,6 +13,7 @@ export const SPOKEN = {
   found: "computes a known function with the selection",
   ...TRACED,
   line: "recorded by the source line",
+  asked: "of the edge that is asked about",
 };
 const LISTED = 40;
 

@@ -1,0 +1,196 @@
+// Predicting what is fused: a reader says of an edge whether both its ends will run as one kernel.
+
+import { Exercise, keyButton } from "./exercise.js";
+import { heading, nodeList } from "../panel/lists.js";
+import { grouped } from "../data/number_format.js";
+import { html } from "../dom.js";
+
+/**
+ * @typedef {{key: string, nodes: [number, number], decision: number, isFused: boolean}} Question
+ *   the ends of an edge, operand and reader, and the decision that settles what becomes of them
+ */
+
+const HOW = "Or ask about another edge: click it, or one of its nodes.";
+
+/** Questions on the edges that the recording knows a decision about. */
+export class FusionExercise extends Exercise {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    const { groups } = view.trace.recording;
+    const kernels = groups.filter(({ kind }) => kind === "kernel").map(({ decision }) => decision);
+    super(view, view.timeline.stages.findIndex(({ first, last }) => kernels.some((decision) => first <= decision && decision < last)));
+    /** @type {Question | null} the edge that a reader asked for */ this.chosen = null;
+  }
+
+  /** @type {Question[] | undefined} */ #known = undefined;
+  /** @type {Map<string, Question[]> | undefined} a drawn edge, "box:from:to" → the questions about it */ #drawn = undefined;
+
+  clear() {
+    super.clear();
+    this.chosen = null;
+  }
+
+  /** All questions, in the order in which the planner settles them: of an edge that several decisions are about, the one that fuses it, else the last. @returns {Question[]} */
+  get questions() {
+    this.#known ??= this.#find();
+    return this.#known;
+  }
+
+  #find() {
+    const { trace, timeline } = this.view;
+    const { first, last } = timeline.stages[this.stage];
+    /** @type {Map<string, Question>} */ const found = new Map();
+    const enter = (operand, reader, decision, isFused) => {
+      const key = `${operand} ${reader}`;
+      if (!found.get(key)?.isFused) found.set(key, { key, nodes: [operand, reader], decision, isFused });
+    };
+    const final = trace.resolver(last).slice();
+    for (const { kind, decision, members } of trace.recording.groups) {
+      if (kind !== "kernel" || decision < first || decision >= last) continue;
+      const inside = new Set(members);
+      for (const reader of members) {
+        for (const operand of trace.nodes.operands[reader]) if (inside.has(trace.origin(final[operand]))) enter(trace.origin(final[operand]), reader, decision, true);
+      }
+    }
+    for (let decision = first; decision < last; decision++) {
+      for (const [operand, reader] of trace.declinedEdges(decision, decision + 1)) enter(trace.origin(operand), reader, decision, false);
+    }
+    return [...found.values()].sort((one, other) => one.decision - other.decision);
+  }
+
+  /** The graph before anything is fused. */
+  start() {
+    return this.view.timeline.undecided(this.stage);
+  }
+
+  /** The question whose decision comes next, undefined after the last. */
+  get upcoming() {
+    const { position } = this.view.now;
+    return this.questions.find(({ decision }) => decision >= position && !this.answers.has(decision));
+  }
+
+  /** The open question: the one that a reader asked for, else the next decision's. */
+  get open() {
+    return this.chosen ?? this.upcoming;
+  }
+
+  /** A moment while what comes after it is hidden: what was stepped over was shown, not said. @param {import("../data/timeline.js").Moment} moment */
+  framed(moment) {
+    const from = this.view.now.position;
+    const shown = this.questions.filter(({ decision }) => from <= decision && decision < moment.position && !this.answers.has(decision));
+    for (const { decision } of shown) this.answers.set(decision, false);
+    this.answer = shown.length ? { text: `Shown: ${this.#told(shown.at(-1))}`, verdict: "" } : null;
+    this.chosen = null;
+    return moment;
+  }
+
+  /** Show what becomes of the open question's edge. */
+  reveal() {
+    const { open, view } = this;
+    if (!open) return;
+    if (open === this.upcoming) return view.go(view.timeline.afterDecision(open.decision));
+    this.note(open.decision, false);
+    this.chosen = null;
+    this.say(`Shown: ${this.#told(open)}`, "");
+  }
+
+  /** Say whether the ends of the open question's edge run as one kernel. @param {boolean} isFused */
+  judge(isFused) {
+    const { open, view } = this;
+    if (!open) return true;
+    const isRight = isFused === open.isFused;
+    const isNext = open === this.upcoming;
+    this.note(open.decision, isRight);
+    if (isNext) view.go(view.timeline.afterDecision(open.decision));
+    this.chosen = null;
+    this.say(`${isRight ? "Right" : "No"}. ${this.#told(open)}`, isRight ? "applied" : "declined");
+    return true;
+  }
+
+  /** Ask about the edge that was clicked, or about the next one of a node. @param {string} key @param {string} edge */
+  take(key, edge) {
+    const { view } = this;
+    const { trace, scene, placement } = view;
+    if (key) view.focus.set(key, true);
+    if (edge) return this.#ask(this.#about(edge), "The recording has no decision about this edge: nothing is to be fused there.");
+    if (key[0] === "b") return this.say(`${trace.layout.boxes[Number(key.slice(1))].text[0]} is a box: ${placement.composed.has(Number(key.slice(1))) ? "choose a node in it" : "open it by a double click, or by +, and choose a node in it"}.`, "");
+    if (!key) return;
+    const { node } = scene.slots.get(Number(key.slice(1)));
+    this.#ask(this.questions.filter(({ nodes }) => nodes.includes(node)), `The recording has no decision about an edge of ${trace.label(node)}.`);
+  }
+
+  /** Open one of some questions: the first that is not settled, or the one after the open one. @param {Question[]} questions @param {string} none */
+  #ask(questions, none) {
+    const waiting = questions.filter(({ decision }) => decision >= this.view.now.position && !this.answers.has(decision));
+    if (!questions.length) return this.say(none, "");
+    if (!waiting.length) return this.say(this.#told(questions[0]), "");
+    this.chosen = waiting[(waiting.indexOf(this.open) + 1) % waiting.length];
+    this.answer = null;
+    this.view.show();
+  }
+
+  /** @param {string} edge @returns {Question[]} */
+  #about(edge) {
+    if (!this.#drawn) {
+      this.#drawn = new Map();
+      for (const question of this.questions) {
+        for (const piece of this.#pieces(question)) this.#drawn.set(piece, [...(this.#drawn.get(piece) ?? []), question]);
+      }
+    }
+    return this.#drawn.get(edge) ?? [];
+  }
+
+  /** The drawn edges of a question's edge. @param {Question} question @returns {string[]} */
+  #pieces({ nodes }) {
+    const { trace, paths } = this.view;
+    const [start, end] = nodes.map((node) => trace.slotOf[node]);
+    return start < 0 || end < 0 || start === end ? [] : paths.segments(start, end).map((piece) => piece.join(":"));
+  }
+
+  marked() {
+    const { open } = this;
+    if (!open) return undefined;
+    const slots = open.nodes.map((node) => this.view.trace.slotOf[node]).filter((slot) => slot >= 0);
+    return { slots: new Map(slots.map((slot) => [slot, "asked"])), edges: new Set(this.#pieces(open)) };
+  }
+
+  /** @param {Question} question */
+  #told({ nodes, decision, isFused }) {
+    return `${this.#pair(nodes)} ${isFused ? "run as one kernel" : "do not run as one kernel"}: ${this.view.trace.plainSentence(decision)}`;
+  }
+
+  #pair(nodes) {
+    return nodes.map((node) => this.view.trace.label(node)).join(" and ");
+  }
+
+  /** The line over the canvas, in the place of a moment's sentence: it is read out. */
+  saying() {
+    const { open, questions, answers } = this;
+    const all = new Set(questions.map(({ decision }) => decision)).size;
+    const place = open ? `predict ${grouped(answers.size + 1)} of ${grouped(all)}` : `all ${grouped(all)} settled`;
+    const words = [this.answer?.text ?? (answers.size ? "" : "What is fused is hidden."), open ? this.#question(open) : this.score()];
+    return { place, verdict: "", fragments: [{ text: words.filter(Boolean).join(" "), node: -1 }] };
+  }
+
+  /** @param {Question} question */
+  #question({ nodes }) {
+    return `Will ${this.#pair(nodes)} run as one kernel? y: yes, n: no.`;
+  }
+
+  /** Content of the panel: the question, the score, and what was settled so far. */
+  content() {
+    const { open, view, answers } = this;
+    const settled = this.questions.filter(({ decision }) => answers.has(decision)).reverse();
+    const row = (question) => html("li", {}, `${this.#pair(question.nodes)} `, html("span", { class: "ex-soft" }, `${question.isFused ? "one kernel" : "apart"}, ${answers.get(question.decision) ? "right at once" : "not at once"}`));
+    const acts = open ? [keyButton("one kernel", "y", () => this.judge(true)), " · ", keyButton("apart", "n", () => this.judge(false)), " · ", html("button", { class: "ex-link", type: "button", click: () => this.reveal() }, "show the answer"), " · "] : [];
+    return [
+      html("h4", { "aria-level": 2 }, open ? "predict what is fused" : "every edge is settled"),
+      html("div", { class: "ex-sub" }, "Two operations that run as one kernel hand a value on without writing it. Whether they can is decided edge by edge."),
+      this.answer && html("p", { class: `ex-result ex-mark-${this.answer.verdict}` }, this.answer.text),
+      ...(open ? [html("p", {}, this.#question(open)), html("p", { class: "ex-note" }, HOW)] : []),
+      html("div", { class: "ex-note" }, ...acts, keyButton("end", "Esc", () => view.prediction.end())),
+      ...(answers.size ? [heading("score"), html("p", { class: "ex-score" }, this.score())] : []),
+      ...(settled.length ? [heading("settled so far, the last one first"), nodeList([...settled.keys()], (place) => settled[place].key, (place) => row(settled[place]))] : []),
+    ].filter(Boolean);
+  }
+}
