@@ -1,6 +1,7 @@
 """The source pane: the cell or file beside its graph, lit both ways, with decisions as remarks on their lines."""
 
 import linecache
+import re
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ PROGRAM = """\
 import explorer as ex
 
 def dense(x, W, b):
-    # one layer
+    # one layer <img src="x" onerror="alert(1)">
     return ex.tanh(x @ W + b)
 
 x = ex.tensor([[1.0] * 32] * 64, name="x")
@@ -152,11 +153,15 @@ def test_axe_finds_nothing(show, recording, theme):
     press(view, "l")
     line(view, 5).click()
     assert complaints(view.page) == []
+    view.get_by_role("combobox", name="heat").select_option("colour: source line")
+    view.page.set_viewport_size({"width": 600, "height": 900})
+    expect(view).to_have_class(re.compile("ex-narrow"))
+    assert complaints(view.page) == []
 
 
 def test_a_text_of_a_file_is_no_markup(view):
-    assert pane(view).locator("code").first.text_content() == "def dense(x, W, b):"
-    assert pane(view).locator("script, img").count() == 0
+    assert pane(view).locator("code").nth(1).text_content() == '    # one layer <img src="x" onerror="alert(1)">'
+    assert pane(view).locator("img").count() == 0
 
 
 def test_the_graph_takes_the_colours_of_lines_and_the_pane_is_their_legend(show, recording):

@@ -56,8 +56,7 @@ def test_texts_stand_out_from_their_grounds(theme: str) -> None:
     colours = THEMES[theme]
 
     def contrast(text: str, ground: str) -> float:
-        low, high = sorted((_luminance(colours[text]), _luminance(colours[ground])))
-        return (high + 0.05) / (low + 0.05)
+        return _contrast(colours[text], colours[ground])
 
     weak = {
         (text, ground): round(contrast(text, ground), 2)
@@ -76,3 +75,27 @@ def test_ghosts_of_a_static_picture_are_dashed_not_faint() -> None:
     rules = dict(re.findall(r"#p ([^{}]+)\{([^}]*)\}", palette.stylesheet("p", "light")))
     assert rules[".ghost text"] == "fill:var(--soft)"
     assert "stroke-dasharray" in rules[".ghost rect"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_source_line_has_a_colour_on_which_texts_can_be_read(theme: str) -> None:
+    """The front end counts as many colours as there are; a node has a share of one, on its own ground."""
+    colours = THEMES[theme]
+    lines = [colour for name, colour in colours.items() if re.fullmatch(r"line-[0-9]", name)]
+    (hues,) = re.findall(r"HUES = ([0-9]+);", (STATIC / "data" / "source_lines.js").read_text(encoding="utf-8"))
+    (tint,) = re.findall(r"TINT = ([0-9.]+);", (STATIC / "scene" / "heat.js").read_text(encoding="utf-8"))
+    assert len(set(lines)) == int(hues)
+    for colour in lines:
+        assert _contrast(colours["ink"], _mixed(colour, colours["node"], float(tint))) >= 4.5
+        assert _contrast(colour, colours["panel"]) >= 3
+
+
+def _mixed(colour: str, ground: str, share: float) -> str:
+    pairs = [(int(colour[place : place + 2], 16), int(ground[place : place + 2], 16)) for place in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * over + (1 - share) * under):02x}" for over, under in pairs)
+
+
+def _contrast(one: str, other: str) -> float:
+    """Contrast of WCAG 2."""
+    low, high = sorted([_luminance(one), _luminance(other)])
+    return (high + 0.05) / (low + 0.05)
