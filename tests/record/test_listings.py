@@ -39,9 +39,10 @@ total = scale(x).sum()
 '''
 
 
-def recorded(filename: str, text: str = MODULE) -> Recording:
+def recorded(filename: str, text: str = MODULE, on_disk: str = "") -> Recording:
     names: dict[str, ex.Expr] = {}
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    lines = (on_disk or text).splitlines(keepends=True)
+    linecache.cache[filename] = (1, None, lines, filename)
     exec(compile(text, filename, "exec"), names)
     plan = ex.EvalPlan()
     plan.register(names["total"])
@@ -57,6 +58,18 @@ def test_of_a_file_the_functions_around_recorded_lines_are_kept() -> None:
     assert {line.number for line in listing.lines if line.sources} == {7, 19, 20}
     assert listing.lines[1].text == '    """Twice."""'
     assert "somebody" not in json.dumps(to_json(recording))
+
+
+@pytest.mark.parametrize("text", [MODULE + "(" * 300, MODULE.replace("def unused", "def ")])
+def test_of_a_file_that_can_no_longer_be_parsed_the_lines_around_are_kept(text: str) -> None:
+    recording = recorded("/tmp/changed.py", MODULE, text)
+    assert [line.number for line in listings(recording)[0].lines] == [*range(5, 10), *range(17, 21 + (text[-1] == "("))]
+
+
+def test_a_very_long_file_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_texts, "_PARSED", 10)
+    recording = recorded("/tmp/generated.py", MODULE + "# another text\n")
+    assert [line.number for line in listings(recording)[0].lines] == [*range(5, 10), *range(17, 22)]
 
 
 def test_of_a_cell_everything_is_kept() -> None:

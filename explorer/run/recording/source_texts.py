@@ -12,6 +12,8 @@ from explorer.record import SourceText
 
 BUDGET = 24_000
 """maximum characters of all texts of a recording; of what is longer, the recorded lines alone are kept"""
+_PARSED = 1_000_000
+"""maximum characters of a file that is searched for functions: a generated one of 10 MB takes seconds"""
 _AROUND = 2
 """lines kept before and after a recorded line outside of functions"""
 
@@ -48,9 +50,11 @@ def _around(functions: list[tuple[int, int]], number: int) -> Iterator[int]:
 @functools.lru_cache(maxsize=32)
 def _functions(text: str) -> list[tuple[int, int]]:
     """Return the first and last line of each function in a file, decorators included."""
+    if len(text) > _PARSED:
+        return []
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         # the file has changed since it was imported, or is not Python
         return []
     return [
