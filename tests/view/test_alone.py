@@ -13,7 +13,13 @@ ROOT = pathlib.Path(explorer.view.__file__).parent
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.rglob("*.py") if path.stem != "__init__"
 )
-WIDGETS = ("compare.side_by_side", "widget.widget", "widget.progress_bar", "widget.front_end")  # made of ipywidgets
+WIDGETS = (
+    "compare.side_by_side",
+    "widget.widget",
+    "widget.stepped_widget",
+    "widget.progress_bar",
+    "widget.front_end",
+)  # made of ipywidgets
 ALONE = [module for module in MODULES if module not in WIDGETS]
 
 # Registers a bare package, so that explorer/__init__ does not bring the engine.
