@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
@@ -62,7 +62,21 @@ def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
     sources = [recording.sources[row] for node in nodes if (row := recording.nodes.source[node]) >= 0]
     scopes = [" / ".join(scope_path(recording, node)) for node in nodes]
     lines = [f"recorded at {source.place}: {source.text.strip()}" for source in sources]
-    return list(dict.fromkeys([*lines, *[f"scope {scope}" for scope in scopes if scope]]))
+    lines += [f"scope {scope}" for scope in scopes if scope]
+    declared = [recording.dimensions[node] for node in nodes if node in recording.dimensions]
+    lines += [f"declared as {row.shape}: {row.origin}" for row in declared]
+    return list(dict.fromkeys([*lines, *_compositions(recording, set(nodes))]))
+
+
+def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
+    """List the known functions that nodes are parts of: ``part of GELU of x: 5 operations, the last is multiply``."""
+    label, told = recording.label, []
+    for row in recording.compositions:
+        if not nodes.isdisjoint(row.members):
+            of = f" of {label(row.operand)}" if row.operand >= 0 else ""
+            count = f"{len(row.members):,} operations, the last is {label(row.node)}"
+            told.append(f"part of {row.name}{of}: {count}")
+    return told
 
 
 def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:

@@ -8,6 +8,7 @@ tools that show where two texts begin to differ then show the decision.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -48,6 +49,9 @@ def text(recording: Recording, *, short: bool = False) -> str:
     lines += _schedule_lines(recording, cut)
     lines += _scope_lines(recording)
     lines += _layer_lines(recording, short)
+    counts = Counter([row.name for row in recording.compositions])
+    if counts:
+        lines.append(f"found: {', '.join([f'{name} ×{count:,}' for name, count in sorted(counts.items())])}")
     lines += [_stage_line(recording, stage) for stage in recording.stages]
     if recording.options:
         options = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))

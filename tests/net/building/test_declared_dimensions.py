@@ -14,6 +14,7 @@ from explorer.core.ir import dimension_names
 from explorer.record import from_json, to_json
 from explorer.record.compare.comparison import compare
 from explorer.view.export.dot import to_graphviz
+from explorer.view.export.history_text import why
 from explorer.view.export.text import text
 from explorer.view.model.model import build_model
 from explorer.view.payload.recording_tables import recording_tables
@@ -132,3 +133,11 @@ def test_names_go_with_their_expressions(tmp_path: Path) -> None:
     del net, y
     gc.collect()
     assert len(dimension_names._declared) < len(known)
+
+
+@pytest.mark.spec("V-7")
+def test_the_history_of_a_node_says_where_its_names_are_declared(tmp_path: Path) -> None:
+    recording = net_of(tmp_path).preview_plan().recording
+    told = why(recording, recording.nodes.label.index("x"))
+    assert "x · batch=1×seq=16×64 float32\n" in told
+    assert "declared as batch×seq×64: input 'x' of m.onnx\n" in told

@@ -1,8 +1,11 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.view.export.history_text import why
+from explorer.view.export.text import text
 from tests.view import sample
 
 
@@ -44,3 +47,16 @@ def test_why_tells_what_became_of_a_node():
 def test_an_unknown_node_is_refused():
     with pytest.raises(ValueError, match="node 99 is not in this recording: it has nodes 0 to 16"):
         why(sample.mlp(), 99)
+
+
+@pytest.mark.spec("V-2", "V-7")
+def test_a_node_says_which_known_function_it_is_a_part_of() -> None:
+    """So does the text of the whole plan, for readers without a picture."""
+    x = ex.tensor(np.ones((4, 8), "float32"), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.cos(0.5 * x * (1 + ex.erf(x / 2**0.5))))
+    recording = plan.prepare().recording
+    told = "part of GELU of x: 5 operations, the last is multiply"
+    assert told in why(recording, recording.nodes.label.index("erf"))
+    assert told not in why(recording, recording.nodes.label.index("cos"))
+    assert "found: GELU ×1" in text(recording).splitlines()
