@@ -17,6 +17,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "net": ("tests/net", "tests/formats/test_explorer_json.py", "tests/formats/pnnx", "tests/cli/test_main.py"),
     "formats": ("tests/formats", "tests/net"),
     "layers": ("tests/layers", "tests/conformance"),
+    "train": ("tests/train", "tests/net/test_workspace.py"),
     "record": ("tests/record", "tests/golden", "tests/view", "tests/cli/test_main.py"),
     "cli": ("tests/cli", "tests/cli/test_main.py"),
     "testing": ("tests/testing",),

@@ -52,6 +52,9 @@ def test_class_numbers_are_rows_of_one() -> None:
     output, classes = case(LOSSES[1])[0], np.array([2, 0, 1, 1])
     for loss in LOSSES[1:3]:
         assert loss(output, classes) == pytest.approx(loss(output, np.eye(3)[classes]), rel=1e-12)
+    several = np.random.default_rng(2).random((2, 4, 3))
+    numbers = np.random.default_rng(3).integers(3, size=(2, 4))
+    assert LOSSES[1](several, numbers) == pytest.approx(LOSSES[1](several, np.eye(3)[numbers]), rel=1e-12)
     with pytest.raises(ex.RunError, match="class"):
         LOSSES[1](output, np.array([3, 0, 1, 1]))
 

@@ -324,6 +324,14 @@ def test_weights_assigned_between_steps_are_trained_on() -> None:
     assert (module.predict(x) == other.predict(x)).all()
 
 
+def test_wrong_options_are_named() -> None:
+    for options, given in (({"samples": "middle"}, "middle"), ({"dtype": "int8"}, "int8"), ({"executor": "fast"}, "fast")):
+        with pytest.raises(ex.UnknownNameError, match=given):
+            T.Module(**options)
+    with pytest.raises(ex.UnknownNameError, match="middle"):
+        T.Linear("l", 2, 2, "middle")
+
+
 def test_wrong_inputs_are_named() -> None:
     x, label = data()
     module = built()
