@@ -325,7 +325,11 @@ def test_weights_assigned_between_steps_are_trained_on() -> None:
 
 
 def test_wrong_options_are_named() -> None:
-    for options, given in (({"samples": "middle"}, "middle"), ({"dtype": "int8"}, "int8"), ({"executor": "fast"}, "fast")):
+    for options, given in (
+        ({"samples": "middle"}, "middle"),
+        ({"dtype": "int8"}, "int8"),
+        ({"executor": "fast"}, "fast"),
+    ):
         with pytest.raises(ex.UnknownNameError, match=given):
             T.Module(**options)
     with pytest.raises(ex.UnknownNameError, match="middle"):

@@ -189,7 +189,6 @@ def test_only_the_outermost_is_told_and_each_that_stands_by_itself() -> None:
     assert silu.operand == softmax.node
 
 
-@pytest.mark.spec("V-7", "S-2")
 def test_it_is_a_label_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan, its decisions and the fingerprint are those of a recording in which nothing was looked for."""
     x = leaf()
