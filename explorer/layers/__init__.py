@@ -47,6 +47,7 @@ from explorer.layers.framework.policy_classes import (
 from explorer.layers.framework.ports import Container, Ports
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
 from explorer.layers.library.binary_layers import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
+from explorer.layers.library.conv import Conv2d
 from explorer.layers.library.elementwise_layers import (
     Absolute,
     Arccos,
@@ -90,6 +91,7 @@ __all__ = [
     "Composite",
     "Constant",
     "Container",
+    "Conv2d",
     "Cos",
     "DimensionPolicy",
     "Dot",

@@ -1,0 +1,78 @@
+"""Convolution with parameters of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.ops.nn.conv import conv2d
+
+
+class Convolve(Layer):
+    """Convolution of pictures (N, C, H, W) with filters (O, C / groups, h, w), plus a bias (O,)."""
+
+    stride: int = 1
+    padding: int = 0
+    groups: int = 1
+    inputs: ClassVar[tuple[str, ...]] = ("input", "filters", "bias")
+
+    def forward(self, input: Expr, filters: Expr, bias: Expr) -> Expr:
+        """Record the convolution."""
+        return conv2d(input, filters, bias, strides=self.stride, padding=self.padding, groups=self.groups)
+
+
+class Conv2d(Composite):
+    """Convolution of pictures: (N, in_channels, H, W) → (N, out_channels, H′, W′), cross-correlation plus a bias.
+
+    The parameters are ``weight`` (out_channels, in_channels / groups, size, size) and ``bias`` (out_channels,).
+    Example: ``Conv2d("first", 1, 8, 3, padding=1)``. Sublayers: weight, bias, convolution.
+    """
+
+    in_channels: int
+    out_channels: int
+    size: int = 3
+    stride: int = 1
+    padding: int = 0
+    groups: int = 1
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("weight", ParamSource),
+        Sublayer("bias", ParamSource),
+        Sublayer("convolution", Convolve),
+        InConnect("input", "convolution", "input"),
+        InternalConnect("weight", "output", "convolution", "filters"),
+        InternalConnect("bias", "output", "convolution", "bias"),
+        OutConnect("convolution", "output", "output"),
+    )
+
+    def prepare(self) -> None:
+        """Check the numbers, then make the sublayers."""
+        numbers = {name: getattr(self, name) for name in ("in_channels", "out_channels", "size", "stride", "groups")}
+        for name, number in {**numbers, "padding": self.padding}.items():
+            if type(number) is not int or number < (0 if name == "padding" else 1):
+                raise DeclarationError(
+                    f"Conv2d({self.name!r}, …, {name}={number!r})",
+                    rule=f"{name} must be a whole number of {0 if name == 'padding' else 1} or more",
+                    fix=f"{name}=1",
+                )
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise DeclarationError(
+                f"Conv2d({self.name!r}, {self.in_channels}, {self.out_channels}, groups={self.groups})",
+                rule="both numbers of channels must be multiples of groups",
+                fix="groups=1",
+            )
+        super().prepare()
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters' shapes, and how the filters move."""
+        filters = (self.out_channels, self.in_channels // self.groups, self.size, self.size)
+        return {
+            "weight": {"shape": filters},
+            "bias": {"shape": (self.out_channels,)},
+            "convolution": {"stride": self.stride, "padding": self.padding, "groups": self.groups},
+        }
