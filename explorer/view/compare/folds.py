@@ -25,7 +25,7 @@ class Fold(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What is said of them with their number: ``4 nodes renamed``."""
+        """Words for several of them: ``4 nodes renamed``."""
         return f"{len(self.nodes):,} node{'s' * (len(self.nodes) > 1)} {self.what}"
 
     @property
