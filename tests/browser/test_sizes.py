@@ -179,3 +179,16 @@ def test_a_view_of_a_notebook_opens_in_a_tab_of_its_own(notebook):
     expect(tab.locator(".explorer-view .ex-node").first).to_be_visible()
     expect(tab.locator(".ex-say")).to_contain_text("decision 2 of")
     tab.close()
+
+
+def test_all_tools_stand_on_one_line_of_600_px(show):
+    """The names of costs may be as long as they like: the choice has a width of its own."""
+    view = show(sample.resnet())
+    view.page.set_viewport_size({"width": 600, "height": 900})
+    expect(view).to_have_class(re.compile("ex-narrow"))
+    tops = view.locator(".ex-tools").evaluate(
+        """tools => [...tools.children].filter((tool) => tool.offsetHeight)
+            .map((tool) => tool.offsetTop + tool.offsetHeight / 2)"""
+    )
+    assert len(tops) > 12
+    assert max(tops) - min(tops) < 6
