@@ -22,6 +22,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.train.buildable_module import BuildableModule, type_of
@@ -64,6 +65,12 @@ class Module(BuildableModule):
         """what the loop needs next: "backward" after a forward, "step" after a backward"""
         self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
+        self._lock = threading.Lock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Leave plans behind in a forked process: a thread of its parent may have been running one."""
+        self._steps, self._predictions = {}, {}
         self._lock = threading.Lock()
 
     # -- forward, backward, step -----------------------------------------------------------------------------------

@@ -92,6 +92,6 @@ export class StageChips {
       this.unfolded.add(indices[0]);
       this.#build();
     };
-    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} passes changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
+    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} ${indices.length === 1 ? "pass" : "passes"} changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
   }
 }
