@@ -171,3 +171,11 @@ def test_labels_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "\x1b" not in said
     assert "three" in said
+
+
+def test_an_input_without_a_noted_shape_takes_pictures_of_the_given_size(folder: Path) -> None:
+    """A net that notes no shape leaves every axis open: pictures have three channels and the size that is asked for."""
+    lines = ["7767517", "3 2", "pnnx.Input i 0 1 x", "nn.ReLU r 1 1 x y", "pnnx.Output o 1 0 y"]
+    (folder / "n.param").write_text("\n".join(lines) + "\n")
+    assert main(["run", "n.param", "--input", THREE, "--size", "5x7", *AS_DIGITS, "-o", "out.npz"]) == 0
+    assert np.load("out.npz")["y"].shape == (1, 3, 5, 7)
