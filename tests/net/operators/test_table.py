@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.core.errors import OperandError
 from explorer.net import OperatorDefinition
 from explorer.net.operators.schema import Count
@@ -33,3 +35,21 @@ def test_a_count_of_operands_ends_with_the_builder_that_asked_for_it() -> None:
         table.check(operator)
     table.register("Pair")(lambda op: op.tensor(0))
     table.check(operator)
+
+
+def test_an_error_of_a_builder_is_the_cause_of_the_one_that_names_the_operator() -> None:
+    table = OperatorTable("test")
+    refusal = OperandError("odd", rule="a length must be even", fix="pad it")
+
+    @table.declare("Halve")
+    def halve(x: Any) -> Any:
+        raise refusal
+
+    net = ex.Net("n", table)
+    net.input("x", (3,))
+    net.Halve("x", "y")
+    net.output("y")
+    with pytest.raises(OperandError, match="a length must be even") as caught:
+        net.run(np.zeros(3, np.float32))
+    assert caught.value is not refusal
+    assert caught.value.__cause__ is refusal
