@@ -147,6 +147,7 @@ def test_a_page_says_where_its_data_can_be_had(show):
     button = view.get_by_role("button", name=BUTTON)
     button.focus()
     view.page.keyboard.press("Enter")
+    expect(view.get_by_role("menuitem").first).to_be_focused()
     view.page.keyboard.press("End")
     item = view.get_by_role("menuitem", name="JSON")
     expect(item).to_be_focused()
