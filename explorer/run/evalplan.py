@@ -258,7 +258,9 @@ class EvalPlan(InspectablePlan):
         timing = EXECUTORS[self.executor].run(program, watch)
         results = program.take()
         if watch is not None:
-            self._values, self._program, timing = watch.summaries, program, timing._replace(watched=True)
+            # Sorted, since threads end their kernels in any order: a saved notebook stays the same.
+            self._values, self._program = dict(sorted(watch.summaries.items())), program
+            timing = timing._replace(watched=True)
         if known is not None:
             cache.put(known.key, CachedProgram(program, known))
         return results, timing
