@@ -39,6 +39,7 @@ from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import delayed as _delayed
 from explorer.core.progress import set_default_display as _set_default_display
 from explorer.core.registry import operation
+from explorer.core.registry_base import Registry
 from explorer.core.tracing.decorator import Function, function
 from explorer.core.types.custom_dtypes import ElementType
 from explorer.core.types.device import Device, cpu, device
@@ -274,6 +275,7 @@ __all__ = [
     "ReaderError",
     "Reason",
     "Recording",
+    "Registry",
     "Rule",
     "RunError",
     "ScalableTensor",

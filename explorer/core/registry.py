@@ -9,18 +9,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.core.argument_checks import checked
-from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.core.errors import DeclarationError
+from explorer.core.registry_base import Registry
 
 if TYPE_CHECKING:
     from explorer.core.ir.operation import Operation
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-operations: dict[str, type[Operation]] = {}
+operations: Registry[str, type[Operation]] = Registry("operation")
 """operation name → its class"""
-extensions: dict[str, list[type[Operation]]] = {}
+extensions: Registry[str, list[type[Operation]]] = Registry("extended operation")
 """operation name → extensions that are asked, in order, for operands that it rejects"""
-functions: dict[str, Callable[..., Any]] = {}
+functions: Registry[str, Callable[..., Any]] = Registry("operation")
 """function name → the recording function; a class without attributes registers itself"""
 
 
@@ -40,10 +41,7 @@ def public(function: _Function) -> _Function:
 
 def function(name: str) -> Callable[..., Any]:
     """Return the recording function of a name; raises UnknownNameError with the nearest valid ones."""
-    try:
-        return functions[name]
-    except KeyError:
-        raise UnknownNameError(name, kind="operation", known=functions) from None
+    return functions.find(name)
 
 
 def operation(name: str) -> type[Operation]:
@@ -52,7 +50,4 @@ def operation(name: str) -> type[Operation]:
     >>> ex.operation("tanh").elementwise
     True
     """
-    try:
-        return operations[name]
-    except KeyError:
-        raise UnknownNameError(name, kind="operation", known=operations) from None
+    return operations.find(name)

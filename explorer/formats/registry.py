@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.core.argument_checks import check_type
-from explorer.core.errors import DeclarationError, FileError, UnknownNameError
+from explorer.core.errors import DeclarationError, FileError
+from explorer.core.registry_base import Registry
 from explorer.formats import explorer_json, onnx, pnnx
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
@@ -65,29 +66,32 @@ class Format:
         return f"x{self.endings[0]}" + f" with x{self.weights_ending} beside it" * bool(self.weights_ending)
 
 
-FORMATS: dict[str, Format] = {
-    entry.name: entry
-    for entry in (
-        Format(
-            "pnnx",
-            (".pnnx.param", ".param"),
-            pnnx.read,
-            pnnx.save,
-            "explorer.formats.pnnx.operators",
-            weights_ending=".bin",
-        ),
-        Format("onnx", (".onnx",), onnx.read, None, "explorer.formats.onnx.operators"),
-        Format(
-            "explorer",
-            (".json",),
-            explorer_json.read,
-            explorer_json.save,
-            "explorer.net.operators.caffe2",
-            weights_ending=".npz",
-            any_dialect=True,
-        ),
-    )
-}
+FORMATS: Registry[str, Format] = Registry(
+    "format of files",
+    {
+        entry.name: entry
+        for entry in (
+            Format(
+                "pnnx",
+                (".pnnx.param", ".param"),
+                pnnx.read,
+                pnnx.save,
+                "explorer.formats.pnnx.operators",
+                weights_ending=".bin",
+            ),
+            Format("onnx", (".onnx",), onnx.read, None, "explorer.formats.onnx.operators"),
+            Format(
+                "explorer",
+                (".json",),
+                explorer_json.read,
+                explorer_json.save,
+                "explorer.net.operators.caffe2",
+                weights_ending=".npz",
+                any_dialect=True,
+            ),
+        )
+    },
+)
 """by name"""
 
 
@@ -99,7 +103,7 @@ def endings() -> tuple[str, ...]:
 def format_of(name: str) -> Format | None:
     """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
     # reversed, and max keeps the first of equals: a user's format comes before a built-in one of the same ending
-    rows = [(ending, entry) for entry in reversed(FORMATS.values()) for ending in entry.endings]
+    rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
@@ -199,10 +203,8 @@ def layer_types(format: str = "pnnx") -> list[str]:
 
 
 def _table(format: str) -> OperatorTable:
-    try:
-        return FORMATS[format].operators
-    except (KeyError, TypeError):  # TypeError: a format that cannot be a key, a list for instance
-        raise UnknownNameError(str(format), kind="format of files", known=FORMATS) from None
+    check_type(format, "format", str, "the name of a format of files", 'format="pnnx"')
+    return FORMATS.find(format).operators
 
 
 def _check_endings(name: str, endings: Any) -> None:

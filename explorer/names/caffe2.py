@@ -22,10 +22,10 @@ OPERATORS: dict[str, Entry] = {
     "Operator, OperatorBase": "operation",
     "OperatorDef": Said("an operator of ex.Net.operators: its type, name, inputs, outputs and arguments"),
     "RunOnDevice": "Workspace.run_operator_once",
-    "Input, Output": Owed("C-21", "an operator's blobs of any type, by index"),
+    "Input, Output": Owed("C-4", "an operator's blobs of any type, by index"),
     "REGISTER_CPU_OPERATOR, OPERATOR_SCHEMA": "net_operator",
     "OpSchema": Said("the numbers of inputs and outputs, and the arguments, that @ex.net_operator declares"),
-    "Registry, CAFFE_DEFINE_REGISTRY": Owed("C-21", "one registry of anything"),
+    "Registry, CAFFE_DEFINE_REGISTRY": "Registry",
     "REGISTER_GRADIENT, GradientMakerBase": Said(
         "each type X has a type XGradient by itself, of the gradient of X's expressions"
     ),

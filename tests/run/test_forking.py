@@ -18,6 +18,7 @@ import os, sys, threading, faulthandler
 import numpy as np
 import explorer as ex
 from explorer.core.ir import operation_interning as interning
+from explorer.core.registry_base import changes
 from explorer.run.plan_cache import cache
 from explorer.run import result_cache as results
 from explorer.view.layout.graphviz_engine import dot
@@ -39,7 +40,7 @@ def work():
 expected = work()
 inside, over = threading.Event(), threading.Event()
 def hold():
-    with interning._interning, cache._lock, results._lock, dot()._lock, net._lock:
+    with changes.held, interning._interning, cache._lock, results._lock, dot()._lock, net._lock:
         inside.set()
         over.wait()
 thread = threading.Thread(target=hold)
@@ -48,6 +49,7 @@ inside.wait()
 child = os.fork()
 if not child:
     faulthandler.dump_traceback_later(60, exit=True)
+    ex.kernel("tanh", on=ex.Device("of the child"))(lambda operation, out, x: np.tanh(x, out=out))
     np.testing.assert_array_equal(work(), expected)
     os._exit(0)
 over.set()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry
 from explorer.core.errors import DeclarationError
+from explorer.core.registry_base import Registry
 from explorer.core.types.custom_dtypes import ElementType, element_of, numbers_of
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
@@ -19,7 +20,7 @@ from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 if TYPE_CHECKING:
     from explorer.core.ir.operation import Operation
 
-kernels: dict[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = {}
+kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = Registry("kernel")
 """kernels other than NumPy's: (operation class, device or element type) → function(operation, out, *operands)"""
 
 

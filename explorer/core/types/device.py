@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from explorer.core.argument_checks import check_type
 from explorer.core.attributes import check_names
-from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.core.errors import DeclarationError
+from explorer.core.registry_base import Registry
 
 _ALIGNMENT = 64
 """bytes of a cache line, and of the widest vector registers"""
@@ -95,7 +96,7 @@ class Device:
         return device, (self.name,)
 
 
-_devices: dict[str, Device] = {}
+_devices: Registry[str, Device] = Registry("device")
 cpu = Device("cpu")
 
 
@@ -105,10 +106,7 @@ def device(name: str) -> Device:
     >>> ex.device("cpu") is ex.cpu
     True
     """
-    try:
-        return _devices[name]
-    except KeyError:
-        raise UnknownNameError(name, kind="device", known=_devices) from None
+    return _devices.find(name)
 
 
 def check_device(device: Any) -> None:

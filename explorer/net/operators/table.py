@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.registry_base import Registry, changes
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
@@ -38,13 +39,13 @@ class OperatorTable:
         """whether programs in these types run in their order and may write a blob again"""
         self.version = 0
         """grows with every registration, so that what was built before can be told from what would be built now"""
-        self._builders: dict[str, Builder] = {}
-        self._schemas: dict[str, OperatorSchema] = {}
-        self._counts: dict[str, Count] = {}
+        self._builders: Registry[str, Builder] = Registry("operator type")
+        self._schemas: Registry[str, OperatorSchema] = Registry("schema")
+        self._counts: Registry[str, Count] = Registry("number of operands")
         """type → how many operands its builder reads"""
-        self._gradients: set[str] = set()
-        """gradient types, which follow from declared ones and are not listed"""
-        self._declared: dict[str, tuple[str, str]] = {}
+        self._gradients: Registry[str, str] = Registry("gradient type")
+        """gradient type that follows from a declared one, and is not listed → the declared one"""
+        self._declared: Registry[str, tuple[str, str]] = Registry("declaration")
         """type → module and name of the function that declares it"""
         self._near: tuple[int, NearTypes | None] = (0, None)
         """an index of the types, and the version that it was made of"""
@@ -64,14 +65,15 @@ class OperatorTable:
             )
 
         def enter(builder: _Registered) -> _Registered:
-            for name in types:
-                self._builders[name] = builder
-                # What a replaced type declared of its arguments says nothing about the new builder's.
-                self._schemas.pop(name, None)
-                self._counts.pop(name, None)
-                if operands is not None:
-                    self._counts[name] = operands
-            self.version += 1
+            with changes.held:
+                for name in types:
+                    self._builders[name] = builder
+                    # What a replaced type declared of its arguments says nothing about the new builder's.
+                    self._schemas.pop(name, None)
+                    self._counts.pop(name, None)
+                    if operands is not None:
+                        self._counts[name] = operands
+                self.version += 1
             return builder
 
         return enter
@@ -90,18 +92,20 @@ class OperatorTable:
         def enter(function: _Declared) -> _Declared:
             # By name, since a cell that runs again makes another function.
             owner = function.__module__, function.__qualname__
-            for name in types or (function.__name__,):
-                if self._declared.get(name, owner) != owner:
-                    raise DeclarationError(
-                        f"a second declaration of the operator type {name!r}",
-                        rule=f"a type must be declared once, and {'.'.join(self._declared[name])} declares it",
-                        fix="choose another name",
-                    )
-                schema = OperatorSchema.of(name, function, **options)
-                self._builders[name], self._schemas[name] = _builder(function, schema), schema
-                self._declared[name] = owner
-                self._derive(name)
-            self.version += 1
+            # All of one declaration at a time: another thread sees a type with its schema and its gradient, or none.
+            with changes.held:
+                for name in types or (function.__name__,):
+                    if self._declared.get(name, owner) != owner:
+                        raise DeclarationError(
+                            f"a second declaration of the operator type {name!r}",
+                            rule=f"a type must be declared once, and {'.'.join(self._declared[name])} declares it",
+                            fix="choose another name",
+                        )
+                    schema = OperatorSchema.of(name, function, **options)
+                    self._schemas[name], self._builders[name] = schema, _builder(function, schema)
+                    self._declared[name] = owner
+                    self._derive(name)
+                self.version += 1
             return function
 
         return enter
@@ -111,7 +115,7 @@ class OperatorTable:
         name = type + SUFFIX
         if name not in self._declared:
             self._builders[name] = gradient_builder(type, self._builders[type])
-            self._gradients.add(name)
+            self._gradients[name] = type
 
     def schema(self, type: str) -> OperatorSchema | None:
         """Return the schema of a type; None for a type whose builder alone knows its arguments."""
@@ -154,7 +158,7 @@ class OperatorTable:
 
     def types(self) -> list[str]:
         """All known operator types, sorted, without the gradient types that follow from them."""
-        return sorted(self._builders.keys() - self._gradients)
+        return sorted(self._builders.keys() - self._gradients.keys())
 
     def near(self, type: str) -> list[str]:
         """The known types whose names are most like this one, at most three."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.registry_base import Registry
 from explorer.run.execution.executors.dag import run_dag
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
@@ -59,10 +60,13 @@ class RegisteredExecutor(NamedTuple):
     lanes: int
 
 
-EXECUTORS: dict[str, RegisteredExecutor] = {
-    "simple": RegisteredExecutor(run_simple, 1),
-    "dag": RegisteredExecutor(run_dag, 4),
-}
+EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
+    "executor",
+    {
+        "simple": RegisteredExecutor(run_simple, 1),
+        "dag": RegisteredExecutor(run_dag, 4),
+    },
+)
 """by name; lanes are the same on every machine, so that plans are"""
 
 
@@ -102,13 +106,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
         )
     if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
         raise OperandError(f"lanes={lanes!r}", rule="lanes must be a whole number of at least 1", fix="lanes=1")
-    if name in EXECUTORS and not replace:
-        raise DeclarationError(
-            f"a second executor {name!r}",
-            rule=f"an executor's name must be new; there are {', '.join(sorted(EXECUTORS))}",
-            fix=f"choose another name, or ex.register_executor({name!r}, …, replace=True)",
-        )
-    EXECUTORS[name] = RegisteredExecutor(functools.partial(_run_checked, name, run), lanes)
+    EXECUTORS.register(name, RegisteredExecutor(functools.partial(_run_checked, name, run), lanes), replace=replace)
 
 
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
