@@ -64,6 +64,7 @@ from explorer.run.calibrate import calibrate
 from explorer.run.execution.executors import Executor, executors, register_executor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from explorer import testing, train
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Blob, ModelHelper, Net, Workspace
     from explorer.net.operators.caffe2 import net_operator
+    from explorer.record.lanes import Lane
     from explorer.view.export.outputs import outputs
 
 __version__ = "0.1.0"
@@ -122,6 +124,12 @@ def _compare(before: Any, after: Any) -> Any:
     from explorer import api
 
     return api.compare(before, after)
+
+
+def _lanes_picture(lanes: "Sequence[Lane]", micros: float) -> str:
+    from explorer.view.export.lanes_picture import lanes_picture
+
+    return lanes_picture(lanes, micros)
 
 
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
@@ -180,6 +188,7 @@ _hooks.save_training, _hooks.restore_training = _save_training, _restore_trainin
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view, _hooks.why = _check_view, _why
 _hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
+_hooks.lanes_picture = _lanes_picture
 _set_default_display(_notebook_bar)
 
 

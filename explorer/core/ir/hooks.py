@@ -12,6 +12,7 @@ are ``Any`` there and checked by the function behind the hook.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
     from explorer.record.compare.comparison import Comparison
+    from explorer.record.lanes import Lane
 
 
 class RegisteredValue(Protocol):
@@ -83,6 +85,12 @@ class Compare(Protocol):
     def __call__(self, before: Any, after: Any, /) -> Comparison: ...
 
 
+class LanesPicture(Protocol):
+    """SVG of what workers do when (``record.lanes``), over a time in µs."""
+
+    def __call__(self, lanes: Sequence[Lane], micros: float, /) -> str: ...
+
+
 class Open(Protocol):
     """``ex.open``: the net in a model's file."""
 
@@ -123,6 +131,7 @@ class Hooks:
     why: Why = _empty
     to_graphviz: ToGraphviz = _empty
     compare: Compare = _empty
+    lanes_picture: LanesPicture = _empty
     open: Open = _empty
     save: Save = _empty
     save_training: SaveTraining = _empty

@@ -15,6 +15,7 @@ from explorer.core.ir.hooks import hooks
 from explorer.plan.planner import Plan
 from explorer.record import Decision, Recording
 from explorer.run.diagnosis.reproducer import reproducer
+from explorer.run.diagnosis.scale_estimate import BANDWIDTH, LATENCY, OVERHEAD, ScaleEstimate, scale_estimate
 from explorer.run.diagnosis.what_if import WhatIf, what_if
 
 if TYPE_CHECKING:
@@ -62,6 +63,24 @@ class InspectablePlan(ABC):
         ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
         """
         return what_if(self.planned, self.recording, what)
+
+    def estimate(
+        self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
+    ) -> ScaleEstimate:
+        """Estimate the plan on several workers, on paper: time, critical path, bytes sent, and who waits, as lanes.
+
+        ``bandwidth`` of a worker's link in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; by default
+        those of Dask between processes of one machine. Chains of kernels go to the worker that would end them first.
+        Members of a batch are one kernel: plan ``without="batch"`` to see them spread. Raises OperandError.
+
+        >>> x = ex.tensor(np.ones((400, 400)))
+        >>> plan = ex.EvalPlan(without="batch")
+        >>> handles = [plan.register(ex.tanh(x * n @ x).sum()) for n in range(1, 9)]
+        >>> estimate = plan.prepare().estimate(workers=4, bandwidth=1000, latency=100, overhead=100)
+        >>> estimate.worthwhile, estimate.network.workers
+        (True, 4)
+        """
+        return scale_estimate(self.planned.schedule, workers, bandwidth, latency, overhead)
 
     def reproducer(self, decision: Decision) -> str:
         """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.

@@ -26,7 +26,8 @@ from explorer.net import Net
 from explorer.plan import Options, plan
 from explorer.plan.passes import Inline
 from explorer.run.execution import task_graph
-from explorer.run.execution.executors import run_dag, run_simple
+from explorer.run.execution.executors import EXECUTORS, run_async, run_dag, run_simple
+from explorer.run.execution.executors.streams import assigned
 from explorer.run.execution.program import Program
 from explorer.run.runtime import thread_pool
 from tests.support.programs import limits, programs, sized, subsets
@@ -80,11 +81,12 @@ def meeting(parties: int = 2) -> Callable[[], object]:
     limit=limits,
     lanes=st.sampled_from((1, 2, 4)),
     threads=st.sampled_from((2, 3, 5)),
+    run=st.sampled_from((run_dag, run_async)),
 )
 def test_executors_give_the_same_bits(
-    roots: Any, without: Any, limit: int, lanes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+    roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random graphs, passes left out, lanes and threads: "dag" gives the bits of "simple", run after run."""
+    """Random graphs, passes left out, lanes and threads: each gives the bits of "simple", run after run."""
     monkeypatch.setattr(task_graph, "_LARGE", 0.0)  # a thread for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
@@ -96,7 +98,7 @@ def test_executors_give_the_same_bits(
     try:
         with threadpool_limits(threads, user_api="blas"):
             for _ in range(3):
-                run_dag(program)
+                run(program)
                 found = program.take()
                 assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected, strict=True))
     finally:
@@ -105,8 +107,9 @@ def test_executors_give_the_same_bits(
 
 @pytest.mark.spec("P-11", "M-E8", "C-10")
 @pytest.mark.parametrize("name", ["mobilenet_v2", "encoder", "lstm"])
-def test_a_net_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``net.run(x, executor="dag")`` gives what ``net.run(x)`` gives."""
+@pytest.mark.parametrize("executor", ["dag", "async"])
+def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``net.run(x, executor="dag")`` gives what ``net.run(x)`` gives, and so does "async"."""
     monkeypatch.setattr(task_graph, "_LARGE", 0.0)
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]
@@ -114,11 +117,45 @@ def test_a_net_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -
     net = Net(replace(definition, weights=weights), TABLE)
     sizes = {"mobilenet_v2": (1, 3, 96, 96), "encoder": (1, 32), "lstm": (1, 20)}
     given = [seeded.given(key, sizes[name], blob.dtype or "float32") for key, blob in net.inputs.items()]
-    expected, found = net.run(*given), net.run(*given, executor="dag")
+    expected, found = net.run(*given), net.run(*given, executor=executor)
     for a, b in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, found)], strict=True):
         assert np.array_equal(a, b)
-    with pytest.raises(ex.UnknownNameError, match="known: dag, simple"):
-        net.run(*given, executor="dask")
+    with pytest.raises(ex.UnknownNameError, match="known: async, dag, simple"):
+        net.run(*given, executor="slow")
+
+
+@pytest.mark.spec("P-11", "C-10")
+def test_streams_are_assigned_before_the_run() -> None:
+    """With "async" each chain has its stream before the run begins: every run shows the same lanes, by the prices."""
+    ACTS["meet"] = meeting()
+    lanes = set()
+    for _ in range(4):
+        branches = [acting("meet", 1.0), acting("meet", 2.0), acting("none", 3.0), acting("none", 4.0)]
+        made = ex.EvalPlan(executor="async", without=("fuse", "batch"))
+        handles = [made.register(branch + 1.0) for branch in branches]
+        made.eval()
+        assert [handle.data()[0] for handle in handles] == [2.0, 3.0, 4.0, 5.0]
+        run = made.recording.run
+        assert run is not None
+        assert run.executor == "async"
+        lanes.add(tuple(step.thread for step in sorted(run.steps, key=lambda step: step.kernel)))
+    assert len(lanes) == 1
+    assert {*lanes.pop()} == {0, 1}
+
+
+@pytest.mark.spec("P-11")
+def test_a_stream_keeps_its_order() -> None:
+    """A chain waits for the one before it in its stream, even where a thread has nothing else to do."""
+    branches = [ex.tanh(ex.tensor(np.full((300, 300), float(n))) @ np.ones((300, 300))).sum() for n in range(2, 9)]
+    program = Program(plan(branches, Options(lanes=4, without=("batch",))))
+    streams, tasks = assigned(program, 2)
+    for stream in {*streams}:
+        members = [chain for chain, where in enumerate(streams) if where == stream]
+        assert sum(tasks.needs[chain] == 0 for chain in members) <= 1
+    assert sum(tasks.needs) == sum(len(users) for users in tasks.users)
+    EXECUTORS["async"].run(program, None)
+    for found, expected in zip(program.take(), ex.evaluate(branches), strict=True):
+        assert np.array_equal(found, expected)
 
 
 @pytest.mark.spec("P-11", "M-E8")
@@ -247,7 +284,7 @@ def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, ex.RunError])
-@pytest.mark.parametrize("run", [run_simple, run_dag])
+@pytest.mark.parametrize("run", [run_simple, run_dag, run_async])
 def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], error: type[BaseException]) -> None:
     """After Ctrl-C or a failure a program holds none of the results that it had computed."""
 
@@ -286,7 +323,7 @@ def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
 
 
 @pytest.mark.spec("P-11")
-@pytest.mark.parametrize("executor", ["simple", "dag"])
+@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("record", ["times", "values"])
 def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
     ACTS["fail"] = lambda: 1 / 0
@@ -465,14 +502,14 @@ def test_values_are_summarised_as_by_the_simple_executor() -> None:
     x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
     roots = [ex.tanh(ex.exp(x * scale) @ x + 1.0).sum(axis=0) for scale in (0.1, 0.2, 0.3)]
     found = []
-    for executor in ("simple", "dag"):
+    for executor in ("simple", "dag", "async"):
         made = ex.EvalPlan(executor=executor, record="values", lanes=4)
         for root in roots:
             made.register(root)
         made.eval()
         assert made.recording.run is not None
         found.append(made.recording.run.values)
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert len(found[0]) > 12
 
 

@@ -3,5 +3,6 @@
 from explorer.run.execution.executors.dag import run_dag
 from explorer.run.execution.executors.registry import EXECUTORS, Executor, executors, register_executor
 from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.executors.streams import run_async
 
-__all__ = ["EXECUTORS", "Executor", "executors", "register_executor", "run_dag", "run_simple"]
+__all__ = ["EXECUTORS", "Executor", "executors", "register_executor", "run_async", "run_dag", "run_simple"]

@@ -11,7 +11,7 @@ from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program, failure
 from explorer.run.execution.task_graph import worth_threads
-from explorer.run.execution.task_scheduler import TaskScheduler
+from explorer.run.execution.task_scheduler import Tasks, TaskScheduler
 from explorer.run.runtime.thread_pool import single_threaded_products, threads
 from explorer.run.runtime.timing import Timing
 
@@ -27,10 +27,12 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
         return run_simple(program, watch)
-    run = _Run(program, watch, current_callback())
-    scheduler = run.scheduler = TaskScheduler(
-        program.chains.tasks, run.chain, count, None if run.follow is None else run.tell
-    )
+    return run_chains(program, ChainRun(program, watch, current_callback()), program.chains.tasks, count)
+
+
+def run_chains(program: Program, run: ChainRun, tasks: Tasks, count: int) -> Timing:
+    """Run the chains of a program on threads, in any order that ``tasks`` allows."""
+    scheduler = run.scheduler = TaskScheduler(tasks, run.chain, count, None if run.follow is None else run.tell)
     try:
         with np.errstate(all="ignore"), single_threaded_products():
             scheduler.run()
@@ -40,7 +42,7 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     return run.timing
 
 
-class _Run:
+class ChainRun:
     """The run of a program, with its times."""
 
     scheduler: TaskScheduler
@@ -67,8 +69,12 @@ class _Run:
                     self.tell()
                 except Exception as error:
                     raise failure(program, index, error) from error
-            program.run_kernel(index, self.timing, watch, thread)
+            program.run_kernel(index, self.timing, watch, self.lane(number, thread))
             self._over.append(None)
+
+    def lane(self, number: int, thread: int) -> int:
+        """Return the lane that the recording shows a chain in: its thread."""
+        return thread
 
     def tell(self) -> None:
         """Tell who follows where the run is."""

@@ -17,6 +17,7 @@ from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.registry_base import Registry
 from explorer.run.execution.executors.dag import run_dag
 from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.executors.streams import run_async
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.runtime.thread_pool import single_threaded_products
@@ -65,6 +66,7 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
     {
         "simple": RegisteredExecutor(run_simple, 1),
         "dag": RegisteredExecutor(run_dag, 4),
+        "async": RegisteredExecutor(run_async, 4),
     },
 )
 """by name; lanes are the same on every machine, so that plans are"""
