@@ -11,8 +11,9 @@ import explorer as ex
 from explorer.record import Source
 from explorer.record.listings import without_source
 from explorer.view.export.html_page import html
+from explorer.view.payload.payload import payload
 from tests.browser.axe import complaints
-from tests.browser.player import node, press
+from tests.browser.player import mount, node, press
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-2", "V-9")]
@@ -203,16 +204,50 @@ def test_without_source_it_is_not_offered(show, recording):
     expect(view.get_by_role("combobox", name="heat").locator("option")).to_have_count(4)
 
 
+def long_file(nodes: int) -> ex.Recording:
+    """A graph of which each node was recorded by a line of its own."""
+    recording = sample.dag(nodes)
+    table = recording.nodes
+    recording.sources = [Source("deep.txt", number, f"line of {number}") for number in range(1, len(table) + 1)]
+    table.source = list(range(len(table)))
+    return recording
+
+
 def test_of_a_long_file_the_lines_around_the_selection_are_on_the_page(show):
-    recording = sample.dag(3000)
-    nodes = recording.nodes
-    recording.sources = [Source("deep.txt", number, f"line of {number}") for number in range(1, len(nodes) + 1)]
-    nodes.source = list(range(len(nodes)))
-    view = show(recording)
+    view = show(long_file(3000))
     press(view, "l")
     expect(pane(view).locator(".ex-line")).to_have_count(400)
     pane(view).get_by_role("button", name="more below").click()
     expect(line(view, 401)).to_be_attached()
+
+
+def test_pointing_at_a_node_brings_its_line_into_sight(show):
+    view = show(long_file(60))
+    press(view, "e", "l")
+    expect(line(view, 1)).to_be_in_viewport()
+    expect(line(view, 60)).not_to_be_in_viewport()
+    last = view.locator(".ex-node").last
+    number = int(last.get_attribute("data-key")[1:]) + 1
+    last.hover()
+    expect(line(view, number)).to_have_class("ex-line ex-pointed")
+    expect(line(view, number)).to_be_in_viewport()
+
+
+def test_from_afar_a_node_under_the_pointer_lights_its_line(page):
+    """Few nodes have elements there: the pointer crosses them without entering any."""
+    mount(page, payload(long_file(3000)))
+    page.evaluate("view.opening.all(true)")
+    page.evaluate("view.shell.turnSource()")
+    expect(page.get_by_role("region", name="source")).to_be_visible()
+    slot, [x, y, wide, high] = page.evaluate("[...view.placement.slots].at(150)")
+    page.evaluate("([x, y]) => view.camera.stand(0.1, x, y)", [x + wide / 2, y + high / 2])
+    expect(page.locator(".ex-overview")).to_be_visible()
+    stage = page.locator(".ex-stage").bounding_box()
+    page.mouse.move(stage["x"] + stage["width"] / 2, stage["y"] + stage["height"] / 2, steps=4)
+    number = page.evaluate("slot => view.trace.slotOf.indexOf(slot) + 1", slot)
+    pointed = page.locator(".ex-line.ex-pointed")
+    expect(pointed).to_have_attribute("aria-label", re.compile(f"^line {number}:"))
+    expect(pointed).to_be_in_viewport()
 
 
 def test_nothing_is_made_while_it_is_hidden(show, recording):

@@ -74,8 +74,7 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
             readers.setdefault(operand.uid, []).append(node)
     by_uid = {node.uid: node for node in graph.recorded}
     items = {uid: [node for node in found if isinstance(node.operation, Item)] for uid, found in readers.items()}
-    seen: set[frozenset[int]] = set()
-    found: list[_Part] = []
+    parts: dict[frozenset[int], _Part] = {}
     for core, above, below in itertools.product(cores, _NEAR[:3], _NEAR):
         inside = set(core)
         for _ in range(above):
@@ -83,35 +82,27 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(below):
             inside |= {operand.uid for uid in inside for operand in by_uid[uid].operands}
         part = _closed(planned, inside, by_uid, items)
-        if part.inside not in seen:
-            seen.add(part.inside)
-            found.append(part)
-    yield from sorted(found, key=lambda part: len(part.inside))
+        parts[part.inside] = part
+    yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
 def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
     """Return the wanted nodes as a part; values that no random array can replace are included with their operands."""
     inside: set[int] = set()
-    cut: set[int] = set()
     pending = [by_uid[uid] for uid in wanted]
     while pending:
         node = pending.pop()
         if node.uid in inside:
             continue
         inside.add(node.uid)
-        cut.discard(node.uid)
         if isinstance(node.type, TupleType):
             pending.extend(items.get(node.uid, ()))
-        for operand in node.operands:
-            if not operand.operands or not is_drawable(operand.type):
-                pending.append(operand)
-            elif operand.uid not in wanted and operand.uid not in inside:
-                cut.add(operand.uid)
+        pending.extend(operand for operand in node.operands if not operand.operands or not is_drawable(operand.type))
     read = {operand.uid for uid in inside for operand in by_uid[uid].operands}
     asked = {root.uid for root in planned.graph.recorded_roots}
     roots = [by_uid[uid] for uid in sorted(inside) if (uid not in read or uid in asked) and _is_asked_for(by_uid[uid])]
-    return _Part(frozenset(inside), frozenset(cut), tuple(roots))
+    return _Part(frozenset(inside), frozenset(read - inside), tuple(roots))
 
 
 def _is_asked_for(node: Expr) -> bool:

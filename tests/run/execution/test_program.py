@@ -11,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
+from explorer.ops.manipulation.slicing import Slice
 from explorer.plan import Options, plan
 from explorer.plan.passes import Inline
 from explorer.run.execution.executors import run_simple
@@ -66,3 +67,24 @@ def test_a_plan_that_ran_holds_no_intermediate() -> None:
     assert handle.data() == 9
     assert [reference() for reference in made] == [None]
     del registry.operations["notes_its_result"]
+
+
+def test_views_of_memory_that_stays_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of a reshaped result lies at one address in every run, as the arena does that it shows."""
+    kernel = Slice.kernel
+    taken: list[Slice] = []
+
+    def counted(operation: Slice, out: None, x: Any) -> Any:
+        taken.append(operation)
+        return kernel(operation, out, x)
+
+    monkeypatch.setattr(Slice, "kernel", counted)
+    program = Program(plan([ex.cumsum(ex.cumsum(ex.tensor(np.arange(12.0))).reshape(3, 4)[1:], axis=1)]))
+    schedule = program.planned.schedule
+    assert [kernel.result.operation.name for kernel in schedule.kernels] == ["cumsum", "reshape", "slice", "cumsum"]
+    assert len(taken) == 1
+    expected = np.cumsum(np.cumsum(np.arange(12.0)).reshape(3, 4)[1:], axis=1)
+    for _ in range(2):
+        run_simple(program)
+        assert np.array_equal(program.values[program.slots[schedule.kernels[-1].result.uid]], expected)
+    assert len(taken) == 1

@@ -55,12 +55,13 @@ function isCanvas({ stage, canvas }, target) {
   return target === stage || canvas.root.contains(target);
 }
 
-function keyOf(target) {
-  return target.closest("[data-key]")?.dataset.key ?? "";
+/** The node or box that an element belongs to, or "". @param {Element} target */
+export function keyOf(target) {
+  return target.closest("[data-key]")?.getAttribute("data-key") ?? "";
 }
 
-/** What a pointer is at: from afar, where few have elements, it is found by its place. */
-function keyAt({ stage, overview }, event) {
+/** The node or box that a pointer is at, or "": from afar, where few have elements, it is found by its place. @param {import("../view.js").View} view @param {MouseEvent} event */
+export function keyAt({ stage, overview }, event) {
   const { left, top } = stage.getBoundingClientRect();
   return overview.covers ? overview.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
 }

@@ -5,6 +5,7 @@ import { foldedDecisions } from "../data/folded_decisions.js";
 import { html, put } from "../dom.js";
 import { LINES } from "../scene/heat.js";
 import { Roving } from "../controls/roving.js";
+import { keyAt, keyOf } from "../canvas/input.js";
 
 /** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
 const [LISTED, DECLINED, REMARKS] = [400, 2, 24];
@@ -42,9 +43,11 @@ export class SourcePane {
 
   /** Follow the pointer and the focus on the canvas. @param {HTMLElement} stage */
   watch(stage) {
-    const over = (event) => this.isShown && this.#point(this.#lineAt(event.target));
-    stage.addEventListener("pointerover", over);
-    stage.addEventListener("focusin", over);
+    const at = (key) => this.isShown && this.#point(this.#lineAt(key), true);
+    stage.addEventListener("pointerover", (event) => at(keyAt(this.view, event)));
+    // From afar the pointer crosses nodes without crossing elements.
+    stage.addEventListener("pointermove", (event) => this.view.overview.covers && at(keyAt(this.view, event)));
+    stage.addEventListener("focusin", (event) => at(keyOf(event.target)));
     stage.addEventListener("pointerleave", () => this.isShown && this.#point(-1));
   }
 
@@ -172,17 +175,18 @@ export class SourcePane {
     return (decision && this.root.querySelector(`[data-line="${row}"][data-decision="${decision}"]`)) || this.#line(row);
   }
 
-  #lineAt(target) {
-    const key = target instanceof Element ? (target.closest("[data-key]")?.getAttribute("data-key") ?? "") : "";
+  #lineAt(key) {
     return key[0] === "n" ? this.lines.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
   }
 
-  /** Light a line and what it recorded, on both sides. @param {number} row */
-  #point(row) {
+  /** Light a line and what it recorded, on both sides. @param {number} row @param {boolean} isFromCanvas  whether its line is to come into sight, too */
+  #point(row, isFromCanvas = false) {
     if (row === this.pointed) return;
     this.pointed = row;
     for (const line of this.root.querySelectorAll(".ex-pointed")) line.classList.remove("ex-pointed");
-    this.#line(row)?.classList.add("ex-pointed");
+    const line = this.#line(row);
+    line?.classList.add("ex-pointed");
+    if (isFromCanvas) line?.scrollIntoView({ block: "nearest" });
     const { canvas, scene, overview } = this.view;
     if (!scene) return;
     canvas.show(scene, { ...canvas.marks, lit: this.lit(this.under) });
