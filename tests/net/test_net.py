@@ -357,6 +357,20 @@ def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
         ex.grad(y.sum(), x)
 
 
+@pytest.mark.spec("I-5", "V-5")
+def test_the_noted_result_of_an_operator_that_cannot_run_takes_its_place_in_memory(tmp_path: Path) -> None:
+    """The peak of a model counts what its file says of an unknown operator: that operator writes an array of its own."""
+    rows = ["nn.Tanh t 1 1 x a #a=(?,3)f32", "{} f 1 1 a b #b=(?,3)f32", "nn.Sigmoid s 1 1 b y #y=(?,3)f32", OUTPUT]
+    known, unknown = [
+        ex.open(write(tmp_path, INPUT, *[row.format(kind) for row in rows])).preview_plan().recording.schedule
+        for kind in ("nn.LogSigmoid", "my.Thing")
+    ]
+    assert unknown.kernels[1].bytes == 12
+    # Two places of the arena, each of 64 bytes at least, and the result of 12.
+    assert (unknown.peak, unknown.peak_without_reuse) == (140, 140)
+    assert known.peak <= unknown.peak
+
+
 @pytest.mark.spec("I-5")
 def test_a_drawn_operator_that_a_run_needs_says_what_to_do(tmp_path: Path) -> None:
     """A run that needs an operator that is only drawn names it, its type and format, why, and the fix that fits."""

@@ -22,7 +22,6 @@ class Opaque(Operation):
     operator: str
     """name in the file"""
     format: str
-    view = True
     takes_tuples = True
     nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
     refuses_gradient = True
