@@ -31,13 +31,12 @@ class Ports:
     """for each box, the number of ports at the top and at the bottom, at least one"""
     ends: list[list[tuple[int, int]]]
     """for each edge of each box, the ports at its start and at its end; 0 for an end that is not at a border"""
-    leaving: dict[int, _Crossing]
-    """for each box that is read, the (item inside, item outside) of the edges that leave it"""
+    read: dict[tuple[int, int], int]
+    """(box, reader) → the item inside that the reader reads, an item beside the box or the border (−1) around both"""
 
     def read_by(self, box: int, reader: int) -> int:
         """Return the item of a box that an item beside it reads, or the border (−1) around both; −1 for several."""
-        found = {inside for inside, outside in self.leaving.get(box, ()) if outside == _outside(reader)}
-        return found.pop() if len(found) == 1 else -1
+        return self.read.get((box, reader), -1)
 
 
 def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
@@ -55,7 +54,17 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
                 number.update(((box, side, end), own) for end, own in port.items() if own)
     ported = {box for box, _, _ in number}
     ends = [_ends(tree, box, own, number, ported) for box, own in enumerate(edges)]
-    return Ports([(top, bottom) for top, bottom in counts], ends, bottoms)
+    return Ports([(top, bottom) for top, bottom in counts], ends, _read(bottoms))
+
+
+def _read(bottoms: dict[int, _Crossing]) -> dict[tuple[int, int], int]:
+    """Return the item inside that each reader of a box reads; −1 for several."""
+    items: dict[tuple[int, int], int] = {}
+    for box, pairs in bottoms.items():
+        for inside, outside in pairs:
+            reader = (box, _outside(outside))
+            items[reader] = -1 if reader in items else inside
+    return items
 
 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
