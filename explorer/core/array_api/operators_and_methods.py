@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from explorer.core.errors import OperandError
 from explorer.core.registry import functions
 
 if TYPE_CHECKING:
@@ -23,7 +24,13 @@ def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
 
 
 def _binary(name: str, left: Any, right: Any) -> Expr:
-    expression: Expr = functions[name](left, right)
+    try:
+        expression: Expr = functions[name](left, right)
+    except OperandError:
+        # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` answers for both operands itself.
+        if None in (getattr(left, "__array_ufunc__", 0), getattr(right, "__array_ufunc__", 0)):
+            return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand then
+        raise
     return expression
 
 

@@ -69,7 +69,7 @@ class Expr(NumpyProtocol, Operators):
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
         # a call by the code that compares captured lists asks for identity (identity_comparison.py)
-        equal: Any = self is other if _frame(1).f_code is COMPARING else functions["equal"](self, other)
+        equal: Any = self is other if _frame(1).f_code is COMPARING else super().__eq__(other)
         return cast("Expr", equal)
 
     __hash__ = object.__hash__

@@ -114,3 +114,29 @@ def test_probes_find_nothing(name: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(x, name)
     assert str(caught.value) == f"an expression has no attribute {name!r}"
+
+
+def test_an_object_that_opts_out_of_numpys_ufuncs_answers_for_both_operands() -> None:
+    """``__array_ufunc__ = None`` is NumPy's word for it; an object without it is refused by name."""
+
+    class Quantity:
+        __array_ufunc__ = None
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> Any:
+            return "equal", other
+
+        def __radd__(self, other: object) -> Any:
+            return "added", other
+
+        def __gt__(self, other: object) -> Any:
+            return "greater", other
+
+    x = ex.tensor([1.0, 2.0])
+    assert (x == Quantity())[0] == "equal"
+    assert (x + Quantity())[0] == "added"
+    assert (x < Quantity())[0] == "greater"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x - Quantity()
+    with pytest.raises(ex.OperandError, match="dtype object"):
+        x == object()  # noqa: B015
