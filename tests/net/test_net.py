@@ -359,7 +359,7 @@ def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
 
 @pytest.mark.spec("I-5", "V-5")
 def test_the_noted_result_of_an_operator_that_cannot_run_takes_its_place_in_memory(tmp_path: Path) -> None:
-    """The peak of a model counts what its file says of an unknown operator: that operator writes an array of its own."""
+    """The peak of a model counts what its file notes of an unknown operator, which writes an array of its own."""
     rows = ["nn.Tanh t 1 1 x a #a=(?,3)f32", "{} f 1 1 a b #b=(?,3)f32", "nn.Sigmoid s 1 1 b y #y=(?,3)f32", OUTPUT]
     known, unknown = [
         ex.open(write(tmp_path, INPUT, *[row.format(kind) for row in rows])).preview_plan().recording.schedule

@@ -24,7 +24,6 @@ from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.recording_context import Scope, line_of, state
 from explorer.core.ir.source_location import Place, place_of
-from explorer.core.registry import functions
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
 from explorer.core.types.device import Device

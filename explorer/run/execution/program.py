@@ -159,8 +159,7 @@ class Program:
         elif (view := self._fixed_view(kernel, runner)) is None:
             return runner
         else:
-            self.values[slot] = view
-            runner = functools.partial(_given, view)
+            self.values[slot], runner = view, functools.partial(_given, view)
         self._fixed_memory.add(kernel.result.uid)
         return runner
 
