@@ -41,6 +41,7 @@ from explorer.core.progress import set_default_display as _set_default_display
 from explorer.core.registry import operation
 from explorer.core.registry_base import Registry
 from explorer.core.tracing.decorator import Function, function
+from explorer.core.types.block import Block
 from explorer.core.types.custom_dtypes import ElementType
 from explorer.core.types.device import Device, cpu, device
 from explorer.core.types.tensor_type import TensorType
@@ -250,6 +251,7 @@ __all__ = [
     "Applied",
     "BiasVector",
     "Blob",
+    "Block",
     "BudgetError",
     "Cancelled",
     "ConvolutionPolicy",

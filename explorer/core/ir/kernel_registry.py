@@ -59,9 +59,10 @@ def runs_on(operation: Operation, device: Device) -> bool:
         device is cpu
         or (type(operation), device) in kernels
         or operation.changes_device
-        # views and constants need no arithmetic: NumPy makes them on any device whose arrays are its own
-        or (operation.view and (device.addressable or operation.count_operands() == 0))
+        # constants are made by NumPy and copied; views need no arithmetic where the arrays are NumPy's
         or operation.count_operands() == 0
+        or (operation.view and device.addressable)
+        or (operation.portable and device.runs_numpy)
     )
 
 
@@ -87,7 +88,7 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
         return functools.partial(registered, operation)
     if operation.count_operands() == 0:
         return functools.partial(_described, operation, device)
-    if operation.view and device.addressable:
+    if (operation.view and device.addressable) or (operation.portable and device.runs_numpy):
         return operation.kernel
     raise DeclarationError(
         f"{operation.name} on {device.name}",

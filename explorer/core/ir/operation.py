@@ -91,6 +91,9 @@ class Operation(Tiling, metaclass=Interning):
     pure: ClassVar[bool] = True
     """computes its result from its operands and has no other effect, so that it may be computed before the run, once
     for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
+    portable: ClassVar[bool] = True
+    """its kernel needs nothing but NumPy's functions, and no arrays beside its operands and its result, so that it runs
+    on a device whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"

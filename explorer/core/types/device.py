@@ -1,12 +1,17 @@
 """Devices: memory with its own kernels.
 
-The interface is as small as a plan's needs: allocate, write, read. Views of buffers are NumPy's where the device's
-arrays are (``addressable``), and kernels are registered apart (``ex.kernel``), so that a new device can begin with a
-few operations.
+A plan allocates arrays (``empty``), copies (``copy``), runs kernels (in ``switch_to_device``), and waits (``finish``).
+Views of buffers are NumPy's where the device's arrays are (``addressable``), and kernels are registered apart
+(``ex.kernel``), so that a new device can begin with a few operations. Where NumPy's functions compute on its arrays
+(``runs_numpy``), it can do most of them at once.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,8 +19,9 @@ from numpy.typing import NDArray
 
 from explorer.core.argument_checks import check_type
 from explorer.core.attributes import check_names
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry
+from explorer.core.types.block import Block
 
 _ALIGNMENT = 64
 """bytes of a cache line, and of the widest vector registers"""
@@ -25,8 +31,9 @@ class Device:
     """Device with memory of its own; operations register a kernel for each device that they run on
     (``ex.kernel``).
 
-    A device has NumPy's memory unless a subclass overrides ``empty``, ``write`` and ``read``. There is one object per
-    name: if its class is declared again, the object becomes one of the new class, and keeps its arrays and kernels.
+    A device has NumPy's memory unless a subclass overrides ``new`` and ``delete``, or, if its arrays are not NumPy's,
+    ``empty``, ``write`` and ``read``. There is one object per name: if its class is declared again, the object becomes
+    one of the new class, and keeps its arrays and kernels.
 
     >>> class Board(ex.Device):
     ...     "An accelerator board; here its memory is NumPy's."
@@ -41,11 +48,17 @@ class Device:
     name: str
     addressable: ClassVar[bool] = True
     """whether its arrays are NumPy's, so that views need no kernel"""
+    runs_numpy: ClassVar[bool] = False
+    """whether NumPy's functions compute on its arrays (NEP 13 and NEP 18), as on CuPy's: operations whose kernels
+    consist of such functions (``Operation.portable``) then need no kernel of their own"""
+    _has_blocks: ClassVar[bool] = False
+    """whether its memory is its own, so that arrays lie in blocks of it"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Device, "the device")
+        cls._has_blocks = cls.new is not Device.new or cls.delete is not Device.delete
 
-    def __new__(cls, name: str) -> Device:
+    def __new__(cls, name: str, *arguments: Any, **named: Any) -> Device:
         """Return the device of a name: one object, however often it is declared."""
         declared = _devices.get(name)
         if declared is None:
@@ -63,16 +76,28 @@ class Device:
         self.name = name
         _devices[name] = self
 
-    def new(self, nbytes: int) -> NDArray[np.uint8]:
-        """Return a block of uninitialised memory of ``nbytes`` bytes, aligned to 64 bytes."""
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def new(self, nbytes: int) -> Any:
+        """Return ``nbytes`` bytes of uninitialised memory; NumPy's are aligned to 64 bytes."""
         # NumPy itself may align to 16 bytes only
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
         start = -block.ctypes.data % _ALIGNMENT
         return block[start : start + nbytes]
 
+    def delete(self, memory: Any) -> None:
+        """Free memory that ``new`` returned; NumPy's is freed with the last reference to it, so nothing is to be done.
+
+        Whoever allocates by ``ex.Block`` need not call it: the last holder of the block does.
+        """
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array of the device."""
-        return np.empty(shape, dtype)
+        """Return an uninitialised array of the device; it lies in a block where ``new`` or ``delete`` are its own."""
+        if not self._has_blocks:
+            return np.empty(shape, dtype)
+        return Block(self, math.prod(shape) * dtype.itemsize).array(shape, dtype)
+
+    # -- copies ----------------------------------------------------------------------------------------------------
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
         """Copy NumPy's values into an array of the device, of the same shape and dtype."""
@@ -89,6 +114,59 @@ class Device:
         self.write(target, values)
         return target
 
+    def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
+        """Copy an array of this device into one of the device ``to`` (None: this one), of the same shape and dtype.
+
+        The way leads through NumPy's memory; a device that knows a shorter one to some other device overrides this.
+        """
+        destination = self if to is None else to
+        # Arrays of a device need have neither: its own methods alone read and write them.
+        has_types = all(hasattr(array, "shape") and hasattr(array, "dtype") for array in (source, target))
+        if has_types and (source.shape != target.shape or source.dtype != target.dtype):
+            raise OperandError(
+                f"a copy of {source.shape} {source.dtype} on {self.name} into {target.shape} {target.dtype} on "
+                f"{destination.name}",
+                rule="source and target must have one shape and dtype, since a copy converts nothing",
+                fix="target = device.empty(source.shape, source.dtype)",
+            )
+        destination.write(target, self.read(source))
+
+    def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
+        """Copy the first bytes of this device's memory into memory of the device ``to`` (None: this one).
+
+        Raises OperandError where either has fewer bytes.
+        """
+        for role, memory in (("source", source), ("target", target)):
+            if not 0 <= nbytes <= memory.nbytes:
+                raise OperandError(
+                    f"{nbytes} bytes to copy, and a {role} of {memory.nbytes}",
+                    rule="source and target must have as many bytes as are copied",
+                    fix=f"nbytes={min(source.nbytes, target.nbytes)}",
+                )
+        self.copy(_bytes(source)[:nbytes], _bytes(target)[:nbytes], to)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def switch_to_device(self) -> AbstractContextManager[Any]:
+        """Return a context in which this is the thread's current device; kernels on the device are run in one."""
+        return nullcontext(self)
+
+    def finish(self) -> bool:
+        """Wait until all that was started on the device has ended; return whether all of it succeeded.
+
+        Kernels of NumPy have ended when they return. A plan finishes its devices before it hands out results.
+        """
+        return True
+
+    def rng(self, seed: int) -> Any:
+        """Return a generator of random numbers, of NumPy's interface, that draws on the device.
+
+        Kernels of your own may use it. The operations ``ex.random_normal`` and so on draw the same numbers on every
+        device, and do not.
+        """
+        check_type(seed, "seed", int, "a whole number", "seed=0")
+        return np.random.Generator(np.random.Philox(seed))
+
     def __repr__(self) -> str:
         return f"Device({self.name!r})"
 
@@ -103,10 +181,27 @@ cpu = Device("cpu")
 def device(name: str) -> Device:
     """Return the device of a name; raises UnknownNameError if none was declared.
 
+    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer[cuda]'``): StateError without it.
+
     >>> ex.device("cpu") is ex.cpu
     True
     """
+    if name not in _devices and re.fullmatch(r"cuda(:\d+)?", str(name)):
+        # CuPy takes a second to import, and few machines have a GPU.
+        gpu: Device = import_module("explorer.core.types.cuda").cuda_device(name)
+        return gpu
     return _devices.find(name)
+
+
+def _bytes(memory: Any) -> Any:
+    """Return memory as an array of bytes; raises OperandError for an array with gaps."""
+    if memory.size and not memory.flags.c_contiguous:
+        raise OperandError(
+            f"bytes of an array of shape {memory.shape} with strides {memory.strides}",
+            rule="bytes must be copied from and to contiguous arrays",
+            fix="device.copy(source, target) copies any array",
+        )
+    return memory.reshape(-1).view(np.uint8)
 
 
 def check_device(device: Any) -> None:

@@ -27,6 +27,7 @@ class AccumulatedIn(Operation):
     Reductions convert as they read; the operands of matrix products are converted first.
     """
 
+    portable = False
     operation: Operation
     dtype: np.dtype[Any]
     examples: ClassVar[tuple[Example, ...]] = (

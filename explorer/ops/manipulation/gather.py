@@ -158,6 +158,7 @@ class TakeAlong(Movement):
 class TakeAlongGradient(Movement):
     """Adjoint of TakeAlong: each element of g added, in zeros, at the index that it was taken from."""
 
+    portable = False
     axis: int
     length: int
     examples = (

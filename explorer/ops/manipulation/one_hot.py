@@ -16,6 +16,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype
 class OneHotEncoding(Operation):
     """One-hot rows: 1 at the position of each class number, 0 elsewhere."""
 
+    portable = False
     name = "one_hot"
     classes: int
     dtype: np.dtype[Any] = np.dtype("float32")

@@ -142,6 +142,7 @@ class LeakyRelu(Elementwise):
 class Gelu(Elementwise):
     """x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh."""
 
+    portable = False
     approximate: bool = False
     weight = 2 * EXPENSIVE
     examples = (*_SHAPES, Example(real(2, 3, low=-2.0, high=2.0), approximate=True))

@@ -28,6 +28,7 @@ from explorer.ops.reduction.reduce import max
 class AdaptiveAvgPool2d(Operation):
     """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
 
+    portable = False
     output: Pair
     linear: ClassVar[bool] = True
     examples = (
@@ -77,6 +78,7 @@ class AdaptiveAvgPool2d(Operation):
 class AdaptiveAvgPool2dGradient(Operation):
     """Adjoint of adaptive pooling to images of ``size``: each pixel gets its share of the windows that it is in."""
 
+    portable = False
     size: Pair
     linear: ClassVar[bool] = True
     examples = (

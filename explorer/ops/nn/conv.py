@@ -44,6 +44,7 @@ class Convolution(Operation, abstract=True):
     one check of shapes (``result_shape``) serves them, and the gradients of each are the other two.
     """
 
+    portable = False
     strides: Pair = _ONE
     padding: Padding = _NONE
     dilation: Pair = _ONE

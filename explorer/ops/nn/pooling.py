@@ -141,6 +141,7 @@ class MeanPooling(Pooling, abstract=True):
 class AvgPool2d(PoolingForward, MeanPooling):
     """Mean of each window; ``count_padding`` tells whether padding counts as zeros or not at all."""
 
+    portable = False
     examples = (
         *WINDOWS,
         Example(real(1, 2, 5, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False),
@@ -163,6 +164,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
 class AvgPool2dGradient(PoolingBackward, MeanPooling):
     """Adjoint of mean pooling: (N, C, H′, W′) spread over windows of images of ``shape``."""
 
+    portable = False
     shape: Shape = ()
     examples = (
         Example(real(1, 2, 2, 2), size=(2, 2), strides=(2, 2), shape=(1, 2, 4, 4)),

@@ -43,6 +43,7 @@ class Resample(Operation):
     and roundings to the nearest element. Beyond the ends the outermost elements are repeated.
     """
 
+    portable = False
     axis: int
     length: int
     method: str
@@ -104,6 +105,7 @@ class Resample(Operation):
 class ResampleGradient(Operation):
     """Adjoint of resampling an axis of ``old`` elements: each new element's gradient goes to its old elements."""
 
+    portable = False
     axis: int
     length: int
     method: str

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
+from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.tensor import Tensor
@@ -23,13 +23,14 @@ from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel, Placement
+from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
-from explorer.run.runtime.device_runners import FreeAfter
+from explorer.run.runtime.device_runners import FreeAfter, devices_of, finish
 from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.timing import Timing
@@ -81,6 +82,8 @@ class Program:
         ]
         self._let_go()
         self._drop_elsewhere()
+        # A call's body is finished with its caller.
+        self._devices = devices_of(schedule) if within is None else []
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
@@ -268,10 +271,12 @@ class Program:
         except RunError:  # of an operation inside a call, which it names already
             raise
         except Exception as error:
-            raise failure(self, index, error) from error
+            raise failure(self.planned, index, self.runners[index][0], error) from error
 
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""
+        for device in self._devices:
+            finish(device)
         values, borrowed = self.values, self.borrowed
         results = [
             values[slot] if slot in self._written else read_only(values[slot], slot in borrowed)
@@ -319,31 +324,12 @@ class Program:
             except RunError:
                 raise
             except Exception as error:
-                raise failure(inner, at, error) from error
+                raise failure(inner.planned, at, inner.runners[at][0], error) from error
             finally:
                 inner.forget()
             return tuple(results) if several else results[0]
 
         return run
-
-
-def failure(program: Program, index: int, error: Exception) -> RunError:
-    """Return the error of a failed kernel, with the operation, its operands' types and the user's line."""
-    kernel = program.planned.schedule.kernels[index]
-    runner = program.runners[index][0]
-    failed = getattr(runner, "failed", None)
-    node = kernel.result if failed is None else failed
-    operand_types = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
-    place = node.place
-    where = f" recorded at {place.where} line {place.line}" if place is not None else ""
-    where += f": {place.text}" if place is not None and place.text else ""
-    names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
-    fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
-    cause, rule, fix = (
-        (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
-    )
-    message = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
-    return RunError(f"{node.operation.label} of ({operand_types}){fused}{where}: {message}", rule=rule, fix=fix)
 
 
 def _given(value: Any, values: Values) -> Any:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, RunError
 from explorer.core.ir.operation import Operation
-from explorer.core.types.device import Device
+from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.plan.schedule.schedule import Schedule
 from explorer.run.runtime.memory import allocate
 
 Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
 def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
-    """Return a runner that copies a value from one device to another, through NumPy's memory."""
+    """Return a runner that copies a value from one device to another, the way that the first one knows."""
 
     def run(values: list[Any]) -> Any:
         memory = allocate(type_) if out is None else out
-        type_.device.write(memory, origin.read(values[source]))
+        with origin.switch_to_device():
+            origin.copy(values[source], memory, type_.device)
         return memory
 
     return run
@@ -29,10 +31,12 @@ def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: lis
     """Return a runner for an operation on another device; its kernel fills the memory it gets or returns its own."""
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
+    device = type_.device
 
     def run(values: list[Any]) -> Any:
-        memory: Any = None if operation.view else allocate(type_)
-        returned = kernel(memory, *[values[source] for source in sources])
+        with device.switch_to_device():
+            memory: Any = None if operation.view else allocate(type_)
+            returned = kernel(memory, *[values[source] for source in sources])
         result: Any = memory if returned is None else returned
         # Checked in every run: kernels of devices are users' code, and may choose their memory themselves.
         result_shapes = [tuple(part.shape) for part in (result if isinstance(type_, TupleType) else (result,))]
@@ -60,3 +64,19 @@ class FreeAfter:
         for slot in self.drops:
             values[slot] = None
         return value
+
+
+def devices_of(schedule: Schedule) -> list[Device]:
+    """Return the devices other than cpu that a schedule computes on, in the order of their first kernels."""
+    used = dict.fromkeys([kernel.result.type.device for kernel in schedule.kernels])
+    return [device for device in used if device is not cpu]
+
+
+def finish(device: Device) -> None:
+    """Wait for a device; raises RunError where something that was started there has failed."""
+    if not device.finish():
+        raise RunError(
+            f"the device {device.name} did not finish",
+            rule="all kernels that were started on a device must succeed",
+            fix=f"see the device's own log; ex.device({device.name!r}).finish() asks again",
+        )

@@ -8,8 +8,9 @@ import numpy as np
 
 from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
-from explorer.run.execution.program import Program, failure
+from explorer.run.execution.program import Program
 from explorer.run.execution.task_graph import worth_threads
 from explorer.run.execution.task_scheduler import Tasks, TaskScheduler
 from explorer.run.runtime.thread_pool import single_threaded_products, threads
@@ -68,7 +69,7 @@ class ChainRun:
                 try:
                     self.tell()
                 except Exception as error:
-                    raise failure(program, index, error) from error
+                    raise failure(program.planned, index, program.runners[index][0], error) from error
             program.run_kernel(index, self.timing, watch, self.lane(number, thread))
             self._over.append(None)
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from explorer.core.errors import RunError
 from explorer.core.progress import Progress, ProgressCallback, current_callback
+from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
-from explorer.run.execution.program import Program, failure
+from explorer.run.execution.program import Program
 from explorer.run.runtime.thread_pool import single_threaded_products
 from explorer.run.runtime.timing import Timing
 
@@ -34,7 +35,8 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
         raise
     except Exception as error:
         program.forget()
-        raise failure(program, len(times) - 1, error) from error
+        at = len(times) - 1
+        raise failure(program.planned, at, program.runners[at][0], error) from error
     except BaseException:
         program.forget()
         raise

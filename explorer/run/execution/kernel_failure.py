@@ -1,0 +1,25 @@
+"""Error of a failed kernel, in the words of the program: its operation, operands and line."""
+
+from __future__ import annotations
+
+from explorer.core.errors import ExplorerError, RunError
+from explorer.plan.planner import Plan
+from explorer.run.kernels.runners import Runner
+
+
+def failure(planned: Plan, index: int, runner: Runner, error: Exception) -> RunError:
+    """Return the error of a failed kernel, with the operation, its operands' types and the user's line."""
+    kernel = planned.schedule.kernels[index]
+    failed = getattr(runner, "failed", None)
+    node = kernel.result if failed is None else failed
+    operand_types = ", ".join([repr(operand.type) for operand in planned.graph.inputs[node.uid]])
+    place = node.place
+    where = f" recorded at {place.where} line {place.line}" if place is not None else ""
+    where += f": {place.text}" if place is not None and place.text else ""
+    names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
+    fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
+    cause, rule, fix = (
+        (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
+    )
+    message = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
+    return RunError(f"{node.operation.label} of ({operand_types}){fused}{where}: {message}", rule=rule, fix=fix)

@@ -1,0 +1,155 @@
+"""Devices: memory, copies between any two kinds, waiting, random numbers; what a plan asks of them."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.types.tensor_type import Array
+from tests.support.accelerator import Accelerator, AcceleratorArray, accelerator, second_accelerator
+from tests.support.refusals import refused
+
+X: Array = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[str]]:
+    """What the accelerators are asked for, from now on."""
+    gc.collect()
+    Accelerator.log.clear()
+    yield Accelerator.log
+    Accelerator.log.clear()
+
+
+@pytest.mark.spec("C-1")
+@pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
+def test_bytes_are_copied_between_any_two_kinds_of_memory(device: ex.Device) -> None:
+    """There, on, and back: the bytes that were asked for, and no others."""
+    values = np.arange(32, dtype=np.uint8)
+    for other in (ex.cpu, accelerator, second_accelerator):
+        there, back = device.put(values), np.zeros(40, np.uint8)
+        onward = other.put(np.zeros(32, np.uint8))
+        device.copy_bytes(there, onward, 20, other)
+        other.copy_bytes(onward, back, 32, ex.cpu)
+        np.testing.assert_array_equal(back, [*range(20), *[0] * 20])
+    with refused(ex.OperandError, "33 bytes to copy, and a source of 32", "nbytes=32"):
+        device.copy_bytes(there, back, 33, ex.cpu)
+    with refused(ex.OperandError, "a target of 8"):
+        device.copy_bytes(there, back[:8], 9, ex.cpu)
+
+
+@pytest.mark.spec("C-1")
+def test_copies_of_arrays_keep_shape_and_dtype(log: list[str]) -> None:
+    """Copy lies on top of bytes: typed, also of arrays with gaps; a device may know a shorter way to another one."""
+    there = accelerator.put(X)
+    target = np.zeros((3, 2), np.float32)
+    accelerator.copy(there.T, target, ex.cpu)
+    np.testing.assert_array_equal(target, X.T)
+    log.clear()
+    onward = second_accelerator.empty((2, 3), np.dtype(np.float32))
+    accelerator.copy(there, onward, second_accelerator)
+    assert log == ["new 24", "direct 24"]
+    for wrong in (np.zeros((3, 2), np.float32), np.zeros((2, 3))):
+        with refused(ex.OperandError, "one shape and dtype", "device.empty"):
+            accelerator.copy(there, wrong, ex.cpu)
+    with refused(ex.OperandError, "contiguous", "device.copy"):
+        ex.cpu.copy_bytes(X.T, np.zeros(24, np.uint8), 24)
+
+
+@pytest.mark.spec("C-1")
+def test_the_devices_of_tensors_and_operations_are_known() -> None:
+    x = ex.tensor(X, device=accelerator)
+    y = ex.tanh(x) + 1
+    assert (x.device, y.device, y.to_device(ex.cpu).device) == (accelerator, accelerator, ex.cpu)
+    assert ex.Matrix(X, device=accelerator).device is accelerator
+    assert repr(y.type) == "2×3 float32 on accelerator"
+
+
+@pytest.mark.spec("C-1")
+def test_a_program_runs_where_its_operands_are(log: list[str]) -> None:
+    """Nothing but results leaves the device; memory of values is freed with their last reader."""
+    x = ex.tensor(X, device=accelerator)
+    plan = ex.EvalPlan()
+    handle = plan.register(ex.softmax(x @ x.T, 1).sum())
+    log.clear()
+    plan.eval()
+    np.testing.assert_allclose(handle.data(), 2, rtol=1e-6)
+    assert [line for line in log if line.startswith("read")] == ["read 4"]
+    assert [line for line in log if line.startswith("write")] == []
+    assert log.count("finish") == 1
+    assert sorted(line for line in log if line[0] == "n") == sorted(
+        line.replace("delete", "new") for line in log if line[0] == "d"
+    )
+
+
+@pytest.mark.spec("C-1")
+def test_copies_are_nodes_of_the_plan() -> None:
+    """A copy is recorded, drawn, priced and timed like any operation; two in a row are one."""
+    x = ex.tensor(X)
+    plan = ex.EvalPlan(record="values")
+    handle = plan.register((ex.tanh(x).to_device(accelerator) * 2).to_device(second_accelerator).to_device(ex.cpu))
+    plan.eval()
+    np.testing.assert_array_equal(handle.data(), np.tanh(X) * 2)
+    recording = plan.recording
+    labels = [recording.label(kernel.nodes[-1]) for kernel in recording.schedule.kernels]
+    assert [label for label in labels if label.startswith("to ")] == ["to accelerator", "to cpu"]
+    assert "RoundTripCopy" in {decision.rule for decision in recording.decisions}
+    places = {recording.types[recording.nodes.type[node]].device for node in range(len(recording.nodes.label))}
+    assert {"cpu", "accelerator"} <= places
+    assert "on accelerator" in plan.explain()
+
+
+@pytest.mark.spec("C-1")
+def test_operands_on_two_devices_and_missing_kernels_are_refused() -> None:
+    here, there = ex.tensor(X), ex.tensor(X, device=accelerator)
+    with refused(ex.OperandError, "accelerator and cpu", "to_device"):
+        here + there
+    with refused(ex.DeclarationError, "gelu on accelerator", "kernel", "to_device"):
+        ex.evaluate(ex.gelu(there))
+
+
+@pytest.mark.spec("C-1")
+def test_kernels_run_in_the_device_and_results_wait_for_it(log: list[str]) -> None:
+    seen: list[int] = []
+
+    @ex.kernel("gelu", on=second_accelerator)
+    def gelu(operation: ex.Operation, out: AcceleratorArray, x: AcceleratorArray) -> Any:
+        seen.append(Accelerator.inside)
+        return np.multiply(x, 2, out=out)
+
+    x = ex.tensor(X, device=second_accelerator)
+    try:
+        np.testing.assert_array_equal(ex.evaluate(ex.gelu(x)), 2 * X)
+        Accelerator.fails = True
+        with pytest.raises(ex.RunError, match="second accelerator did not finish"):
+            ex.evaluate(ex.gelu(x))
+    finally:
+        Accelerator.fails = False
+        del ex.kernels[ex.operation("gelu"), second_accelerator]
+    assert seen == [1, 1]
+    assert Accelerator.inside == 0
+
+
+@pytest.mark.spec("C-1")
+def test_cpu_is_a_device_like_others() -> None:
+    memory = ex.cpu.new(100)
+    assert (memory.nbytes, memory.ctypes.data % 64) == (100, 0)
+    ex.cpu.delete(memory)
+    with ex.cpu.switch_to_device():
+        assert ex.cpu.finish() is True
+    first, second = ex.cpu.rng(3), ex.cpu.rng(3)
+    np.testing.assert_array_equal(first.normal(size=4), second.normal(size=4))
+    with refused(ex.OperandError, "seed"):
+        ex.cpu.rng(1.5)  # type: ignore[arg-type]
+
+
+def test_unknown_devices_are_named_with_those_that_there_are() -> None:
+    with pytest.raises(ex.UnknownNameError, match=re.escape("unknown device 'acelerator'")) as caught:
+        ex.device("acelerator")
+    assert "accelerator" in caught.value.rule

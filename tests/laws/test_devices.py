@@ -1,0 +1,64 @@
+"""Laws of devices: every operation that says so runs on memory that is not NumPy's, and gives what it gives on cpu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.kernel_registry import runs_on
+from explorer.core.ir.tensor import Stored
+from tests.laws.cases import Case, every_case, operations, parameters
+from tests.support.accelerator import accelerator
+
+CASES = [
+    case
+    for case in every_case()
+    if not isinstance(case.operation, (Parameter, Stored)) and not case.operation.changes_device
+]
+DEVICES = ["accelerator", pytest.param("cuda", marks=pytest.mark.gpu)]
+BOUND = {
+    *("conv2d", "direct_conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient", "resample"),
+    *("avg_pool2d", "avg_pool2d_gradient", "adaptive_avg_pool2d", "adaptive_avg_pool2d_gradient", "erf", "gelu"),
+    *("one_hot", "take_along_gradient", "resample_gradient", "accumulated_in"),
+}
+"""operations whose kernels need arrays of NumPy beside their operands, or a library of their own"""
+
+
+def test_operations_that_are_bound_to_numpys_memory_are_these() -> None:
+    assert {operation_class.name for operation_class in operations() if not operation_class.portable} == BOUND
+
+
+@pytest.mark.spec("C-1", "C-18")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_an_operation_gives_on_a_device_what_it_gives_on_cpu(case: Case, device: str) -> None:
+    """Or it is refused there, by its name, with what to do."""
+    place = ex.device(device)
+    arrays = case.arrays()
+    if not runs_on(case.operation, place):
+        with pytest.raises(ex.DeclarationError, match=f"{case.operation.name} on {device}"):
+            _value(case, [ex.tensor(array, device=place) for array in arrays])
+        assert case.operation.name in BOUND
+        return
+    expected = _value(case, [ex.tensor(array) for array in arrays])
+    found = _value(case, [ex.tensor(array, device=place) for array in arrays])
+    for one, other in zip(found, expected, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        if place is accelerator:
+            np.testing.assert_array_equal(one, other)
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def _value(case: Case, operands: list[Any]) -> list[Any]:
+    # Rules may replace an operation by one that runs there: the law is about its own kernel.
+    plan = ex.EvalPlan(without=("simplify", "algorithms"))
+    result = case.operation(*operands)
+    parts = [result[index] for index in range(len(result.type.parts))] if hasattr(result.type, "parts") else [result]
+    handles = [plan.register(part) for part in parts]
+    plan.eval()
+    return [handle.data() for handle in handles]
