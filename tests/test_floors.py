@@ -41,7 +41,7 @@ and those above it use it."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}}
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": ("", "files", "types", "array_api", "ir", "tracing"),
-    "ops": ("creation", "", "nn.kernels", "elementwise", "manipulation", "reduction", "linalg", "nn"),
+    "ops": ("creation", "", "nn.kernels", "elementwise", "manipulation", "reduction", "linalg", "nn", "control"),
     "record": ("", "compare", "compositions"),
     "plan": (
         "schedule",

@@ -18,7 +18,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Call, Item, call_rules
+from explorer.core.ir.function import Call, Item
 from explorer.core.ir.recording_context import Scope, scope, single_source_line
 from explorer.core.ir.tensor import tensor
 from explorer.core.ir.traversal import reachable
@@ -88,7 +88,7 @@ def _backward(
             upstream = _total(upstream)
         if isinstance(operation, Call):  # unwanted gradients are not built inside the body
             asked = tuple([operand.uid in wanted for operand in node.operands])
-            parts: Sequence[Expr | None] = call_rules.gradient(operation, upstream, node, node.operands, asked)
+            parts: Sequence[Expr | None] = operation.wanted_gradients(upstream, node, node.operands, asked)
         else:
             parts = operation.gradient(upstream, node, *node.operands)
         for operand, gradient in zip(node.operands, parts, strict=True):

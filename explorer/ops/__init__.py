@@ -1,6 +1,7 @@
 """Operations; importing this package registers every family."""
 
 from explorer.ops import accumulation_dtype, random
+from explorer.ops.control import cond, scan, while_loop
 from explorer.ops.creation import constants
 from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
 from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
@@ -26,6 +27,7 @@ __all__ = [
     "attention",
     "binary",
     "concat",
+    "cond",
     "constants",
     "conv",
     "conv_1d_3d",
@@ -46,6 +48,7 @@ __all__ = [
     "reshape",
     "resize",
     "rounding_and_bits",
+    "scan",
     "slicing",
     "softmax",
     "sorting",
@@ -53,5 +56,6 @@ __all__ = [
     "tensordot",
     "trigonometric_and_logs",
     "unary",
+    "while_loop",
     "wide_accumulation",
 ]

@@ -19,11 +19,10 @@ from typing import Any
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.closing import close_over
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Body, Call, Parameter
+from explorer.core.ir.function import Body, Call
 from explorer.core.ir.policy_operations import under
-from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.traversal import rebuild
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
@@ -35,25 +34,6 @@ from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Schedule
-
-
-def close_over_parameters(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Return the inputs, in the order of a call's operands, and the outputs of a body that reads nothing else.
-
-    A body may capture values of the program around it. They become parameters here, since the nodes that compute them
-    belong to the plan around the call.
-    """
-    if not body.captured:
-        return body.parameters, body.outputs
-    stand_ins = {}
-    for node in body.captured:
-        with recording_at(body.scope, node.code, node.instruction):
-            stand_ins[node.uid] = Parameter(node.type, node.operation.label)()
-    images = {**stand_ins, **{node.uid: node for node in body.parameters}}
-    copies = rebuild([node for node in body.nodes if node.uid not in images], images, lambda node: node.scope)
-    inputs = (*body.parameters, *[stand_ins[node.uid] for node in body.captured])
-    return inputs, tuple([copies[node.uid] for node in body.outputs])
-
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be left out or set"""
@@ -203,7 +183,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     key = ("closed", options, tuple(Rule.rules))
     cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
     if cached is None:
-        inputs, outputs = close_over_parameters(body)
+        inputs, outputs = close_over(body, body.captured)
         with one_deeper(f"a plan of {body.name}"):
             # setdefault: where two threads plan a body at once, both go on with the first plan.
             cached = body.derived.setdefault(key, (plan(outputs, options), inputs))
@@ -216,7 +196,8 @@ def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedu
     Before the kernels are made: a call's kernel needs as working memory what the plan of its body says.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
-    return {id(call.body): plan_closed(call.body, options)[0].schedule for call in calls}
+    bodies = [body for call in calls for body in call.planned_bodies]
+    return {id(body): plan_closed(body, options)[0].schedule for body in bodies}
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:

@@ -113,6 +113,7 @@ NONSENSE: dict[str, tuple[Any, ...]] = {
     "Items": (np.ones(2), "nonsense", None, 1, ex.layers.PUpdate, {"a": 1}, object()),
 }
 """annotation → values that no argument so annotated takes"""
+VARIABLE = inspect.Parameter.VAR_POSITIONAL
 PLAINLY = functions(PLAIN.__contains__)
 
 
@@ -122,7 +123,8 @@ def test_a_plain_argument_of_another_type_is_refused_by_name(name: str) -> None:
     """Numbers, truth values, strings and policies: an OperandError names the function, the argument, rule and fix."""
     call, operands, keys = PLAINLY[name]
     parameters = inspect.signature(call).parameters
-    lacking = [key for key in [*parameters][len(operands) :] if parameters[key].default is inspect.Parameter.empty]
+    behind = [parameter for parameter in [*parameters.values()][len(operands) :] if parameter.kind is not VARIABLE]
+    lacking = [parameter.name for parameter in behind if parameter.default is inspect.Parameter.empty]
     for key in keys:
         for value in NONSENSE[parameters[key].annotation]:
             with pytest.raises(OperandError) as refusal:

@@ -21,6 +21,7 @@ from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,
     constants,
+    control,
     fusion,
     identities,
     parts,
@@ -35,7 +36,7 @@ from tests.laws.occasions import LIMITS, OCCASIONS, occasion, row, x, zero
 from tests.support.programs import prepared, programs
 
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
-MODULES = (batching, constants, fusion, identities, parts, passes, properties, schedule, stability, weights)
+MODULES = (batching, constants, control, fusion, identities, parts, passes, properties, schedule, stability, weights)
 """they enter the checks"""
 
 

@@ -29,7 +29,8 @@ PLAIN_TEXT = """
     after alive all alone apart axes below beside bits bodies bytes call computed cost count direct divisor equal
     estimated found given inner instead joined kept known labels least limit listed most name node operation outer
     part parts position powers read recorded reuse row same saved second separate shape size source there
-    together turned type value wanted whole wholes why without
+    together turned turns type value wanted whole wholes why without
+    branch choice condition loop
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""

@@ -12,6 +12,8 @@ from explorer.core.ir.function import Call
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import TupleType
+from explorer.ops.control.scan import Scan
+from explorer.ops.control.while_loop import WhileLoop
 
 
 def reference(roots: Sequence[Expr], given: dict[int, Any] | None = None, noise: Any = None) -> list[Any]:
@@ -32,12 +34,42 @@ def _value(node: Expr, operands: list[Any], noise: Any) -> Any:
     if isinstance(node, Tensor):
         return node.array
     if isinstance(operation, Call):
-        body = operation.body
-        inputs = [n.uid for n in (*body.parameters, *body.captured)]
-        found = reference(body.outputs, dict(zip(inputs, operands, strict=True)), noise)
+        found = _called(operation, operands, noise)
         return found[0] if len(found) == 1 else tuple(found)
     if operation.view:
         return operation.kernel(None, *operands)
     if isinstance(node.type, TupleType):
         return operation.kernel(tuple(np.empty(p.shape, p.dtype) for p in node.type.parts), *operands)
     return operation.kernel(np.empty(node.shape, node.dtype), *operands)
+
+
+def _called(operation: Call, operands: list[Any], noise: Any) -> list[Any]:
+    """The outputs of a call, and of loops; a choice is the value of its body, in which both branches are."""
+    body = operation.body
+    inputs = [n.uid for n in (*body.parameters, *body.captured)]
+
+    def run(values: list[Any]) -> list[Any]:
+        return reference(body.outputs, dict(zip(inputs, values, strict=True)), noise)
+
+    if isinstance(operation, WhileLoop):
+        state, outer = operands[: len(body.outputs)], operands[len(body.outputs) :]
+        while state[0]:
+            state = run([*state, *outer])
+        return state[1:]
+    if not isinstance(operation, Scan):
+        return run(operands)
+    count, axes = operation.states, operation.axes
+    state, sequences, outer = operands[:count], operands[count:][: len(axes)], operands[count + len(axes) :]
+    steps: list[list[Any]] = [[] for _ in operation.out_axes]
+    for index in range(operation.length)[:: -1 if operation.reverse else 1]:
+        elements = [np.take(x, index, axis) for x, axis in zip(sequences, axes, strict=True)]
+        found = run([*state, *elements, *outer])
+        state = found[:count]
+        for values, output in zip(steps, found[count:], strict=True):
+            values.append(output)
+    stacks = []
+    for values, output, axis in zip(steps, body.outputs[count:], operation.out_axes, strict=True):
+        empty = np.zeros((0, *output.shape), output.dtype)
+        ordered = values[:: -1 if operation.reverse else 1]
+        stacks.append(np.stack(ordered, axis) if values else np.moveaxis(empty, 0, axis))
+    return [*state, *stacks]

@@ -78,7 +78,7 @@ def item(index: int) -> Item:
     return Item(index)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Body:
     """Traced function from parameters to outputs; ``captured``, the outer values it reads, are hidden operands of
     calls."""
@@ -192,6 +192,10 @@ class Call(Operation):
 
     body: Body
     takes_tuples = True
+    inlinable: ClassVar[bool] = True
+    """the body's operations can stand in the call's place; those of a branch or a loop cannot"""
+    turns: ClassVar[int] = 1
+    """how often the body runs, for prices; a loop whose number of turns nobody knows counts as one"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,13 +213,24 @@ class Call(Operation):
         )
 
     def gradient(self, upstream: Any, result: Expr, *operands: Expr) -> tuple[Expr | None, ...]:
-        return tuple(call_rules.gradient(self, upstream, result, operands))
+        return tuple(self.wanted_gradients(upstream, result, operands, (True,) * len(operands)))
+
+    def wanted_gradients(
+        self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
+    ) -> list[Expr | None]:
+        """Return the gradients of the ``wanted`` operands, None for the others: these are not built in the body."""
+        return call_rules.gradient(self, upstream, result, operands, wanted)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return call_rules.batch(self, size, batched, operands)
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
         return self.body.flops
+
+    @property
+    def planned_bodies(self) -> tuple[Body, ...]:
+        """Bodies that are planned by themselves where the call is a kernel."""
+        return (self.body,)
 
     @property
     def label(self) -> str:

@@ -13,21 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import numpy as np
-
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, next_uid, record, record_typed
-from explorer.core.ir.function import Body, Call, Parameter, item, make_body
+from explorer.core.ir.expr import Expr, record_typed
+from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.identity_comparison import Watched, unchanged
 from explorer.core.ir.operation import as_operands
-from explorer.core.ir.recording_context import scope, state
-from explorer.core.ir.source_location import INTERNAL
-from explorer.core.ir.tensor import Tensor
-from explorer.core.ir.traversal import reachable
-from explorer.core.pytree import flatten, unflatten
-from explorer.core.recursion_limit import one_deeper
+from explorer.core.ir.recording_context import state
+from explorer.core.pytree import flatten
 from explorer.core.tracing.captures import reading, watch
+from explorer.core.tracing.trace import is_array, is_operand, trace, unpack
 from explorer.core.types.tensor_type import AnyType
 
 _Parameters = ParamSpec("_Parameters")
@@ -85,16 +80,21 @@ class Function(Generic[_Parameters, _Result]):
         key: Any = (structure, tuple(kinds))
         if state.policies:
             key = (*key, frozenset(state.policies.values()))
-        trace = self._find(key) or self._record(key, operands, args, kwargs)
+        known = self._find(key) or self._record(key, operands, args, kwargs)
         if reading.noted is not None:
-            reading.noted += trace.watched
-        body = trace.body
-        result = record_typed(trace.call, trace.type, operands, body.captured)
-        return result if body.structure is None else _unpack(body, result)  # type: ignore[return-value]
+            reading.noted += known.watched
+        body = known.body
+        result = record_typed(known.call, known.type, operands, body.captured)
+        return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         """The function bound to an object, as methods are; the object is then a static argument."""
         return self if owner is None else functools.partial(self, owner)
+
+    def body_for(self, *types: AnyType) -> Body:
+        """Return the body for operands of these types by position, for operations whose attributes are bodies."""
+        operands = tuple([Parameter(type_, "x")() for type_ in types])
+        return trace(self._function, self.name, self.kind, operands, {}, operands)
 
     def _find(self, key: Any) -> _Trace | None:
         try:
@@ -105,9 +105,9 @@ class Function(Generic[_Parameters, _Result]):
                 rule="arguments are expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
-        for trace in traces:
-            if unchanged(trace.watched):
-                return trace
+        for known in traces:
+            if unchanged(known.watched):
+                return known
         return None
 
     def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
@@ -119,65 +119,24 @@ class Function(Generic[_Parameters, _Result]):
                 rule="a body is recorded before any value is known, so such a recursion has no end",
                 fix="let a static argument count down, or use a Python loop",
             )
-        start = next_uid()
-        names = self._names(args, kwargs, operands)
-        outer, state.scope = (state.scope, state.origin), None
-        if not _is_internal(self._function):  # its lines are its own, whoever records it first
-            state.origin = None
         around, reading.noted = reading.noted, []
-        state.traces = (*state.traces, start)
         self._active.add(recording)
         try:
-            with one_deeper(f"a call of {self.name}"), scope(self.name, self.kind) as inside:
-                parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
-                traced_args, traced_kwargs = _replace((args, kwargs), parameters)
-                result = self._function(*traced_args, **traced_kwargs)
+            body = trace(self._function, self.name, self.kind, args, kwargs, operands)
         finally:
             self._active.discard(recording)
-            state.traces = state.traces[:-1]
-            state.scope, state.origin = outer
             noted, reading.noted = tuple(reading.noted or ()), around
-        statics = [leaf for leaf in flatten((args, kwargs))[0] if not _is_operand(leaf)]
-        leaves, structure = flatten(result)
-        if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
-            raise DeclarationError(
-                f"{self.name} returned {_kinds(result, leaves)}",
-                rule="a function returns an expression, or nested containers of expressions",
-                fix="return what it computes; wrap a constant in ex.tensor",
-            )
-        own = {node.uid for node in parameters}
-
-        def is_outer(node: Expr) -> bool:
-            if node.uid in own:
-                return False
-            # a value recorded before the body began, and not a constant: the body reads it from outside
-            before = node.uid < start and bool(node.operands)
-            return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
-
-        captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
-        body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
+        statics = [leaf for leaf in flatten((args, kwargs))[0] if not is_operand(leaf)]
         call = Call(body)
-        for node in captured:
-            node.mark_used()
-        type_ = call.type_of(tuple([node.type for node in (*operands, *captured)]))
+        type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
-        trace = _Trace(body, tuple(watched), call, type_)
+        recorded = _Trace(body, tuple(watched), call, type_)
         # popped and entered anew: dicts keep the order of entry, and the oldest keys are dropped below
-        self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
+        self._known[key] = [recorded, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)
         self.traces += 1
-        return trace
-
-    def _names(self, args: Any, kwargs: Any, operands: tuple[Expr, ...]) -> list[str]:
-        code = getattr(self._function, "__code__", None)
-        positional = code.co_varnames[: code.co_argcount] if code is not None else ()
-        titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
-        names: list[str] = []
-        for title, argument in zip((*titles, *kwargs), (*args, *kwargs.values()), strict=True):
-            leaves = [leaf for leaf in flatten(argument)[0] if _is_operand(leaf)]
-            names += [title] if len(leaves) == 1 else [f"{title}{index}" for index in range(len(leaves))]
-        return names
+        return recorded
 
 
 def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
@@ -226,41 +185,10 @@ def _operands_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[An
         if isinstance(leaf, Expr):
             operands.append(leaf)
             kinds.append(leaf.type)
-        elif _is_array(leaf):
+        elif is_array(leaf):
             (operand,) = as_operands((leaf,))
             operands.append(operand)
             kinds.append(operand.type)
         else:
             kinds.append(exact(leaf))
     return kinds, tuple(operands), structure
-
-
-def _is_internal(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename.startswith(INTERNAL)
-
-
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "__array__") and not isinstance(leaf, np.generic)
-
-
-def _is_operand(leaf: Any) -> bool:
-    return isinstance(leaf, Expr) or _is_array(leaf)
-
-
-def _replace(value: Any, parameters: tuple[Expr, ...]) -> Any:
-    leaves, structure = flatten(value)
-    replacements = iter(parameters)
-    return unflatten(structure, [next(replacements) if _is_operand(leaf) else leaf for leaf in leaves])
-
-
-def _kinds(result: Any, leaves: list[Any]) -> str:
-    type_name = type(result).__name__
-    wrong = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, Expr)} - {type_name})
-    return f"{type_name} holding {', '.join(wrong)}" if wrong else type_name
-
-
-def _unpack(body: Body, result: Expr) -> Any:
-    if len(body.outputs) == 1:
-        return unflatten(body.structure, [result])
-    return unflatten(body.structure, [record(item(index), (result,)) for index in range(len(body.outputs))])

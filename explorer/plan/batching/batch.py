@@ -205,6 +205,6 @@ class _Batching:
 
     def _node_price(self, node: Expr) -> float:
         operation = node.operation
-        if isinstance(operation, Call):
+        if isinstance(operation, Call) and operation.inlinable:
             return self._price(operation.body)
         return 0.0 if isinstance(operation, Item) else kernel_cost(node, node.operands, self.prices)

@@ -65,7 +65,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
                 level = other[1]
         operation = node.operation
         level += 1
-        if isinstance(operation, Call):
+        if isinstance(operation, Call) and operation.inlinable:
             deepest += 1
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):

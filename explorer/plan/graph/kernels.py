@@ -76,9 +76,10 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
-        body = graph.body_schedules[id(node.operation.body)]
-        # The body's peak counts its outputs, too, which are the call's result.
-        workspace, scratch = max(0, body.peak - size), body.arena
+        schedules = [graph.body_schedules[id(body)] for body in node.operation.planned_bodies]
+        # The body's peak counts its outputs, too, which are the call's result. Of several bodies one runs at a time.
+        workspace = max(0, max([schedule.peak for schedule in schedules]) - size)
+        scratch = max([schedule.arena for schedule in schedules])
     else:
         workspace, scratch = _workspace(node, operands), 0
     return KernelCost(flops_of(node, operands), size, kernel_cost(node, operands, cost_model), workspace, scratch)

@@ -46,7 +46,7 @@ class Inline(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are calls."""
-        return any(isinstance(node.operation, Call) for node in graph.live)
+        return any(isinstance(node.operation, Call) and node.operation.inlinable for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
         """Walk from the operands up; calls inside an inlined body are inlined in turn.
@@ -62,7 +62,7 @@ class Inline(Pass):
         while pending:
             node = pending.popleft()
             operation = node.operation
-            if not isinstance(operation, Call):
+            if not isinstance(operation, Call) or not operation.inlinable:
                 continue
             body = operation.body
             # Counted before the body is copied: calls of calls grow exponentially.

@@ -77,9 +77,17 @@ class Source:
             policies = ", ".join(map(written, operation.policies))
             return f"{_called(operation.operation)}({', '.join(operands)}, policies=[{policies}])"
         if isinstance(operation, Item):
-            return f"{operands[0]}[{operation.index}]"
-        if isinstance(operation, Call):
-            return f"{self._bodies[id(operation.body)]}({', '.join(operands)})"
+            value = node.operands[0].operation
+            if isinstance(value, Call) and value.inlinable:  # the function returns a tuple
+                return f"{operands[0]}[{operation.index}]"
+        elif isinstance(operation, Call):
+            name = self._bodies[id(operation.body)]
+            if operation.inlinable:
+                return f"{name}({', '.join(operands)})"
+            types = ", ".join([written(parameter.type) for parameter in operation.body.parameters])
+            attributes = [f"{n}={written(v)}" for n, v in operation.attributes.items() if n != "body"]
+            made = ", ".join([f"body={name}.body_for({types})", *attributes])
+            return f'ex.operation("{operation.name}")({made})({", ".join(operands)})'
         return f"{_called(operation)}({', '.join(operands)})"
 
     def _function(self, body: Body) -> None:

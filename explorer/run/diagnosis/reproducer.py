@@ -139,9 +139,9 @@ def _written(planned: Plan, part: _Part) -> str:
 
 
 def _call(planned: Plan, part: _Part) -> Expr | None:
-    """Return the first call of a part."""
+    """Return the first call of a function in a part."""
     inside = (node for node in planned.graph.recorded if node.uid in part.inside)
-    return next((node for node in inside if isinstance(node.operation, Call)), None)
+    return next((node for node in inside if isinstance(node.operation, Call) and node.operation.inlinable), None)
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:

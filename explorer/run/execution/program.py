@@ -7,7 +7,7 @@ loop that runs it does nothing but call and store, and everything that can be de
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -26,6 +26,7 @@ from explorer.plan.schedule.schedule import Kernel, Placement
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
+from explorer.run.kernels.control_flow import BodyRun, call_runner
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
@@ -194,7 +195,8 @@ class Program:
             return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
-            return self._call(kernel, placement, result.operation.body, sources)
+            runs = [self._closed_body(kernel, placement, body) for body in result.operation.planned_bodies]
+            return call_runner(result.operation, runs, sources, type_)
         return single(result.operation, sources, type_, out, [operand.type for operand in inputs[result.uid]])
 
     def _let_go(self) -> None:
@@ -293,8 +295,8 @@ class Program:
             if parameter.uid not in self._held:
                 self.values[self.slots[parameter.uid]] = None
 
-    def _call(self, kernel: Kernel, placement: Placement, body: Body, sources: list[int]) -> Runner:
-        """Make the runner of a call that was not inlined: its body is planned once and runs in our memory."""
+    def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyRun:
+        """Make the function that runs a body that was not inlined: it is planned once and runs in our memory."""
         planned, inputs = plan_closed(body, self.planned.options)
         # Calls of one body in one place share a program, since they never run at the same time (task_graph.py).
         key = id(body), placement.scratch_offset
@@ -302,17 +304,12 @@ class Program:
         if inner is None:
             with one_deeper(f"a program of {body.name}"):
                 inner = self._closed[key] = Program(planned, self.memory.scratch(kernel, placement))
-        places = [
-            (inner.slots[node.uid], source)
-            for node, source in zip(inputs, sources, strict=True)
-            if node.uid in inner.slots
-        ]
-        several = len(body.outputs) > 1
+        places = [(inner.slots[node.uid], place) for place, node in enumerate(inputs) if node.uid in inner.slots]
 
-        def run(values: Values) -> Any:
+        def run(operands: Sequence[Any]) -> list[Any]:
             table = inner.values
-            for place, source in places:
-                table[place] = values[source]
+            for slot, place in places:
+                table[slot] = operands[place]
             at = 0
             try:
                 with one_deeper(f"a run of {body.name}"):
@@ -320,14 +317,13 @@ class Program:
                     for runner, slot in inner.runners:
                         table[slot] = runner(table)
                         at += 1
-                results = inner.take()
+                return inner.take()
             except RunError:
                 raise
             except Exception as error:
                 raise failure(inner.planned, at, inner.runners[at][0], error) from error
             finally:
                 inner.forget()
-            return tuple(results) if several else results[0]
 
         return run
 

@@ -97,10 +97,11 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
         for uid in drops.get(index, ()):
             busy.update(users.get(base.get(uid, uid), ()))
         if isinstance(result.operation, Call):
-            key = id(result.operation.body), placement.scratch_offset
-            if key in calls:
-                busy.add(calls[key])
-            calls[key] = index
+            for body in result.operation.planned_bodies:
+                key = id(body), placement.scratch_offset
+                if key in calls:
+                    busy.add(calls[key])
+                calls[key] = index
         # Kernels of one chain run in order anyway, and what a dependency waits for has ended before it.
         before |= {
             user

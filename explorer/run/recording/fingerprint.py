@@ -40,9 +40,12 @@ def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr,
 
 def _structure(operation: Operation) -> str:
     """Return an operation and its attributes as text, a call with the digest of its body; no addresses."""
-    if isinstance(operation, Call):
+    if type(operation) is Call:
         return f"call {operation.label}({_of_body(operation.body)})"
-    attributes = [f"{name}={spoken(v) if callable(v) else repr(v)}" for name, v in operation.attributes.items()]
+    attributes = [
+        f"{name}={_of_body(v) if isinstance(v, Body) else spoken(v) if callable(v) else repr(v)}"
+        for name, v in operation.attributes.items()
+    ]
     return f"{operation.name}({','.join(attributes)})"
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call, Item, Parameter
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope as Box
@@ -136,8 +137,8 @@ class NodeRows:
 
     def _operation_row(self, operation: Operation) -> _OperationRow:
         callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1
-        named = {} if isinstance(operation, (Call, Item, Parameter)) else operation.attributes
-        attributes = {name: attribute_text(value) for name, value in named.items()}
+        named = {} if isinstance(operation, (Item, Parameter)) else operation.attributes
+        attributes = {name: attribute_text(value) for name, value in named.items() if not isinstance(value, Traced)}
         return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
 
 

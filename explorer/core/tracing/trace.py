@@ -1,0 +1,124 @@
+"""Recording of a Python function's body over stand-ins for its operands, and of results that have several outputs.
+
+``ex.function`` records bodies for calls (decorator.py), and control flow those of branches and loops (ops/control).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr, next_uid, record
+from explorer.core.ir.function import Body, Parameter, item, make_body
+from explorer.core.ir.recording_context import scope, state
+from explorer.core.ir.source_location import INTERNAL
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.pytree import flatten, unflatten
+from explorer.core.recursion_limit import one_deeper
+
+
+def trace(
+    function: Callable[..., Any],
+    name: str,
+    kind: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    operands: Sequence[Expr],
+    titles: Sequence[str] | None = None,
+) -> Body:
+    """Record the body of a function in a scope of this name and kind.
+
+    Parameters of the ``operands``' types take the places of expressions and arrays among the arguments; outer values
+    that the body reads are captured. ``titles`` name the parameters; None names them as the function does. Raises
+    DeclarationError for a result that is not made of expressions.
+    """
+    start = next_uid()
+    titles = argument_names(function, args, kwargs) if titles is None else titles
+    outer, state.scope = (state.scope, state.origin), None
+    if not is_internal(function):  # its lines are its own, whoever records it first
+        state.origin = None
+    state.traces = (*state.traces, start)
+    try:
+        with one_deeper(f"a call of {name}"), scope(name, kind) as inside:
+            parameters = tuple(Parameter(node.type, title)() for node, title in zip(operands, titles, strict=True))
+            traced_args, traced_kwargs = _replace((args, kwargs), parameters)
+            result = function(*traced_args, **traced_kwargs)
+    finally:
+        state.traces = state.traces[:-1]
+        state.scope, state.origin = outer
+    leaves, structure = flatten(result)
+    if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
+        raise DeclarationError(
+            f"{name} returned {_kinds(result, leaves)}",
+            rule="a function returns an expression, or nested containers of expressions",
+            fix="return what it computes; wrap a constant in ex.tensor",
+        )
+    own = {node.uid for node in parameters}
+
+    def is_outer(node: Expr) -> bool:
+        if node.uid in own:
+            return False
+        # a value recorded before the body began, and not a constant: the body reads it from outside
+        before = node.uid < start and bool(node.operands)
+        return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
+
+    captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
+    for node in captured:
+        node.mark_used()
+    return make_body(name, parameters, captured, tuple(leaves), inside, structure)
+
+
+def unpack(body: Body, result: Expr) -> Any:
+    """Return the result of a call in the containers that the function returned."""
+    if len(body.outputs) == 1:
+        return unflatten(body.structure, [result])
+    return unflatten(body.structure, outputs_of(result, len(body.outputs)))
+
+
+def outputs_of(result: Expr, count: int) -> list[Expr]:
+    """Return the outputs of a value that has this many."""
+    return [result] if count == 1 else [record(item(index), (result,)) for index in range(count)]
+
+
+def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """Return the name of each operand among the arguments: that of its argument, numbered in a container."""
+    code = getattr(function, "__code__", None)
+    positional = code.co_varnames[: code.co_argcount] if code is not None else ()
+    titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
+    names: list[str] = []
+    for title, argument in zip((*titles, *kwargs), (*args, *kwargs.values()), strict=True):
+        leaves = [leaf for leaf in flatten(argument)[0] if is_operand(leaf)]
+        names += [title] if len(leaves) == 1 else [f"{title}{index}" for index in range(len(leaves))]
+    return names
+
+
+def is_internal(function: Any) -> bool:
+    """Whether a function is explorer's own."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(INTERNAL)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a value is an array of any library, and no NumPy scalar."""
+    return hasattr(leaf, "__array__") and not isinstance(leaf, np.generic)
+
+
+def is_operand(leaf: Any) -> bool:
+    """Whether an argument is an operand, and not a static value."""
+    return isinstance(leaf, Expr) or is_array(leaf)
+
+
+def _replace(value: Any, parameters: tuple[Expr, ...]) -> Any:
+    leaves, structure = flatten(value)
+    replacements = iter(parameters)
+    return unflatten(structure, [next(replacements) if is_operand(leaf) else leaf for leaf in leaves])
+
+
+def _kinds(result: Any, leaves: list[Any]) -> str:
+    type_name = type(result).__name__
+    wrong = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, Expr)} - {type_name})
+    return f"{type_name} holding {', '.join(wrong)}" if wrong else type_name

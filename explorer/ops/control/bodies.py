@@ -1,0 +1,100 @@
+"""Bodies of branches and loops: recorded from functions, over operands in nested containers, and shared where equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.closing import close_over
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, make_body
+from explorer.core.ir.operation import WEAK
+from explorer.core.pytree import flatten, unflatten
+from explorer.core.registry import functions
+from explorer.core.tracing.trace import trace
+
+_shared: WeakValueDictionary[Any, Body] = WeakValueDictionary()
+"""the nodes of a body, with the lines that wrote them → the body that was recorded first"""
+
+
+def recorded_body(
+    function: Callable[..., Any], name: str, *arguments: Any, titles: Sequence[str] | None = None
+) -> tuple[Body, tuple[Expr, ...]]:
+    """Record the body of a function over stand-ins for the expressions in its arguments, and return what it captures.
+
+    Parameters stand for the captured values, too, so that the body belongs to no program: one that was recorded before
+    from the same lines, with the same operations, is returned again. A branch or a loop that is recorded a thousand
+    times is then planned once, and equal ones are merged. ``titles`` are names of parameters.
+    """
+    body = trace(function, name, "function", arguments, {}, flatten(arguments)[0], titles)
+    return closed_body(body, body.captured), body.captured
+
+
+def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
+    """Return a body with parameters for captured values in this order: an equal one that was made before, if any."""
+    inputs, outputs = close_over(body, captured)
+    closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
+    number = {node.uid: index for index, node in enumerate(inputs)}
+    nodes = []
+    for node in closed.nodes:
+        if node.uid not in number:
+            number[node.uid] = len(number)
+            operand_numbers = tuple([number[operand.uid] for operand in node.operands])
+            nodes.append((node.operation, operand_numbers, node.code, node.instruction))
+    parameters = tuple([node.operation for node in inputs])
+    results = tuple([number[output.uid] for output in outputs])
+    key = body.name, parameters, tuple(nodes), results, body.structure, frozenset(body.policies.values())
+    # setdefault: where two threads record a body at once, both go on with the first
+    return _shared.setdefault(key, closed)
+
+
+def as_operand_tree(value: Any, what: str) -> Any:
+    """Return nested containers with numbers and arrays among their leaves converted to expressions.
+
+    Raises OperandError for a leaf that is no operand, and for a value without any.
+    """
+    leaves, structure = flatten(value)
+    if not leaves:
+        raise OperandError(f"{what} {value!r}", rule=f"{what} must hold at least one tensor", fix="ex.tensor(0.0)")
+    convert = functions["as_expr"]
+    operands = []
+    for leaf in leaves:
+        if not (isinstance(leaf, (Expr, *WEAK)) or hasattr(leaf, "__array__")):
+            raise OperandError(
+                f"{what} with a {type(leaf).__name__}",
+                rule=f"{what} must be a tensor, or nested tuples, lists and dicts of tensors",
+                fix="pass a setting in a closure: lambda x: f(x, setting)",
+            )
+        operand = leaf if isinstance(leaf, Expr) else convert(leaf, ())
+        operand.tensor_type  # noqa: B018  # raises for a value with several outputs
+        operands.append(operand)
+    return unflatten(structure, operands)
+
+
+def check_callable(function: Any, what: str) -> None:
+    """Raise DeclarationError unless an argument is a function."""
+    if not callable(function):
+        raise DeclarationError(
+            f"{what}={function!r}", rule=f"{what} must be a function of expressions", fix="lambda x: x + 1"
+        )
+
+
+def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple[str, str], what: str) -> None:
+    """Raise OperandError, which names the first difference, unless values have the same number and types."""
+    if len(before) != len(after):
+        raise OperandError(
+            f"{what}: {names[0]} has {len(before)} values, {names[1]} has {len(after)}",
+            rule=f"{names[0]} and {names[1]} must have the same containers with the same number of values",
+            fix="return as many values in both places",
+        )
+    for place, (first, second) in enumerate(zip(before, after, strict=True)):
+        if first.type != second.type:
+            number = f"value {place} of " if len(before) > 1 else ""
+            fix = f"value.astype({first.dtype.name!r})" if first.shape == second.shape else "reshape one of them"
+            raise OperandError(
+                f"{what}: {number}{names[0]} is {first.type}, {number}{names[1]} is {second.type}",
+                rule=f"{names[0]} and {names[1]} must have the same shapes and dtypes",
+                fix=fix,
+            )

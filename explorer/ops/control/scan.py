@@ -1,0 +1,278 @@
+"""Scan: a step over each element of sequences, from one state to the next, whose outputs are stacked.
+
+The body is one step. The gradient is a scan backwards: it computes the step once more from the state that entered it,
+which the forward scan keeps, so that memory grows with the states alone, and not with all that a step computes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.function import Call, Parameter, call_rules
+from explorer.core.ir.recording_context import single_source_line
+from explorer.core.memory_budget import claim_steps
+from explorer.core.pytree import flatten, unflatten
+from explorer.core.registry import public
+from explorer.core.tracing.trace import outputs_of
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.ops.base import broadcast_to
+from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
+from explorer.ops.creation.constants import zeros
+
+
+class Scan(Call):
+    """Loop of ``length`` steps; operands are states, sequences and captured values, results last states and stacks."""
+
+    length: int
+    states: int
+    """number of values that go from step to step"""
+    axes: tuple[int, ...]
+    """for each sequence the axis of its steps"""
+    out_axes: tuple[int, ...]
+    """for each stacked output the axis of its steps"""
+    reverse: bool
+    name = "scan"
+    inlinable: ClassVar[bool] = False
+
+    @property
+    def turns(self) -> int:  # type: ignore[override]  # of a class whose instances all have one
+        """Number of steps."""
+        return self.length
+
+    def infer(self, *types: AnyType) -> AnyType:
+        outputs = [output.tensor_type for output in self.body.outputs]
+        stacked = [
+            _inserted(output, axis, self.length)
+            for output, axis in zip(outputs[self.states :], self.out_axes, strict=True)
+        ]
+        parts = (*outputs[: self.states], *stacked)
+        return parts[0] if len(parts) == 1 else TupleType(parts)
+
+    def flops(self, result: AnyType, *types: AnyType) -> int:
+        return self.length * self.body.flops
+
+    def parts(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return what belongs to the states, the sequences and the captured values."""
+        sequences = self.states + len(self.axes)
+        return [*operands[: self.states]], [*operands[self.states : sequences]], [*operands[sequences:]]
+
+    def wanted_gradients(
+        self, upstream: Any, result: Expr, operands: tuple[Expr, ...], wanted: tuple[bool, ...]
+    ) -> list[Expr | None]:
+        """Return the gradients of operands: a scan in the other direction, of the gradients of one step."""
+        states, sequences, captured = self.parts(operands)
+        step = Call(self.body)
+        seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
+        smooth = [_is_real(node) for node in self.body.outputs]
+        carried = [place for place in range(self.states) if smooth[place]]
+        stacked = [place for place in range(self.states, len(smooth)) if smooth[place] and seeds[place] is not None]
+        others = range(self.states, len(operands))
+        asked_sequences = [p for p in others[: len(sequences)] if wanted[p] and _is_real(operands[p])]
+        asked_captured = [p for p in others[len(sequences) :] if wanted[p] and _is_real(operands[p])]
+        asked = tuple([place in (*carried, *asked_sequences, *asked_captured) for place in range(len(operands))])
+
+        def keep(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+            outputs = outputs_of(record(step, (*states, *elements, *captured)), len(smooth))
+            return outputs[: self.states], [*outputs[self.states :], *states]
+
+        kept = scan_operands(
+            keep, states, sequences, self.axes, (*self.out_axes, *[0] * self.states), self.reverse, self.body.name
+        )
+        entered = kept[len(smooth) :]
+
+        def back(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+            own = [*elements[: len(operands) - len(captured)], *captured]
+            forward = record(step, tuple(own))
+            given = dict(zip(carried, gradients, strict=False))
+            given.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
+            given_seeds = [given.get(place) for place in range(len(smooth))]
+            parts = step.wanted_gradients(
+                given_seeds[0] if len(smooth) == 1 else given_seeds, forward, tuple(own), asked
+            )
+            totals = [_or_zeros(parts[place], own[place]) for place in carried]
+            sums = [
+                total if parts[place] is None else total + parts[place]
+                for place, total in zip(asked_captured, gradients[len(carried) :], strict=True)
+            ]
+            return [*totals, *sums], [_or_zeros(parts[place], own[place]) for place in asked_sequences]
+
+        first = [_or_zeros(seeds[place], states[place]) for place in carried]
+        first += [zeros(operands[place].shape, operands[place].dtype) for place in asked_captured]
+        seed_axes = [self.out_axes[place - self.states] for place in stacked]
+        results = scan_operands(
+            back,
+            first,
+            [*entered, *sequences, *[seeds[place] for place in stacked]],
+            (*[0] * self.states, *self.axes, *seed_axes),
+            tuple([self.axes[place - self.states] for place in asked_sequences]),
+            not self.reverse,
+            f"{self.body.name} gradient",
+            length=self.length,
+        )
+        places = [*carried, *asked_captured, *asked_sequences]
+        by_place = dict(zip(places, results, strict=True))
+        return [by_place.get(place) if wanted[place] else None for place in range(len(operands))]
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+        states, sequences, captured = self.parts(operands)
+        state_flags, sequence_flags, captured_flags = self.parts(batched)
+        # a state that is the same for all members at first differs after a step
+        states = [
+            node if is_batched else broadcast_to(node, (size, *node.shape))
+            for node, is_batched in zip(states, state_flags, strict=True)
+        ]
+        flags = (*[True] * len(states), *sequence_flags, *captured_flags)
+        step = Call(self.body)
+
+        def members(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+            whole = call_rules.batch(step, size, flags, (*states, *elements, *captured))
+            outputs = outputs_of(whole, len(self.body.outputs))
+            return outputs[: self.states], outputs[self.states :]
+
+        axes = tuple([axis + is_batched for axis, is_batched in zip(self.axes, sequence_flags, strict=True)])
+        out_axes = tuple([axis + 1 for axis in self.out_axes])
+        return _record(members, states, sequences, axes, out_axes, self.reverse, self.body.name, self.length)
+
+
+@public
+def scan(
+    step: Callable[..., Any],
+    initial: Any,
+    sequences: Any = None,
+    *,
+    length: int | None = None,
+    reverse: bool = False,
+    name: str = "scan",
+) -> Any:
+    """Record a loop over the first axis of ``sequences``: ``state, output = step(state, element)``.
+
+    Returns the last state, and the outputs of all steps stacked on a new first axis; a step returns None for no output.
+    States, elements and outputs are tensors or nested containers of them; a step keeps the shapes and dtypes of the
+    state. It may read outer values, which become operands. Without sequences there are ``length`` steps, whose
+    ``element`` is None. ``reverse`` begins with the last element; outputs stay at their elements' places.
+
+    >>> x = ex.tensor([1.0, 2.0, 3.0])
+    >>> total, sums = ex.scan(lambda total, x: (total + x, total + x), ex.tensor(0.0), x)
+    >>> ex.evaluate([total, sums, ex.grad(total * total, x)])
+    [array(6.), array([1., 3., 6.]), array([12., 12., 12.])]
+    """
+    check_callable(step, "step")
+    initial = as_operand_tree(initial, "the initial state")
+    sequences = None if sequences is None else as_operand_tree(sequences, "the sequences")
+    states, state_structure = flatten(initial)
+    elements, element_structure = flatten(() if sequences is None else sequences)
+    steps = _length(elements, length, name)
+    claim_steps(f"the scan {name!r}", steps)
+    output_structures: list[Any] = []
+
+    def flat(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        element = None if sequences is None else unflatten(element_structure, elements)
+        result = step(unflatten(state_structure, states), element)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise DeclarationError(
+                f"{name}: a step returned a {type(result).__name__}",
+                rule="a step must return a tuple of the next state and an output",
+                fix="return state, output (or state, None)",
+            )
+        after, after_structure = flatten(as_operand_tree(result[0], "the next state"))
+        if after_structure != state_structure:
+            raise OperandError(
+                f"{name}: a step returns other containers than the state",
+                rule="the next state must have the containers and keys of the state",
+                fix="return (a, b), output for a state (a, b)",
+            )
+        outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
+        output_structures[:] = [result[1] is None, output_structure]
+        return after, outputs
+
+    with single_source_line():
+        results = scan_operands(flat, states, elements, (0,) * len(elements), None, reverse, name, length=steps)
+    empty, output_structure = output_structures
+    stacks = None if empty else unflatten(output_structure, results[len(states) :])
+    return unflatten(state_structure, results[: len(states)]), stacks
+
+
+def scan_operands(
+    step: Callable[[list[Expr], list[Expr]], tuple[list[Expr], list[Expr]]],
+    states: Sequence[Expr],
+    sequences: Sequence[Expr],
+    axes: tuple[int, ...],
+    out_axes: tuple[int, ...] | None,
+    reverse: bool,
+    name: str,
+    *,
+    length: int | None = None,
+) -> list[Expr]:
+    """Record a scan over flat lists of states and of sequences along ``axes``; return last states and stacks.
+
+    ``out_axes`` are 0 for None. The step may not be recorded anew where an equal one is known.
+    """
+    steps = sequences[0].shape[axes[0]] if length is None else length
+    result = _record(step, states, sequences, axes, out_axes, reverse, name, steps)
+    operation = result.operation
+    assert isinstance(operation, Scan)
+    return outputs_of(result, len(operation.body.outputs))
+
+
+def _record(
+    step: Callable[[list[Expr], list[Expr]], tuple[list[Expr], list[Expr]]],
+    states: Sequence[Expr],
+    sequences: Sequence[Expr],
+    axes: tuple[int, ...],
+    out_axes: tuple[int, ...] | None,
+    reverse: bool,
+    name: str,
+    length: int,
+) -> Expr:
+    elements = [
+        Parameter(_removed(node.tensor_type, axis), "element")() for node, axis in zip(sequences, axes, strict=True)
+    ]
+
+    def one_step(state: list[Expr], element: list[Expr]) -> list[Expr]:
+        after, outputs = step([*state], [*element])
+        check_same_types(states, after, ("the state before a step", "the state after it"), name)
+        return [*after, *outputs]
+
+    body, captured = recorded_body(one_step, name, [*states], elements)
+    stacked = len(body.outputs) - len(states)
+    operation = Scan(body, length, len(states), axes, (0,) * stacked if out_axes is None else out_axes, reverse)
+    return record(operation, (*states, *sequences, *captured))
+
+
+def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
+    if length is not None:
+        try:
+            length = operator.index(length)
+        except TypeError:
+            length = -1
+        if length < 0:
+            raise OperandError(f"{name}: length={length}", rule="length must be a number of steps, 0 or more")
+    lengths = {node.shape[0] if node.ndim else -1 for node in elements} | ({length} if length is not None else set())
+    if len(lengths) != 1 or -1 in lengths:
+        shapes = ", ".join([repr(tuple(node.shape)) for node in elements]) or "none"
+        raise OperandError(
+            f"{name}: sequences of the shapes {shapes}" + (f" and length={length}" if length is not None else ""),
+            rule="sequences must have one length in common along their first axis, or length must be given",
+            fix="ex.scan(step, initial, length=10)",
+        )
+    return lengths.pop()
+
+
+def _removed(type_: TensorType, axis: int) -> TensorType:
+    return type_.with_shape((*type_.shape[:axis], *type_.shape[axis + 1 :]))
+
+
+def _inserted(type_: TensorType, axis: int, size: int) -> TensorType:
+    return type_.with_shape((*type_.shape[:axis], size, *type_.shape[axis:]))
+
+
+def _is_real(node: Expr) -> bool:
+    return isinstance(node.type, TensorType) and node.type.dtype.kind == "f"
+
+
+def _or_zeros(gradient: Expr | None, operand: Expr) -> Expr:
+    return zeros(operand.shape, operand.dtype) if gradient is None else gradient

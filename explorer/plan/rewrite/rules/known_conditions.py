@@ -1,0 +1,94 @@
+"""Control flow whose course is known before the run: the branch that is taken, the loop that makes no turn."""
+
+# ruff: noqa: D102  # match() is documented once, by Rule
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item
+from explorer.core.types.tensor_type import Number
+from explorer.ops.control.cond import Cond
+from explorer.ops.control.scan import Scan
+from explorer.ops.control.while_loop import WhileLoop
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.matchers import constant
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
+
+_DEPTH = 16
+"""how many operations one after the other are looked at between constants and a condition"""
+
+
+def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | None:
+    """Return the value of a scalar that is computed from described constants alone; None for any other.
+
+    Constants are folded behind the rules of a sweep, so that a condition is still the comparison that was written.
+    """
+    value = constant(node, graph)
+    operands = graph.operands(node)
+    if value is not None or not operands or not depth or isinstance(node.operation, (Call, Item)):
+        return value
+    if not all(each.type.plain and each.shape == () for each in (node, *operands)) or not node.operation.pure:
+        return None
+    values = [known_scalar(operand, graph, depth - 1) for operand in operands]
+    if any(each is None for each in values):
+        return None
+    arrays = [np.asarray(each, operand.dtype) for each, operand in zip(values, operands, strict=True)]
+    with np.errstate(all="ignore"):
+        result: Number = node.operation.compute(*arrays).item()
+    return result
+
+
+class KnownCondition(Rule):
+    """ex.cond of a constant condition is a call of the function that it takes."""
+
+    roots = (Cond,)
+    branch_known = Reason(
+        "branch_known",
+        "`{choice}` always takes its side `{branch}`, because its condition is the constant {condition}; the other "
+        "side is left out.",
+        meaning="ex.cond(True, f, g, x) is f(x).",
+        change="Nothing has to change.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        condition, *operands = graph.operands(node)
+        value = known_scalar(condition, graph)
+        if value is None or not isinstance(node.operation, Cond):
+            return None
+        branch = node.operation.branches[0 if value else 1]
+        facts = {"branch": branch.label, "condition": str(bool(value))}
+        return self.branch_known.applied(branch(*operands), choice=node, **facts)
+
+
+class LoopWithoutTurns(Rule):
+    """The result of a loop that makes no turn is the state in front of it."""
+
+    roots = (WhileLoop, Scan, Item)
+    no_turns = Reason(
+        "no_turns",
+        "The state in front of `{loop}` is its result, because {why}, so that nothing is computed in the loop.",
+        meaning="ex.while_loop(condition, turn, state) is the state where the condition does not hold at first.",
+        change="Nothing has to change.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        is_item = isinstance(node.operation, Item)
+        (loop, *_), index = (graph.operands(node), node.operation.index) if is_item else ((node,), 0)  # type: ignore[attr-defined]
+        operation = loop.operation
+        if isinstance(operation, WhileLoop):
+            condition, *state = graph.operands(loop)
+            if known_scalar(condition, graph) != 0:
+                return None
+            why = "its condition is the constant False"
+        elif isinstance(operation, Scan):
+            state = [*graph.operands(loop)][: operation.states]
+            if operation.length or index >= operation.states:
+                return None
+            why = "its sequences have no elements"
+        else:
+            return None
+        if node.type != state[index].type:  # a loop with several results, which items read
+            return None
+        return self.no_turns.applied(state[index], loop=loop, why=why)

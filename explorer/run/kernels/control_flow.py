@@ -1,0 +1,75 @@
+"""Runners of calls that stay closed, and of control flow: they run planned bodies on the values of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from explorer.core.ir.function import Call
+from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.ops.control.cond import Cond
+from explorer.ops.control.scan import Scan
+from explorer.ops.control.while_loop import WhileLoop
+from explorer.run.kernels.runners import Runner, Values
+from explorer.run.runtime.memory import allocate
+
+BodyRun: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+"""values of a body's parameters, then of its captured operands → those of its outputs"""
+
+
+def call_runner(operation: Call, runs: Sequence[BodyRun], sources: list[int], type_: AnyType) -> Runner:
+    """Make the runner of a call; ``runs`` run the bodies that are planned for it, in their order."""
+    if isinstance(operation, Cond):
+        compute = _choice(runs[0], runs[1])
+    elif isinstance(operation, WhileLoop):
+        compute = _loop(operation, runs[0])
+    elif isinstance(operation, Scan):
+        compute = _scan(operation, runs[0], type_)
+    else:
+        compute = runs[0]
+    several = isinstance(type_, TupleType)
+
+    def run(values: Values) -> Any:
+        results = compute([values[source] for source in sources])
+        return tuple(results) if several else results[0]
+
+    return run
+
+
+def _choice(then: BodyRun, otherwise: BodyRun) -> BodyRun:
+    return lambda operands: (then if operands[0] else otherwise)(operands[1:])
+
+
+def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
+    end = 1 + operation.state_size
+
+    def run(operands: Sequence[Any]) -> list[Any]:
+        state, captured = [*operands[:end]], [*operands[end:]]
+        while state[0]:
+            state = turn([*state, *captured])
+        return state[1:]
+
+    return run
+
+
+def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
+    count = operation.states
+    types = type_.parts if isinstance(type_, TupleType) else (type_,)
+    order = range(operation.length)[:: -1 if operation.reverse else 1]
+
+    def run(operands: Sequence[Any]) -> list[Any]:
+        state, sequences, captured = operation.parts(operands)
+        # the axis of the steps first, so that a step is one index, a view
+        elements = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, operation.axes, strict=True)]
+        stacks = [allocate(part) for part in types[count:]]
+        places = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
+        for index in order:
+            outputs = step([*state, *[element[index] for element in elements], *captured])
+            state = outputs[:count]
+            for place, output in zip(places, outputs[count:], strict=True):
+                place[index] = output
+        return [*state, *stacks]
+
+    return run

@@ -1,0 +1,80 @@
+"""Loops whose number of turns the run finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+
+def halvings(x: ex.Expr) -> Any:
+    return ex.while_loop(lambda s: s[0] > 1, lambda s: (s[0] / 2, s[1] + 1), (x, ex.tensor(0)))
+
+
+@pytest.mark.parametrize(("x", "turns"), [(1.0, 0), (1000.0, 10)])
+def test_turns_are_made_as_long_as_the_condition_holds(x: float, turns: int) -> None:
+    last, count = halvings(ex.tensor(x))
+    assert ex.evaluate([last, count]) == [x / 2**turns, turns]
+
+
+def test_outer_values_are_operands() -> None:
+    w, limit = ex.tensor([1.0, 2.0], name="w"), ex.tensor(20.0, name="limit")
+    y = ex.while_loop(lambda x: x.sum() < limit, lambda x: x + w, ex.tensor([0.0, 0.0]))
+    np.testing.assert_array_equal(ex.evaluate(y), [7.0, 14.0])
+    assert [node.label for node in y.operands][2:] == ["w", "limit"]
+
+
+def test_a_loop_in_a_loop() -> None:
+    def outer(state: Any) -> Any:
+        i, total = state
+        _, inner = ex.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] + s[0]), (ex.tensor(0), total))
+        return i + 1, inner
+
+    _, total = ex.while_loop(lambda s: s[0] < 5, outer, (ex.tensor(0), ex.tensor(0)))
+    assert ex.evaluate(total) == sum(j for i in range(5) for j in range(i))
+
+
+def test_a_loop_whose_condition_is_false_at_first_is_its_state_and_says_so() -> None:
+    x = ex.tensor([1.0, 2.0])
+    plan = ex.EvalPlan()
+    zero = ex.ZeroTensor(())
+    y = plan.register(ex.while_loop(lambda x: zero > 1, lambda x: x + 1, x))
+    plan.eval()
+    np.testing.assert_array_equal(y.data(), [1.0, 2.0])
+    (decision,) = [d for d in plan.recording.decisions if d.code == "no_turns"]
+    exec(plan.reproducer(decision), {})
+
+
+def test_there_is_no_gradient_and_the_error_says_what_has_one() -> None:
+    x = ex.tensor(8.0)
+    with pytest.raises(ex.OperandError, match=r"while_loop.*\n.*number of turns"):
+        ex.grad(halvings(x)[0], x)
+
+
+def test_calls_with_loops_are_not_batched_and_say_why() -> None:
+    f = ex.function(lambda x: halvings(x)[0])
+    plan = ex.EvalPlan()
+    handles = [plan.register(f(ex.tensor(float(x)))) for x in (3, 5, 9, 17)]
+    plan.eval()
+    assert [float(handle.data()) for handle in handles] == [0.75, 0.625, 0.5625, 0.53125]
+    (decision,) = [d for d in plan.recording.decisions if d.code == "not_batchable"]
+    assert "while_loop" in str(decision.facts)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: ex.while_loop(lambda x: x, lambda x: x, x), "scalar of dtype bool"),
+        (lambda x: ex.while_loop(lambda x: True, lambda x: x, x), "scalar of dtype bool"),
+        (lambda x: ex.while_loop(lambda x: x > 0, lambda x: (x, x), x), "containers and keys of the state"),
+        (lambda x: ex.while_loop(lambda x: x > 0, lambda x: x.astype("float32"), x), "same shapes and dtypes"),
+        (lambda x: ex.while_loop(lambda x: x > 0, 3, x), "turn must be a function"),
+        (lambda x: ex.while_loop(lambda x: x > 0, lambda x: x, ()), "at least one tensor"),
+    ],
+)
+def test_wrong_loops_are_refused_when_written(call: Any, message: str) -> None:
+    with pytest.raises(ex.ExplorerError, match=message):
+        call(ex.tensor(1.0))
