@@ -5,14 +5,12 @@ applies to a node ends the chain there, so the order decides where several could
 """
 
 # The order of the imports is the order of the chain:
-# - the course of control flow first: what is left out needs no other rule,
-# - stable forms of several operations: log(exp(…)) inside of one would be taken by a simpler rule,
+# - stable forms of several operations first: log(exp(…)) inside of one would be taken by a simpler rule,
 # - structure of zeros and one-hots, and inverses, before identities, which look at one operation alone,
 # - declared properties after rules that know an operation by name, and can say more about it,
 # - cancel_powers late: it is the general method where no formula was recognised, and the dearest to ask.
 # isort: off
 from explorer.plan.rewrite.rules import (
-    known_conditions,
     stability,
     symbolic_constants,
     inverse_pairs,
@@ -26,6 +24,7 @@ from explorer.plan.rewrite.rules import (
     device_copies,
     cancel_powers,
     operations_under_policies,
+    known_conditions,
 )
 
 __all__ = [
