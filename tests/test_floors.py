@@ -41,7 +41,18 @@ and those above it use it."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}}
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": ("", "files", "types", "array_api", "ir", "tracing"),
-    "ops": ("creation", "", "nn.kernels", "elementwise", "manipulation", "reduction", "linalg", "nn", "control"),
+    "ops": (
+        "creation",
+        "",
+        "nn.kernels",
+        "elementwise",
+        "manipulation",
+        "reduction",
+        "linalg",
+        "nn",
+        "control",
+        "mapping",
+    ),
     "record": ("", "compare", "compositions"),
     "plan": (
         "schedule",

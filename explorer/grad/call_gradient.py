@@ -3,6 +3,9 @@
 The *augmented* body returns the outputs and the residuals, the forward values that the backward pass needs; the *vjp*
 body takes inputs, residuals and upstream gradients, and returns the gradients of the inputs. Inlining the body at each
 gradient would record it again for every call and lose the boxes of the function.
+
+The gradient of a mapped call is a mapped call of the vjp body. Operands that are the same for all members get the sum
+of the members' gradients, and so do values that the body computes from such operands alone.
 """
 
 from __future__ import annotations
@@ -12,13 +15,18 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record, record_typed
 from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
+from explorer.core.ir.mapped_call import MappedCall, call_like
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.recording_context import recording_at, scope, state
 from explorer.core.ir.traversal import reachable, rebuild, rescope
 from explorer.core.pytree import flatten
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import TupleType
 from explorer.grad.backward import backward
+from explorer.grad.invariants import split_invariants
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.ops.reduction.reduce import Sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,8 @@ def call_gradient(
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
     """Record the gradients of a call's operands, hidden ones included; None for those that are not ``wanted``."""
+    if isinstance(call, MappedCall) and (parts := split_invariants(call.body, call.batched)) is not None:
+        return _split_gradient(call, *parts, upstream, result, operands, wanted)
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
     seeded = tuple([seed is not None for seed in seeds])
     differentiated = differentiate(call.body, seeded, (True,) * len(operands) if wanted is None else wanted)
@@ -143,15 +153,54 @@ def call_gradient(
         return [None] * len(operands)
     residuals: list[Expr] = []
     if differentiated.residuals:
-        forward = result if differentiated.augmented is call else _record_at(result, differentiated.augmented, operands)
+        is_plain = differentiated.augmented.body is call.body
+        augmented = call_like(call, differentiated.augmented.body)
+        forward = result if is_plain else _record_at(result, augmented, operands)
         residuals = [_output(forward, index) for index in differentiated.residuals]
     vjp_operands = (
         *[operands[i] for i in differentiated.inputs],
         *residuals,
         *[seed for seed in seeds if seed is not None],
     )
-    gradients = record(differentiated.vjp, vjp_operands)
-    return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
+    if not isinstance(call, MappedCall):
+        gradients = record(differentiated.vjp, vjp_operands)
+        return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
+    rows = [call.batched[i] for i in differentiated.inputs]
+    rows += [True] * (len(vjp_operands) - len(rows))
+    gradients = record(call_like(call, differentiated.vjp.body, tuple(rows)), vjp_operands)
+    return [
+        None if index is None else _output(gradients, index) if is_batched else Sum((0,))(_output(gradients, index))
+        for index, is_batched in zip(differentiated.gradients, call.batched, strict=True)
+    ]
+
+
+def _split_gradient(
+    call: MappedCall,
+    invariant: Body,
+    member: Body,
+    upstream: Expr | Sequence[Expr | None],
+    result: Expr,
+    operands: tuple[Expr, ...],
+    wanted: tuple[bool, ...] | None,
+) -> list[Expr | None]:
+    """Record the gradients of a mapped call as of two calls, of the ``invariant`` body and of the ``member`` body.
+
+    Gradients of the first one's results are summed over the members before they are differentiated further: the sum of
+    matrix products is one matrix product, the sum of their transposes is not.
+    """
+    wanted = (True,) * len(operands) if wanted is None else wanted
+    values = record(Call(invariant), operands)
+    outputs = [_output(values, index) for index in range(len(invariant.outputs))]
+    rows = (*call.batched, *[False] * len(outputs))
+    inner = (*wanted, *[is_floating(output.dtype) for output in outputs])
+    mapped = MappedCall(member, call.size, rows)
+    direct = call_gradient(mapped, upstream, result, (*operands, *outputs), inner)
+    gradients, seeds = direct[: len(operands)], direct[len(operands) :]
+    if all(seed is None for seed in seeds):
+        return gradients
+    through = call_gradient(Call(invariant), seeds, values, operands, wanted)
+    parts = [[part for part in both if part is not None] for both in zip(gradients, through, strict=True)]
+    return [add_n(*both) if len(both) > 1 else both[0] if both else None for both in parts]
 
 
 def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:

@@ -165,7 +165,9 @@ def _configured(step: Pass, options: Options) -> Pass:
         case Batch():
             return replace(options.batch or step, cost_model=options.cost_model)
         case Inline():
-            return options.inline or step
+            inline = options.inline or step
+            vectorize = inline.vectorize and Batch.name not in options.without
+            return replace(inline, vectorize=vectorize, cost_model=options.cost_model)
         case Order():
             return Order(options.cost_model, options.lanes, options.order)
         case _:

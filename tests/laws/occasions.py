@@ -317,6 +317,12 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Prune.unread: lambda: ex.sin(pair(x, y)[0]),
     Inline.inlined: lambda: [product(x), product(y)],
     Inline.too_large: (lambda: product(x), {"inline": Inline(0)}),
+    Inline.batched: lambda: ex.map(product, given(8, 5, 6)),
+    Inline.not_asked: (lambda: ex.map(product, given(8, 5, 6)), {"without": "batch"}),
+    Inline.not_batchable: lambda: ex.map(backwards, given(4, 6)),
+    Inline.dear: lambda: ex.map(
+        lambda a, places: ex.take(a, places, axis=1), wide("float64", 2, 8, 1 << 16), wide("int64", 2, 1 << 16)
+    ),
     Constants.prepared_once: lambda: ex.tanh(w * 2.0).sum() + asked,
     BatchReasons.batched_calls: lambda: ex.add_n(*[gate(ramp(1, 6) + index, w) for index in range(8)]),
     BatchReasons.dear_calls: lambda: [product(x), product(y)],

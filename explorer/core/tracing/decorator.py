@@ -77,15 +77,15 @@ class Function(Generic[_Parameters, _Result]):
             structure = _positional(len(args))
         else:
             kinds, operands, structure = _operands_in(args, kwargs)
-        key: Any = (structure, tuple(kinds))
-        if state.policies:
-            key = (*key, frozenset(state.policies.values()))
-        known = self._find(key) or self._record(key, operands, args, kwargs)
-        if reading.noted is not None:
-            reading.noted += known.watched
+        known = self._traced(structure, kinds, operands, args, kwargs)
         body = known.body
         result = record_typed(known.call, known.type, operands, body.captured)
         return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]
+
+    def body_of_call(self, *args: Any) -> Body:
+        """Return the body that a call with these arguments has, without recording it."""
+        kinds, operands, structure = _operands_in(args, {})
+        return self._traced(structure, kinds, operands, args, {}).body
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         """The function bound to an object, as methods are; the object is then a static argument."""
@@ -95,6 +95,18 @@ class Function(Generic[_Parameters, _Result]):
         """Return the body for operands of these types by position, for operations whose attributes are bodies."""
         operands = tuple([Parameter(type_, "x")() for type_ in types])
         return trace(self._function, self.name, self.kind, operands, {}, operands)
+
+    def _traced(
+        self, structure: Any, kinds: list[Any], operands: tuple[Expr, ...], args: Any, kwargs: dict[str, Any]
+    ) -> _Trace:
+        """Return the trace for a call; record the body if there is none, or if what it reads has changed."""
+        key: Any = (structure, tuple(kinds))
+        if state.policies:
+            key = (*key, frozenset(state.policies.values()))
+        known = self._find(key) or self._record(key, operands, args, kwargs)
+        if reading.noted is not None:
+            reading.noted += known.watched
+        return known
 
     def _find(self, key: Any) -> _Trace | None:
         try:

@@ -17,14 +17,13 @@ from explorer.core.ir.expr import Expr, next_uid, record
 from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
-from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TupleType
 from explorer.plan.batching.buckets import Bucket, buckets_of
 from explorer.plan.batching.members import BatchMembers
 from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.batching.unbatched import record_unbatched
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
-from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, kernel_cost
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -93,10 +92,10 @@ class _Batching:
         except NotBatchableError as error:
             self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
             return
-        separate = count * self._price(bucket.body)
+        separate = count * body_cost(bucket.body, self.prices)
         # Each result is read as a row, which is a view.
         results = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
-        together = self._price(vectorized) + results * self.prices.view
+        together = body_cost(vectorized, self.prices) + results * self.prices.view
         for column, is_batched in zip(columns, batched, strict=True):
             if is_batched and rows.as_whole(column) is None:
                 stacked = column[0].type.nbytes * count
@@ -192,19 +191,3 @@ class _Batching:
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)
-
-    def _price(self, body: Body) -> float:
-        """Return the µs that a body takes as kernels of its own; kept with the body, for these prices."""
-        key = ("price", self.prices)
-        price: float | None = body.derived.get(key)
-        if price is None:
-            nodes = reachable(body.outputs, stop=lambda node: not node.operands)
-            with one_deeper(f"a price of {body.name}"):
-                price = body.derived[key] = sum([self._node_price(node) for node in nodes])
-        return price
-
-    def _node_price(self, node: Expr) -> float:
-        operation = node.operation
-        if isinstance(operation, Call) and operation.inlinable:
-            return self._price(operation.body)
-        return 0.0 if isinstance(operation, Item) else kernel_cost(node, node.operands, self.prices)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, make_replacement, record
-from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, make_body
-from explorer.core.ir.recording_context import Scope, recording_at
+from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
+from explorer.core.ir.mapped_call import MappedCall
+from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import rescope
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.ops.base import broadcast_to
+from explorer.ops.manipulation.reshape import Transpose
 
 
 class NotBatchableError(DeclarationError):
@@ -87,10 +89,38 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
     """Record a call inside a vectorized body: a call of its own vectorized body."""
+    if isinstance(call, MappedCall):
+        return _batch_mapped(call, size, batched, operands)
     body = batch_body(call.body, size, batched)
     result = record(Call(body), operands)
     assert isinstance(result.type, (TensorType, TupleType))
     return result
+
+
+def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
+    """Record a mapped call inside a vectorized body: it maps the vectorized body, over rows of all members.
+
+    Its own members stay on the first axis of its operands, so that the axis of the members around it goes second, and
+    to the front again in the results.
+    """
+    body = batch_body(call.body, size, batched)
+    inside = Scope(call.label, "batch", state.scope)
+    with recording_at(inside, *(state.origin or (None, 0))):
+        parameters = tuple([Parameter(node.type, f"x{place}")() for place, node in enumerate(operands)])
+        turned = [
+            _swapped(node) if is_batched and has_rows else node
+            for node, is_batched, has_rows in zip(parameters, batched, call.batched, strict=True)
+        ]
+        result = record(MappedCall(body, call.size, call.batched), tuple(turned))
+        parts = result.type.parts if isinstance(result.type, TupleType) else ()
+        outputs = [_swapped(record(item(index), (result,))) for index in range(len(parts))] or [_swapped(result)]
+        around = make_body(call.label, parameters, (), tuple(outputs), inside)
+    return record(Call(around), operands)
+
+
+def _swapped(node: Expr) -> Expr:
+    """Exchange the first two axes of a value."""
+    return Transpose((1, 0, *range(2, node.ndim)))(node)
 
 
 call_rules.batch = batch_call

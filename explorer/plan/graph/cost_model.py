@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Call, Item
+from explorer.core.ir.function import Body, Call, Item
 from explorer.core.recursion_limit import one_deeper
 
 
@@ -49,25 +49,26 @@ def kernel_cost(
     if operation.view:
         return cost_model.view
     if isinstance(operation, Call) and not operation.inlinable:
-        return operation.turns * _turn_cost(operation, cost_model)
+        return call_cost(operation, cost_model)
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
     return (cost_model.call if call else 0.0) + max(work, moved / cost_model.bandwidth)
 
 
-def _turn_cost(operation: Call, cost_model: CostModel) -> float:
-    """Return the µs of one turn of a loop, or of the dearer branch of a choice; kept with the body."""
-    cost = 0.0
-    for body in operation.planned_bodies:
-        key = "turn", cost_model
-        known: float | None = body.derived.get(key)
-        if known is None:
-            with one_deeper(f"a price of {body.name}"):
-                known = sum([_price_inside(node, cost_model) for node in body.nodes])
-            body.derived[key] = known
-        cost = max(cost, known)
-    return cost
+def call_cost(operation: Call, cost_model: CostModel) -> float:
+    """Return the µs of a call: of all turns of a loop, or of the dearer branch of a choice."""
+    return operation.turns * max([body_cost(body, cost_model) for body in operation.planned_bodies])
+
+
+def body_cost(body: Body, cost_model: CostModel) -> float:
+    """Return the µs that a body takes as kernels of its own; kept with the body, for these prices."""
+    key = "cost", cost_model
+    known: float | None = body.derived.get(key)
+    if known is None:
+        with one_deeper(f"a price of {body.name}"):
+            known = body.derived[key] = sum([_price_inside(node, cost_model) for node in body.nodes])
+    return known
 
 
 def _price_inside(node: Expr, cost_model: CostModel) -> float:
@@ -75,7 +76,7 @@ def _price_inside(node: Expr, cost_model: CostModel) -> float:
     if isinstance(operation, Item):
         return 0.0
     if isinstance(operation, Call) and operation.inlinable:
-        return _turn_cost(operation, cost_model)
+        return call_cost(operation, cost_model)
     return kernel_cost(node, node.operands, cost_model)
 
 

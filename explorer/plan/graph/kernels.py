@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
+from explorer.core.ir.mapped_call import MappedCall
 from explorer.plan.graph.cost_model import PRODUCTS, CostModel, flops_of, kernel_cost, result_bytes
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
@@ -77,8 +78,10 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
         schedules = [graph.body_schedules[id(body)] for body in node.operation.planned_bodies]
-        # The body's peak counts its outputs, too, which are the call's result. Of several bodies one runs at a time.
-        workspace = max(0, max([schedule.peak for schedule in schedules]) - size)
+        # The body's peak counts its outputs, too, which are the call's result; a mapped call copies them into its own.
+        # Of several bodies one runs at a time.
+        outputs = 0 if isinstance(node.operation, MappedCall) else size
+        workspace = max(0, max([schedule.peak for schedule in schedules]) - outputs)
         scratch = max([schedule.arena for schedule in schedules])
     else:
         workspace, scratch = _workspace(node, operands), 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.function import Call, Item
+from explorer.core.ir.mapped_call import call_like
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import Tensor
@@ -166,7 +167,9 @@ class Dedup(Pass):
         operations = {node.operation for node in graph.live}
         augmented_of = {
             operation: [
-                derived.augmented for derived in (*operation.body.derived.values(),) if _adds(derived, operation)
+                call_like(operation, derived.augmented.body)
+                for derived in (*operation.body.derived.values(),)
+                if isinstance(derived, Differentiated) and derived.augmented.body is not operation.body
             ]
             for operation in operations
             if isinstance(operation, Call)
@@ -219,11 +222,6 @@ class Dedup(Pass):
                 graph.substitute(decision, reader, graph.resolve(replacement))
             if isinstance(node.type, TupleType):
                 graph.removed.append((decision, node))
-
-
-def _adds(derived: object, operation: Call) -> bool:
-    """Whether a value derived from a call's body is its gradient, with a call that also returns residuals."""
-    return isinstance(derived, Differentiated) and derived.augmented is not operation
 
 
 def _commutes(operation: Operation) -> bool:

@@ -2,6 +2,9 @@
 
 Operations of different calls can then be merged and fused with each other. Where that would make a program of millions
 of nodes, calls stay closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
+
+A mapped call is replaced by its body over all members at once, as vectorize.py writes it. Where that costs more, or an
+operation has no batching rule, it stays closed, and its kernel runs the body once for each member.
 """
 
 from __future__ import annotations
@@ -12,13 +15,19 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.mapped_call import MappedCall
+from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
-from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.batching.vectorize import NotBatchableError, batch_body
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost, call_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Reason
+from explorer.plan.graph.reasons import Facts, Reason
+
+_MAP = "ex.map(f, x) is np.stack([f(x[0]), f(x[1]), …])."
+_LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in the memory that one of them needs.'
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,9 @@ class Inline(Pass):
     """Replace calls of functions by the operations inside them, up to a number of nodes (``limit``)."""
 
     limit: int = 500_000
+    vectorize: bool = True
+    """compute all members of a mapped call at once, where the prices say so; False runs them one after the other"""
+    cost_model: CostModel = REFERENCE_COST_MODEL
     name = "inline"
     inlined = Reason(
         "inlined",
@@ -42,11 +54,38 @@ class Inline(Pass):
         meaning="A program that calls large functions many times would become too large to plan in reasonable time.",
         change="A higher limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
+    batched = Reason(
+        "batched",
+        "The {count:call} of `{name}` are computed at once, by its operations over the stacked operands, because that "
+        "takes an estimated {together_us} instead of {separate_us} one after the other.",
+        meaning=_MAP,
+        change=_LOOP,
+    )
+    dear = Reason(
+        "stacking_costs_more",
+        "The {count:call} of `{name}` run one after the other, because computing all of them at once would take an "
+        "estimated {together_us}, and one after the other they take {separate_us}.",
+        meaning=_MAP,
+        change="Nothing has to change.",
+    )
+    not_batchable = Reason(
+        "not_batchable",
+        "The {count:call} of `{name}` run one after the other, because `{name}` contains an operation that cannot be "
+        "computed for stacked operands: {why}.",
+        meaning=_MAP,
+        change="Take that operation out of the function, or give it a batch() method where it is your own.",
+    )
+    not_asked = Reason(
+        "left_out",
+        "The {count:call} of `{name}` run one after the other, because the plan was made without batching.",
+        meaning=_MAP,
+        change="Plan it by ex.EvalPlan(), which batches.",
+    )
     required = True
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are calls."""
-        return any(isinstance(node.operation, Call) and node.operation.inlinable for node in graph.live)
+        return any(_is_open(node.operation) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
         """Walk from the operands up; calls inside an inlined body are inlined in turn.
@@ -62,9 +101,17 @@ class Inline(Pass):
         while pending:
             node = pending.popleft()
             operation = node.operation
-            if not isinstance(operation, Call) or not operation.inlinable:
+            if not _is_open(operation):
                 continue
-            body = operation.body
+            assert isinstance(operation, Call)
+            body, reason, facts = operation.body, self.inlined, {"name": operation.body.name}
+            # Calls of one function share a decision; a mapped call, which is many of them, has its own.
+            key = -id(operation)
+            if isinstance(operation, MappedCall):
+                vectorized = self._vectorized(operation, node, graph)
+                if vectorized is None:
+                    continue
+                reason, key, (body, facts) = self.batched, node.uid, vectorized
             # Counted before the body is copied: calls of calls grow exponentially.
             if total + len(body.nodes) > self.limit:
                 graph.decline(
@@ -78,22 +125,16 @@ class Inline(Pass):
             inside, outputs = inline(body, node, graph.operands(node))
             graph.inlined[node.uid] = body, inside
             total += len(inside)
-            key = id(operation)
             if key not in decisions:
-                number = graph.decide(
-                    self,
-                    self.inlined,
-                    {"name": body.name},
-                    [],
-                    outputs,
-                )
+                number = graph.decide(self, reason, facts, [], outputs)
                 group = NodeGroup(number, "function", body.name, [])
                 graph.groups.append(group)
                 decisions[key] = number, group
             number, group = decisions[key]
             decision = graph.decisions[number]
             decision.subjects.append(node)
-            decision.facts["count"] = len(decision.subjects)
+            if reason is self.inlined:
+                decision.facts["count"] = len(decision.subjects)
             group.members.extend(inside)
             graph.add_nodes(number, inside, node)
             if len(outputs) == 1:
@@ -106,6 +147,33 @@ class Inline(Pass):
             _enter_items(inside, items, graph)
             # The body's nodes come next, in their order, so that nested calls are met as if they had been written here.
             pending.extendleft(reversed(inside))
+
+    def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Body, Facts] | None:
+        """Return a mapped call's body over all members, and the facts of that decision; decline with the reason."""
+        facts: Facts = {"name": call.body.name, "count": call.size}
+        if not self.vectorize:
+            graph.decline(self, self.not_asked, facts, node)
+            return None
+        try:
+            body = batch_body(call.body, call.size, call.batched)
+        except NotBatchableError as error:
+            graph.decline(self, self.not_batchable, {**facts, "why": error.given}, node)
+            return None
+        prices = self.cost_model
+        # One after the other, each member's operands are views, and its results are copied.
+        results = [output.type.nbytes for output in call.body.outputs]
+        rows = (call.batched.count(True) + len(results)) * prices.view + sum(results) / prices.bandwidth
+        together, separate = body_cost(body, prices), call_cost(call, prices) + call.size * rows
+        facts |= {"separate_us": round(separate, 2), "together_us": round(together, 2)}
+        if together > separate:
+            graph.decline(self, self.dear, facts, node)
+            return None
+        return body, facts
+
+
+def _is_open(operation: Operation) -> bool:
+    """Whether operations can stand in a call's place: those of its body, of a mapped one those over all members."""
+    return isinstance(operation, Call) and (operation.inlinable or isinstance(operation, MappedCall))
 
 
 def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:

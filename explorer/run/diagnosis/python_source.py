@@ -84,7 +84,7 @@ class Source:
             name = self._bodies[id(operation.body)]
             if operation.inlinable:
                 return f"{name}({', '.join(operands)})"
-            types = ", ".join([written(parameter.type) for parameter in operation.body.parameters])
+            types = ", ".join([written(node.type) for node in (*operation.body.parameters, *operation.body.captured)])
             attributes = [f"{n}={written(v)}" for n, v in operation.attributes.items() if n != "body"]
             made = ", ".join([f"body={name}.body_for({types})", *attributes])
             return f'ex.operation("{operation.name}")({made})({", ".join(operands)})'

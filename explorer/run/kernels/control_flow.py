@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from explorer.core.ir.function import Call
+from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.control.cond import Cond
 from explorer.ops.control.scan import Scan
@@ -27,6 +28,8 @@ def call_runner(operation: Call, runs: Sequence[BodyRun], sources: list[int], ty
         compute = _loop(operation, runs[0])
     elif isinstance(operation, Scan):
         compute = _scan(operation, runs[0], type_)
+    elif isinstance(operation, MappedCall):
+        compute = _map(operation, runs[0], type_)
     else:
         compute = runs[0]
     several = isinstance(type_, TupleType)
@@ -71,5 +74,23 @@ def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
             for place, output in zip(places, outputs[count:], strict=True):
                 place[index] = output
         return [*state, *stacks]
+
+    return run
+
+
+def _map(operation: MappedCall, call: BodyRun, type_: AnyType) -> BodyRun:
+    types = type_.parts if isinstance(type_, TupleType) else (type_,)
+
+    def run(operands: Sequence[Any]) -> list[Any]:
+        stacks = [allocate(part) for part in types]
+        for index in range(operation.size):
+            # the index … keeps a member of a vector an array, as the body expects it
+            members = [
+                operand[index, ...] if is_batched else operand
+                for operand, is_batched in zip(operands, operation.batched, strict=True)
+            ]
+            for stack, output in zip(stacks, call(members), strict=True):
+                stack[index, ...] = output
+        return stacks
 
     return run

@@ -1,0 +1,59 @@
+"""Mapped calls: single nodes that stand for the calls of one function on many members.
+
+``ex.map`` records them, and the gradient of one is another. Planning replaces a mapped call by the function's body over
+all members at once, or runs the body once for each member (plan/passes/inline.py). Recording the calls one by one would
+cost as much as computing them, for functions that a loop over samples calls.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from explorer.core.ir.function import Body, Call
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+
+
+class MappedCall(Call):
+    """Calls of a function on members, which are rows of operands: (size, …) → (size, …) for each output."""
+
+    size: int
+    batched: tuple[bool, ...]
+    """which operands have a first axis of members; the others are the same in each call"""
+    inlinable: ClassVar[bool] = False
+
+    @property
+    def turns(self) -> int:  # type: ignore[override]  # of a class whose instances all have one
+        """Number of members."""
+        return self.size
+
+    def infer(self, *types: AnyType) -> AnyType:
+        for type_, is_batched in zip(types, self.batched, strict=True):
+            if not isinstance(type_, TensorType) or not type_.plain:
+                raise self.refuse(types, "operands must have a NumPy dtype and be on the CPU")
+            if is_batched and (not type_.shape or type_.shape[0] != self.size):
+                raise self.refuse(types, f"operands with members must have {self.size} of them, along their first axis")
+        member = super().infer(*types)
+        if isinstance(member, TupleType):
+            return TupleType(tuple([self._stacked(part) for part in member.parts]))
+        return self._stacked(member)
+
+    def flops(self, result: AnyType, *types: AnyType) -> int:
+        return self.size * self.body.flops
+
+    @property
+    def label(self) -> str:
+        return f"{self.body.name} ×{self.size}"
+
+    def _stacked(self, type_: AnyType) -> TensorType:
+        assert isinstance(type_, TensorType)
+        return type_.with_shape((self.size, *type_.shape))
+
+
+def call_like(call: Call, body: Body, batched: tuple[bool, ...] | None = None) -> Call:
+    """Return a call of another body, mapped over as many members where ``call`` is mapped.
+
+    ``batched`` are the operands with members, those of ``call`` for None.
+    """
+    if not isinstance(call, MappedCall):
+        return Call(body)
+    return MappedCall(body, call.size, call.batched if batched is None else batched)

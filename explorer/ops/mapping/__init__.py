@@ -1,0 +1,1 @@
+"""Functions mapped over many samples: one recorded call for all of them."""
