@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
-    from explorer.net import Blob, ModelHelper, Net, Workspace
+    from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
     from explorer.net.operators.caffe2 import net_operator
     from explorer.record.lanes import Lane
     from explorer.view.export.outputs import outputs
@@ -197,6 +197,7 @@ _LATER = {
     "Blob": "explorer.net",
     "ModelHelper": "explorer.net",
     "Net": "explorer.net",
+    "TypeMeta": "explorer.net",
     "Workspace": "explorer.net",
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
@@ -296,6 +297,7 @@ __all__ = [
     "TensorType",
     "ThreeDArray",
     "TrivialTensor",
+    "TypeMeta",
     "UnknownNameError",
     "Vector",
     "Workspace",

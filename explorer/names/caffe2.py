@@ -14,7 +14,7 @@ DEVICES: dict[str, Entry] = {
     "CUDAContext": Said("ex.device('cuda'), on CuPy: pip install 'explorer[cuda]'"),
     "Tensor, TensorCPU": "Tensor",
     "dims": "Expr.shape",
-    "TypeMeta, Make": Owed("C-3", "what a blob's type can do: construct, copy, destruct"),
+    "TypeMeta, Make": "TypeMeta, TypeMeta.make",
     "Blob": "Blob",
     "Get, GetMutable, Reset": "Blob.get, Blob.get_mutable, Blob.reset",
 }

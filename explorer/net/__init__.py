@@ -10,6 +10,7 @@ from explorer.net.operator_handle import NetOperator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.table import OperatorTable
+from explorer.net.type_meta import TypeMeta
 from explorer.net.workspace import Workspace
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "OperatorDefinition",
     "OperatorSchema",
     "OperatorTable",
+    "TypeMeta",
     "UnknownType",
     "Workspace",
 ]

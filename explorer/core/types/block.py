@@ -28,7 +28,8 @@ class Block:
     """Memory of ``nbytes`` bytes, of ``device.new``, which its last holder gives back by ``device.delete``.
 
     Arrays on it, views of these, tensors and results hold it. ``destruct`` is called with the memory before that, to
-    end the life of the values in it. ``np.asarray(block)`` is an array of its bytes, if NumPy can address the memory.
+    end the life of the values in it. ``memory`` is some that is there already, such as an array of objects.
+    ``np.asarray(block)`` is an array of its bytes, if NumPy can address the memory.
 
     >>> block = ex.Block(ex.cpu, 24)
     >>> x = block.array((2, 3), np.float32)
@@ -39,16 +40,24 @@ class Block:
 
     __slots__ = ("__weakref__", "_destruct", "device", "memory", "nbytes")
 
-    def __init__(self, device: Allocator, nbytes: int, destruct: Callable[[Any], None] | None = None) -> None:
+    def __init__(
+        self, device: Allocator, nbytes: int, destruct: Callable[[Any], None] | None = None, memory: Any = None
+    ) -> None:
         self._destruct: Callable[[Any], None] | None = None
         self.memory: Any = None
         self.device, self.nbytes = device, nbytes
-        self.memory = device.new(nbytes)
+        self.memory = device.new(nbytes) if memory is None else memory
         self._destruct = destruct
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         # An array made of it holds the block itself, and so do views of that array.
+        if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
+            raise OperandError(
+                f"the bytes of {self!r}, which holds objects",
+                rule="references must not be read as bytes",
+                fix="block.memory is the array of the objects",
+            )
         memory = np.frombuffer(self.memory, np.uint8) if self.nbytes else np.empty(0, np.uint8)
         interface: dict[str, Any] = memory.__array_interface__
         return interface

@@ -1,0 +1,200 @@
+"""Type meta: what a block of memory needs to know of its elements' type to begin, copy and end their lives."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.registry_base import Registry, changes
+from explorer.core.types.block import Block
+from explorer.core.types.custom_dtypes import is_element
+from explorer.core.types.device import Device, cpu
+
+_OBJECT = np.dtype(object)
+_Maker: TypeAlias = Callable[[], Any]
+
+
+class TypeMeta:
+    """Type of elements with its constructor, copy and destructor for ``n`` of them (Caffe2: TypeMeta).
+
+    ``TypeMeta.make(type)`` returns the one object of a dtype or a class. Numbers lie in memory as they are, and their
+    life needs no code; objects of a class are constructed by calling it, and copied by ``copy.deepcopy``. A destructor
+    ends the elements' lives and frees no memory: that is the device's, afterwards.
+
+    >>> meta = ex.TypeMeta.make("float32")
+    >>> meta.name, meta.itemsize, meta is ex.TypeMeta.make(np.float32)
+    ('float32', 4, True)
+    >>> block = ex.TypeMeta.make(list).allocate(2)
+    >>> block.memory
+    array([list([]), list([])], dtype=object)
+    """
+
+    _known: ClassVar[Registry[Any, TypeMeta]] = Registry("type meta")
+
+    __slots__ = ("_construct", "_destruct", "dtype", "id", "itemsize", "name", "type")
+    id: int
+    """number of the type, in the order in which types were made"""
+    name: str
+    itemsize: int
+    """bytes of an element; of an object, of the reference to it"""
+    dtype: np.dtype[Any]
+    """of the memory: the type's own, or object"""
+    type: Any
+    """the class, or the dtype"""
+    _construct: _Maker | None
+    _destruct: Callable[[Any], None] | None
+
+    @classmethod
+    def make(
+        cls, type: Any, *, construct: _Maker | None = None, destruct: Callable[[Any], None] | None = None
+    ) -> TypeMeta:
+        """Return the meta of a dtype or a class, made at its first use.
+
+        ``construct`` makes an object where the class needs arguments; ``destruct`` is called with each object when its
+        life ends. Raises DeclarationError for a class whose objects cannot be made or copied, and for a class that is
+        known with other functions.
+        """
+        key = _key(type)
+        known = cls._known.get(key)
+        if known is None:
+            made = cls._new(key, construct, destruct)
+            with changes.held:
+                known = cls._known.get(key)  # another thread may have been first
+                if known is None:
+                    made.id = len(cls._known)
+                    return cls._known.register(key, made)
+        if (construct or destruct) and (known._construct, known._destruct) != (construct or known.type, destruct):
+            raise DeclarationError(
+                f"TypeMeta.make({known.name}) with another constructor or destructor",
+                rule="a type must be made once, because blocks of it are alive",
+                fix=f"TypeMeta.make({known.name}), or another class",
+            )
+        return known
+
+    @classmethod
+    def of(cls, value: Any) -> TypeMeta:
+        """Return the meta of a value: of an array's or a tensor's elements, else of its class."""
+        dtype = getattr(value, "dtype", None)
+        return cls.make(dtype if isinstance(dtype, np.dtype) else value.__class__)
+
+    @classmethod
+    def _new(cls, key: Any, construct: _Maker | None, destruct: Callable[[Any], None] | None) -> TypeMeta:
+        self = object.__new__(cls)
+        self.type, self._destruct = key, destruct
+        if isinstance(key, np.dtype):
+            if construct is not None or destruct is not None:
+                raise DeclarationError(
+                    f"TypeMeta.make({key}) with a constructor or a destructor",
+                    rule="numbers must lie in memory as they are",
+                    fix=f"TypeMeta.make({key.name!r})",
+                )
+            self.name, self.itemsize, self.dtype, self._construct = key.name, key.itemsize, key, None
+        else:
+            self.name, self.itemsize, self.dtype = key.__name__, _OBJECT.itemsize, _OBJECT
+            self._construct = key if construct is None else construct
+            _check_life(self.name, self._construct)
+        return self
+
+    # -- n elements ------------------------------------------------------------------------------------------------
+
+    def construct(self, memory: Any, count: int) -> None:
+        """Begin the lives of the first ``count`` elements; memory of numbers is left as it is."""
+        self._check(memory, count)
+        if self._construct is None:
+            return
+        done = 0
+        try:
+            for done in range(count):
+                memory[done] = self._construct()
+        except BaseException:
+            self.destruct(memory, done)
+            raise
+
+    def copy(self, source: Any, target: Any, count: int) -> None:
+        """Copy the first ``count`` elements; copies of objects share nothing with them."""
+        self._check(source, count)
+        self._check(target, count)
+        if self._construct is None:
+            target[:count] = source[:count]
+            return
+        for place in range(count):
+            target[place] = copy.deepcopy(source[place])
+
+    def destruct(self, memory: Any, count: int) -> None:
+        """End the lives of the first ``count`` elements, in their order; the memory is not freed."""
+        self._check(memory, count)
+        if self._construct is None:
+            return
+        for place in range(count):
+            element, memory[place] = memory[place], None
+            if self._destruct is not None and element is not None:
+                self._destruct(element)
+
+    def allocate(self, count: int, device: Device = cpu) -> Block:
+        """Return a block of ``count`` living elements; with its last holder their lives end, and the device frees it."""
+        if self._construct is None:
+            return Block(device, count * self.itemsize)
+        if not device.addressable:
+            raise OperandError(
+                f"a block of {self.name} on {device.name}",
+                rule="objects must lie in memory that Python addresses",
+                fix=f"TypeMeta.make({self.name}).allocate({count})",
+            )
+        memory = np.empty(count, _OBJECT)
+        self.construct(memory, count)
+        return Block(device, memory.nbytes, lambda held: self.destruct(held, count), memory)
+
+    def _check(self, memory: Any, count: int) -> None:
+        if memory.dtype != self.dtype or not 0 <= count <= len(memory):
+            raise OperandError(
+                f"{count} elements of {self.name} in {len(memory)} of {memory.dtype}",
+                rule=f"the memory must have that many elements of {self.dtype}",
+                fix=f"TypeMeta.make({self.name}).allocate({count})",
+            )
+
+    def __repr__(self) -> str:
+        return f"<type {self.name}: {self.itemsize} bytes>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TypeMeta.make, (self.type,)
+
+
+def _key(type_: Any) -> Any:
+    """Return the dtype that an argument stands for, or the class itself."""
+    if isinstance(type_, type) and not issubclass(type_, np.generic) and type_ not in (bool, int, float, complex):
+        return type_
+    try:
+        dtype = np.dtype(type_)
+    except TypeError:
+        dtype = _OBJECT
+    if not is_element(dtype):
+        raise OperandError(
+            f"TypeMeta.make({type_!r})",
+            rule="a type must be a dtype of numbers or a class",
+            fix="TypeMeta.make(np.float32), or TypeMeta.make(dict)",
+        )
+    return dtype
+
+
+def _check_life(name: str, construct: _Maker) -> None:
+    """Raise DeclarationError unless an object can be made and copied, by doing both once."""
+    try:
+        element = construct()
+    except Exception as error:
+        raise DeclarationError(
+            f"TypeMeta.make({name}): {type(error).__name__}: {error}",
+            rule="a class must be callable without arguments, or have a constructor",
+            fix=f"TypeMeta.make({name}, construct=lambda: {name}(…))",
+        ) from error
+    try:
+        copy.deepcopy(element)
+    except Exception as error:
+        raise DeclarationError(
+            f"TypeMeta.make({name}): {type(error).__name__}: {error}",
+            rule="objects of a type must be copyable",
+            fix=f"def __deepcopy__(self, memo): …  in the class {name}",
+        ) from error
