@@ -40,7 +40,9 @@ OPERATORS: dict[str, Entry] = {
     "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, Concat, Flatten": Said(
         "the operators of these names: net.FC(…); dir(net) lists all"
     ),
-    "Allreduce, Broadcast, Allgather, NCCLAllreduce, NCCLBroadcast": Owed("C-5", "collectives as operators"),
+    "Allreduce, Broadcast, Allgather, NCCLAllreduce, NCCLBroadcast": Said(
+        "the operators of these names: net.Allreduce(…); net.CopyToDevice(…) places a blob"
+    ),
     "Adagrad, Adam, MomentumSGD, MomentumSGDUpdate, RmsProp, Ftrl, WeightedSum, LearningRate, Iter": Said(
         "the operators of these names; momentum is MomentumSGDUpdate; optimizers of modules are in ex.train"
     ),

@@ -95,12 +95,12 @@ class GradientOperators:
         for at, (blob, version) in enumerate(zip(written.inputs, operator.inputs, strict=True)):
             if self._current[_base(blob)] == version:
                 passed[input_name(at)] = _base(blob)
-            elif not (schema.by_output and version not in operator.outputs and _over(written, at)):
+            elif not (schema.may_lose(at) and version not in operator.outputs and _over(written, at)):
                 raise self._overwritten(written, blob, version)
         for at, (blob, version) in enumerate(zip(written.outputs, operator.outputs, strict=True)):
             if self._current[blob] == version:
                 passed[output_name(at)] = blob
-            elif schema.by_output and len(passed) < len(operator.inputs):
+            elif schema.by_output is True and len(passed) < len(operator.inputs):
                 raise self._overwritten(written, blob, version)
             if at in reached:
                 passed[gradient_name(at)] = self._gradient(version)

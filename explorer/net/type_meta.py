@@ -135,7 +135,7 @@ class TypeMeta:
                 self._destruct(element)
 
     def allocate(self, count: int, device: Device = cpu) -> Block:
-        """Return a block of ``count`` living elements; with its last holder their lives end, and the device frees it."""
+        """Return a block of ``count`` living elements; its last holder ends their lives, and the device frees it."""
         if self._construct is None:
             return Block(device, count * self.itemsize)
         if not device.addressable:

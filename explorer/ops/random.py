@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example
+from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_dtype, as_shape
 from explorer.ops.base import EXPENSIVE
@@ -72,6 +72,40 @@ class RandomNormal(Operation):
         return 2 * EXPENSIVE * result.size
 
 
+class RandomUniformAt(Operation):
+    """Numbers drawn evenly from 0 (included) to 1 (excluded), by a seed and counters that are computed: in a loop of
+    training, the number of the step."""
+
+    name = "random_uniform_at"
+    shape: Shape
+    seed: int = 0
+    stream: int = 0
+    dtype: np.dtype[Any] = _FLOAT32
+    portable = False
+    nondifferentiable = "counters are whole numbers"
+    examples = (Example(integers(), shape=(2, 3)), Example(integers(2), shape=(3,)))
+
+    def infer(self, counter: TensorType) -> TensorType:
+        if counter.dtype.kind not in "iu":
+            raise self.refuse((counter,), "counters must be whole numbers", "counter.astype('int64')")
+        return TensorType((*counter.shape, *self.shape), self.dtype)
+
+    def kernel(self, out: Array, counter: Array) -> Array:
+        for index in np.ndindex(counter.shape):
+            step = int(counter[index]) & (1 << 64) - 1
+            # Each step of each stream has 2¹²⁸ numbers to itself, as each counter of the draws above.
+            draws = np.random.Philox(key=self.seed, counter=[0, 0, step, self.stream])
+            out[index] = np.random.Generator(draws).random(self.shape)
+        return out
+
+    def batch(self, size: int, batched: tuple[bool, ...], counter: Expr) -> Expr:
+        return self(counter)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return EXPENSIVE * result.size
+
+
 def _generator(seed: int, counter: int) -> np.random.Generator:
     # The counter's upper half: each draw has 2¹²⁸ numbers to itself.
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, counter & (1 << 64) - 1, counter >> 64]))
@@ -108,6 +142,25 @@ def random_normal(
     return RandomNormal(
         as_shape(shape, "random_normal"), float(mean), float(deviation), seed, counter, as_dtype(dtype)
     )()
+
+
+@public
+def random_uniform_at(counter: Any, shape: Any, *, seed: int = 0, stream: int = 0, dtype: Any = "float32") -> Expr:
+    """Draw numbers evenly from 0 (included) to 1 (excluded) for each counter: whole numbers (…) to (…, *shape).
+
+    The counter is an operand, such as the number of a training step, so that every step draws other numbers and a
+    repeated step the same ones. Give each draw of a step a ``stream`` of its own.
+
+    >>> first, again, second = (ex.evaluate(ex.random_uniform_at(step, (3,), seed=1)) for step in (0, 0, 1))
+    >>> bool((first == again).all()), bool((first == second).any())
+    (True, False)
+    """
+    sizes = as_shape(shape, "random_uniform_at")
+    _check(seed, 0, True, "", "")
+    if type(stream) is not int or not 0 <= stream < 1 << 64:
+        raise OperandError(f"stream={stream!r}", rule="stream must be a whole number from 0 to 2⁶⁴ − 1", fix="stream=0")
+    value = np.asarray(counter) if isinstance(counter, int) else counter
+    return RandomUniformAt(sizes, seed, stream, as_dtype(dtype))(*as_operands((value,)))
 
 
 def _check(seed: Any, counter: Any, is_right: bool, rule: str, fix: str) -> None:

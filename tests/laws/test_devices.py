@@ -23,7 +23,7 @@ DEVICES = ["accelerator", pytest.param("cuda", marks=pytest.mark.gpu)]
 BOUND = {
     *("conv2d", "direct_conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient", "resample"),
     *("avg_pool2d", "avg_pool2d_gradient", "adaptive_avg_pool2d", "adaptive_avg_pool2d_gradient", "erf", "gelu"),
-    *("one_hot", "take_along_gradient", "resample_gradient", "accumulated_in"),
+    *("random_uniform_at", "one_hot", "take_along_gradient", "resample_gradient", "accumulated_in"),
 }
 """operations whose kernels need arrays of NumPy beside their operands, or a library of their own"""
 

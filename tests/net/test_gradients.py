@@ -146,7 +146,7 @@ def test_wrong_blobs_are_named() -> None:
         net.add_gradient_operators(["loss"])
 
 
-IN_PLACE = sorted(name for name in TABLE.types() if (schema := TABLE.schema(name)) and schema.by_output)
+IN_PLACE = sorted(name for name in TABLE.types() if (schema := TABLE.schema(name)) and schema.by_output is True)
 
 
 @pytest.mark.spec("C-9")
@@ -159,7 +159,7 @@ def test_the_gradient_of_what_is_written_in_place_follows_from_its_output(type: 
         net.Tanh("x", "h")
         schema = TABLE.schema(type)
         assert schema is not None
-        operands = ["h"] if schema.inputs.most == 1 else ["h", "b"]
+        operands = ["h"] if 1 in schema.inputs else ["h", "b"]
         blob = net.add(type, operands, "h" if in_place else "y")
         net.Mul([blob, blob], "z")
         net.add_gradient_operators(["z"])
@@ -203,8 +203,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "Reshape": {"shape": (3, 2)},
     "Slice": {"starts": (0, 1), "ends": (2, 3)},
 }
-ELSEWHERE = {"LabelCrossEntropy", "SoftmaxWithLoss", "Gather", "SpatialBN"}
-"""types with labels, indices or statistics among their operands, tested above and in test_caffe2"""
+ELSEWHERE = {
+    *("LabelCrossEntropy", "SoftmaxWithLoss", "Gather", "SpatialBN"),
+    *("Allreduce", "Broadcast", "Allgather", "NCCLAllreduce", "NCCLBroadcast", "CopyToDevice"),
+}
+"""types with labels, indices or statistics among their operands, tested above and in operators/test_training.py, and
+those of several devices, tested in operators/test_collectives.py"""
 
 
 @pytest.mark.spec("C-8", "C-18")

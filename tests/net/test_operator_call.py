@@ -149,7 +149,7 @@ def base() -> ex.Net:
         (lambda n: n.Softmax("x", "y", axes=1), r"unknown argument of Softmax 'axes'\n.*known: axis"),
         (lambda n: n.Softmax("x", "y", axis=1.5), r"axis=1\.5\n.*axis must be of type int"),
         (lambda n: n.Cast("x", "y"), r"the argument 'to' is missing\n.*Cast\(x, \*, to: str\)"),
-        (lambda n: n.Dropout("x", "y", is_test=False), r"is_test=False\n.*Literal\[True\]"),
+        (lambda n: n.Dropout("x", "y", is_test=1), r"is_test=1\n.*is_test must be of type bool"),
         (lambda n: n.GivenTensorFill([], "y"), r"the weight 'values' is missing"),
         (lambda n: n.GivenTensorFill([], "y", values=[1.0], weights={"q": [1]}), r"unknown weight .* 'q'"),
         (lambda n: n.Relu("q", "y"), r"reads 'q', which nobody produces"),
@@ -357,7 +357,8 @@ def test_every_type_is_shown_above() -> None:
     several_outputs_or_none = {"GivenTensorFill", "Split", "SoftmaxWithLoss"}
     fills = {"UniformFill", "GaussianFill", "XavierFill", "MSRAFill", "UniqueUniformFill"}
     updates = {"Iter", "LearningRate", "MomentumSGDUpdate", "Adagrad", "Adam", "RmsProp", "Ftrl", "WeightedSum"}
-    assert set(TABLE.types()) - shown == several_outputs_or_none | fills | updates
+    collectives = {"Allreduce", "Broadcast", "Allgather", "NCCLAllreduce", "NCCLBroadcast", "CopyToDevice"}
+    assert set(TABLE.types()) - shown == several_outputs_or_none | fills | updates | collectives
 
 
 def test_several_outputs_and_constants() -> None:

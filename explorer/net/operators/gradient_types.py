@@ -7,7 +7,7 @@ the operands into their places: the plan finds that they are computed already.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -42,8 +42,8 @@ def gradient_name(position: int) -> str:
     return f"gradient_{position}"
 
 
-def gradient_builder(type: str, forward: Builder) -> Builder:
-    """Return the builder of the gradient type of an operator type."""
+def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -> Builder:
+    """Return the builder of the gradient type of an operator type; ``in_place`` maps inputs to outputs over them."""
 
     def build(op: OperatorContext) -> Any:
         definition = op.definition
@@ -57,7 +57,10 @@ def gradient_builder(type: str, forward: Builder) -> Builder:
             at: op.tensor(0, name) for at in range(writes) if (name := gradient_name(at)) in definition.input_names
         }
         # An input that was overwritten has the type of the output over it.
-        places = [Parameter((inputs[at] if at in inputs else outputs[0]).type, input_name(at))() for at in range(reads)]
+        places = [
+            Parameter((inputs[at] if at in inputs else outputs[in_place.get(at, 0)]).type, input_name(at))()
+            for at in range(reads)
+        ]
         called = replace(
             definition,
             type=type,
@@ -93,7 +96,9 @@ def gradient_builder(type: str, forward: Builder) -> Builder:
         copies = rebuild(needed, known, lambda node: state.scope)
         gradients = tuple(
             [
-                Zero(places[at].shape, places[at].dtype, "unreached")() if slope is None else copies[slope.uid]
+                Zero(places[at].shape, places[at].dtype, "unreached", places[at].device)()
+                if slope is None
+                else copies[slope.uid]
                 for at, slope in zip(op.integers(WANTED), slopes, strict=True)
             ]
         )

@@ -93,8 +93,9 @@ class OperatorSchema:
     has written it"""
     no_gradient: tuple[int, ...] = ()
     """positions of inputs that have no gradient, class numbers say"""
-    by_output: bool = False
-    """whether its gradient follows from its outputs, where one of them has overwritten an input"""
+    by_output: bool | tuple[int, ...] = False
+    """whether its gradient follows from its outputs, where one of them has overwritten an input; or the positions of
+    inputs that may be overwritten"""
 
     @classmethod
     def of(
@@ -108,7 +109,7 @@ class OperatorSchema:
         outputs: Collection[int] = (),
         gradient: GradientAnswer = "own",
         no_gradient: tuple[int, ...] = (),
-        by_output: bool = False,
+        by_output: bool | tuple[int, ...] = False,
     ) -> OperatorSchema:
         """The schema of a function; ``inputs`` and ``outputs`` are the numbers allowed, where a range says too little.
 
@@ -161,6 +162,10 @@ class OperatorSchema:
             no_gradient,
             by_output,
         )
+
+    def may_lose(self, position: int) -> bool:
+        """Whether an input may be overwritten by an output before the gradient is computed."""
+        return self.by_output is True or (self.by_output is not False and position in self.by_output)
 
     def check(self, operator: OperatorDefinition) -> None:
         """Raise OperandError or UnknownNameError where an operator is not as its type asks."""

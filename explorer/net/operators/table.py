@@ -85,7 +85,8 @@ class OperatorTable:
         ``options`` add ``in_place`` (True: the first output may overwrite the first input; or pairs of positions),
         ``enforced`` (pairs that must be one blob), the ``inputs`` and ``outputs`` counts that are allowed, and of its
         gradient: ``gradient`` ("own", that of its expressions; "none"; "refused"; "missing"), ``no_gradient``
-        (positions of inputs that have none), ``by_output`` (whether the output over an input is enough). Raises
+        (positions of inputs that have none), ``by_output`` (whether the output over an
+        input is enough, or for which inputs). Raises
         DeclarationError for a type that another function declares; the same function declared again replaces it.
         """
 
@@ -114,7 +115,7 @@ class OperatorTable:
         """Enter the gradient type of a declared one, unless a user has declared it."""
         name = type + SUFFIX
         if name not in self._declared:
-            self._builders[name] = gradient_builder(type, self._builders[type])
+            self._builders[name] = gradient_builder(type, self._builders[type], dict(self._schemas[type].in_place))
             self._gradients[name] = type
 
     def schema(self, type: str) -> OperatorSchema | None:
@@ -181,7 +182,9 @@ def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
         if names:
             arguments["blob"] = op.definition.outputs[0]
         weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
-        return function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
+        result = function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
+        # A function of one or more outputs returns a tuple for one, too.
+        return result[0] if isinstance(result, tuple) and len(op.definition.outputs) == len(result) == 1 else result
 
     build.__doc__ = function.__doc__
     return build

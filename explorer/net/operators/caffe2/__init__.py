@@ -1,6 +1,17 @@
 """Explorer's own operator types, named as Caffe2 names them; importing this package fills their table."""
 
-from explorer.net.operators.caffe2 import arithmetic, fills, losses, nn, reshape, updates
+from explorer.net.operators.caffe2 import arithmetic, collectives, fills, losses, nn, reshape, training, updates
 from explorer.net.operators.caffe2.table import TABLE, net_operator
 
-__all__ = ["TABLE", "arithmetic", "fills", "losses", "net_operator", "nn", "reshape", "updates"]
+__all__ = [
+    "TABLE",
+    "arithmetic",
+    "collectives",
+    "fills",
+    "losses",
+    "net_operator",
+    "nn",
+    "reshape",
+    "training",
+    "updates",
+]

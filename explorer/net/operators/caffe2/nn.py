@@ -6,7 +6,7 @@ both axes, or a pair. What an operator computes is an operation of ``explorer.op
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
@@ -17,7 +17,6 @@ from explorer.ops.elementwise.unary import relu, sigmoid, tanh
 from explorer.ops.manipulation.reshape import flatten
 from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d
 from explorer.ops.nn.conv import conv2d
-from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.softmax import softmax
 
@@ -102,21 +101,6 @@ def _refuse_kernel(type: str, kernel: Size | None) -> None:
         )
 
 
-@net_operator(in_place=True)
-def SpatialBN(
-    x: Expr,
-    scale: Expr,
-    bias: Expr,
-    mean: Expr,
-    var: Expr,
-    *,
-    epsilon: float = 1e-5,
-    is_test: Annotated[Literal[True], "with the stored statistics"] = True,
-) -> Expr:
-    """(x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …)."""
-    return batch_norm(x, mean, var, scale, bias, epsilon)
-
-
 @net_operator(in_place=True, by_output=True)
 def Relu(x: Expr) -> Expr:
     """max(x, 0), element by element."""
@@ -139,17 +123,6 @@ def Tanh(x: Expr) -> Expr:
 def Softmax(x: Expr, *, axis: Annotated[int, "it and all later axes add up to 1"] = 1) -> Expr:
     """eˣ / Σ eˣ over the axes from ``axis`` on."""
     return softmax(x, tuple(range(normalize_axis(axis, x.ndim, "Softmax"), x.ndim)))
-
-
-@net_operator(in_place=True, by_output=True)
-def Dropout(
-    x: Expr,
-    *,
-    ratio: float = 0.5,
-    is_test: Annotated[Literal[True], "nothing is dropped"] = True,
-) -> Expr:
-    """The operand itself, as it is where nothing is trained."""
-    return x
 
 
 @net_operator()
