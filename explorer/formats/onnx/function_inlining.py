@@ -40,20 +40,24 @@ def domain_of(domain: str) -> str:
 
 
 def expanded(
-    model: ModelProto, path: Path, standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None]
+    model: ModelProto,
+    path: Path,
+    standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None],
+    graph: GraphProto,
+    opsets: Mapping[str, int] | None = None,
 ) -> Iterator[PlacedNode]:
-    """Yield the nodes of a model in their order, with the bodies of functions for their calls.
+    """Yield the nodes of a model's graph in their order, with the bodies of functions for their calls.
 
     ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
     function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
     are counted by multiplication before any function is expanded.
     """
     functions = {_key(function): function for function in model.functions}
-    Expansion(functions, path).check(model.graph.node)
-    opsets = _opsets(model)
+    Expansion(functions, path).check(graph.node)
+    opsets = _opsets(model) if opsets is None else opsets
     names = inlined = characters = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
-    waiting = [(iter(model.graph.node), (), opsets)]
+    waiting = [(iter(graph.node), (), opsets)]
     while waiting:
         nodes, calls, own_opsets = waiting[-1]
         node = next(nodes, None)

@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
 
 from explorer.core.errors import FileError
+from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.operator_names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
@@ -92,20 +93,32 @@ def definition(model: ModelProto, path: Path, known: OperatorTable) -> NetDefini
 
 
 class _Reader:
-    def __init__(self, model: ModelProto, path: Path, known: OperatorTable) -> None:
-        self.graph, self.path, self.known = model.graph, path, known
-        self.model = model
+    def __init__(
+        self,
+        model: ModelProto,
+        path: Path,
+        known: OperatorTable,
+        graph: GraphProto | None = None,
+        tensors: Mapping[str, StoredTensor] | None = None,
+        opsets: Mapping[str, int] | None = None,
+    ) -> None:
+        self.graph = model.graph if graph is None else graph
+        self.path, self.known = path, known
+        self.model, self.opsets = model, opsets
+        self.outer = dict(tensors or {})
+        """initializers of the graphs around an inner one"""
         self.tensors: dict[str, StoredTensor] = {}
         self.weights: dict[str, StoredTensor] = {}
         self.names = Names()
         self.readers = Counter[str]()
         self.kinds = {
             value.name: value_type
-            for value in (*model.graph.input, *model.graph.value_info)
+            for value in (*self.graph.input, *self.graph.value_info)
             if (value_type := value.type.WhichOneof("value")) not in ("tensor_type", None)
         }
 
-    def read(self) -> NetDefinition:
+    def read(self, outside: Mapping[str, object] | None = None) -> NetDefinition:
+        """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""
         for tensor in self.graph.initializer:
             self._enter(stored(tensor, tensor.name, self.path), tensor.name)
         for sparse in self.graph.sparse_initializer:
@@ -115,7 +128,7 @@ class _Reader:
         # before IR version 4 (ONNX 1.4) every initializer had to be among the graph's inputs, too
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
-        expansion = expanded(self.model, self.path, self._standard)
+        expansion = expanded(self.model, self.path, self._standard, self.graph, self.opsets)
         nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
         produced = [name for placed in nodes for name in placed.node.output if name]
         # otherwise readers of the name would take the initializer, and the node's result would have none
@@ -127,21 +140,27 @@ class _Reader:
                 rule="a value must have one producer",
                 fix="give one of the two another name",
             )
+        own = {*inputs, *produced}
+        self.tensors.update((name, tensor) for name, tensor in self.outer.items() if name not in own | {*self.tensors})
         # everything that an inner graph (a body of If or Loop) may read from outside
-        values = dict.fromkeys([*inputs, *produced])
+        values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}
         self.readers.update(
             self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
         )
         operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
         # an initializer that is an output: NetDefinition's outputs are produced by operators
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
-        name = self.path.name.removesuffix(".onnx")
+        if outside is not None:
+            read = [*[blob for operator in operators for blob in operator.inputs], *outputs]
+            inputs += [blob for blob in dict.fromkeys(read) if blob in outside and blob not in own]
+        name = self.path.name.removesuffix(".onnx") if outside is None else self.graph.name
         return NetDefinition.of(
             name,
             operators,
             inputs,
             outputs,
-            self._types(),
+            # lengths that an inner graph names are not those of the same names outside
+            self._types() if outside is None else {},
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",
@@ -227,7 +246,18 @@ class _Reader:
             boxes=self.names.boxes(placed, name, [t.name for t in read.values() if self.readers[t.name] == 1]),
             line=number,
             text=_shown(node),
+            bodies=self._bodies(placed, values),
         )
+
+    def _bodies(self, placed: PlacedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
+        """Return the definitions of the inner graphs among a node's attributes."""
+        graphs = {attribute.name: attribute.g for attribute in placed.node.attribute if attribute.HasField("g")}
+        bodies = {}
+        for name, graph in graphs.items():
+            with one_deeper(f"the graph {name!r} of {placed.node.op_type}"):
+                reader = _Reader(self.model, self.path, self.known, graph, self.tensors, placed.opsets)
+                bodies[name] = reader.read(values)
+        return bodies
 
     def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)

@@ -19,6 +19,10 @@ OLDEST = 11
 """the first opset whose operators are all read"""
 
 
+_UNCHANGED = {"If": 1, "Loop": 1, "Scan": 9}
+"""operator types whose opset before the oldest one that is read says the same in other words → that opset"""
+
+
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
     """Return the operator type of a node: its name, after its domain where that is not ONNX's own.
 
@@ -31,7 +35,7 @@ def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
         return f"{name} (no opset)"
     if not 0 < opset <= defs.onnx_opset_version():
         return f"{name} (opset {opset})"
-    if opset < OLDEST and _since(name, opset) != _since(name, OLDEST):
+    if opset < OLDEST and _since(name, opset) not in (_since(name, OLDEST), _UNCHANGED.get(name)):
         return f"{name} (opset {opset})"
     return name
 

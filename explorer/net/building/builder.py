@@ -7,25 +7,26 @@ operator's builder knows neither its name nor its line in the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
 
-from explorer.core.errors import ExplorerError, ReaderError
+from explorer.core.errors import ExplorerError, OperandError, ReaderError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
-from explorer.core.ir.recording_context import Scope, recording_at
+from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
+from explorer.core.recursion_limit import one_deeper
 from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import Opaque
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.scope_inference import box_paths
 from explorer.net.definition.shape_notes import Lengths, bound_type
-from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.context import BuildBody, OperatorContext
 from explorer.net.operators.table import OperatorTable
 from explorer.record.gc_pause import gc_paused
 
@@ -86,6 +87,9 @@ class NetBuilder:
         self._operators = {self._paths[operator.name]: operator for operator in self._program.operators}
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
+        self._inner: dict[tuple[str, str], NetBuilder] = {}
+        """builders of inner graphs, by operator and name of the graph"""
+        self._within: Scope | None = None
 
     def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False) -> Build:
         """Return the expressions over these inputs.
@@ -125,7 +129,7 @@ class NetBuilder:
     def scope(self, operator: OperatorDefinition) -> Scope:
         """Return the innermost box of an operator."""
         path = self._paths[operator.name]
-        enclosing: Scope | None = None
+        enclosing = self._within
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
             if box is None:
@@ -155,7 +159,12 @@ class NetBuilder:
             )
         self.table.check(self.definition.operator(operator.name))
         operands = tuple(values[blob] for blob in operator.inputs)
-        context = OperatorContext(operator, operands, lambda name: self.weights.tensor(operator.name, name))
+        context = OperatorContext(
+            operator,
+            operands,
+            lambda name: self.weights.tensor(operator.name, name),
+            lambda name: self._body(operator, name, values),
+        )
         try:
             result = self.table[operator.type](context)
         except ExplorerError:
@@ -182,6 +191,36 @@ class NetBuilder:
                 + ", ".join(operator.outputs),
             )
         return results
+
+    def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any]) -> BuildBody:
+        """Return the function that records an inner graph of an operator, in the scope where it is called."""
+        definition: NetDefinition = operator.bodies[name]
+        key = operator.name, name
+        if key not in self._inner:
+            self._inner[key] = NetBuilder(definition, self.table, NetWeights(definition))
+        builder = self._inner[key]
+
+        def build(parameters: Sequence[Any]) -> list[Any]:
+            captured = definition.inputs[len(parameters) :]
+            missing = [blob for blob in captured if blob not in values]
+            if missing:
+                count = len(definition.inputs) - len([blob for blob in definition.inputs if blob in values])
+                raise OperandError(
+                    f"{len(parameters)} values for the graph {name!r}",
+                    rule=f"{operator.type}: the graph {name!r} must be given its {count} inputs",
+                )
+            given = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
+            outputs = builder.build_within(state.scope, given).outputs
+            return [outputs[output] for output in definition.outputs]
+
+        return build
+
+    def build_within(self, scope: Scope | None, inputs: Mapping[str, Expr]) -> Build:
+        """Return the expressions over these inputs, in boxes inside a scope."""
+        if scope is not self._within:
+            self._within, self._scopes = scope, {}
+        with one_deeper(f"the inner graph {self.definition.name}"):
+            return self.build(inputs)
 
     def _opaque(
         self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError

@@ -72,6 +72,9 @@ class OperatorDefinition:
     doc: str = ""
     file: str = field(default="", compare=False, repr=False)
     """the cell or script that wrote the operator, where that is not the net's source"""
+    bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """definitions of the inner graphs of control flow by their names; their inputs are parameters, and then captured
+    blobs of the net around them, under the names that they have there"""
 
     @property
     def place(self) -> str:

@@ -7,8 +7,8 @@ type; the net that builds adds the operator's name and line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
@@ -17,6 +17,8 @@ from explorer.core.types.tensor_type import Shape
 from explorer.net.definition.definition import OperatorDefinition
 from explorer.ops.creation.constants import full
 
+BuildBody: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+"""values of an inner graph's parameters → values of its outputs"""
 _REQUIRED: Final = object()
 _DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 """the dtypes that torch gives plain numbers"""
@@ -29,12 +31,29 @@ class OperatorContext:
     of the operator is found by its name: among the arguments of its line, else among the inputs passed by name.
     """
 
-    __slots__ = ("_weights", "definition", "operands")
+    __slots__ = ("_bodies", "_weights", "definition", "operands")
 
     def __init__(
-        self, definition: OperatorDefinition, operands: tuple[Any, ...], weights: Callable[[str], Tensor]
+        self,
+        definition: OperatorDefinition,
+        operands: tuple[Any, ...],
+        weights: Callable[[str], Tensor],
+        bodies: Callable[[str], BuildBody] | None = None,
     ) -> None:
-        self.definition, self.operands, self._weights = definition, operands, weights
+        self.definition, self.operands, self._weights, self._bodies = definition, operands, weights, bodies
+
+    def body(self, name: str) -> BuildBody:
+        """Return the function that records an inner graph over values for its parameters, and returns its outputs.
+
+        Raises OperandError where there is none of this name.
+        """
+        if name not in self.definition.bodies or self._bodies is None:
+            raise OperandError(
+                f"the graph {name!r} is missing",
+                rule=f"{self.definition.type} must have it; files of formats without inner graphs do not keep them",
+                fix="open the model's own file",
+            )
+        return self._bodies(name)
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -11,6 +11,8 @@ from tests.formats.onnx.standard import DISPUTED, cases, outcome
 
 LEAST = 806
 """cases that must be right; more is better, and then this is raised"""
+ELSEWHERE = {"Loop"}
+"""types whose cases of one operator stack outputs of a number of turns that is an input: operators/test_control.py"""
 
 
 @pytest.mark.spec("I-9", "C-15")
@@ -27,5 +29,5 @@ def test_every_operator_type_gives_what_the_standard_says(tmp_path: Path) -> Non
         elif kind == "wrong" and case.name not in DISPUTED:
             wrong.append((case.name, reason))
     assert wrong == []
-    assert set(TABLE.types()) - set(right) == set()
+    assert set(TABLE.types()) - set(right) == ELSEWHERE
     assert len(right) >= LEAST

@@ -2,6 +2,7 @@
 
 from explorer.formats.onnx.operators import (
     activation,
+    control,
     conv,
     elementwise,
     linalg,
@@ -19,6 +20,7 @@ from explorer.formats.onnx.operators.table import TABLE
 __all__ = [
     "TABLE",
     "activation",
+    "control",
     "conv",
     "elementwise",
     "linalg",

@@ -1,0 +1,194 @@
+"""If, Loop and Scan: inner graphs as branches, turns and steps.
+
+Where the course is known when the net is built, from constants and shapes, nothing is left to the run: an If is the
+branch that it takes, in a box that says so; a Loop of a known number of turns is a scan, or is unrolled where values
+change their shapes from turn to turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.recording_context import scope
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_steps
+from explorer.core.registry import function
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_of
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import BuildBody, OperatorContext
+from explorer.ops.base import reshape
+from explorer.ops.control.cond import cond
+from explorer.ops.control.scan import scan_operands
+from explorer.ops.control.while_loop import while_loop
+from explorer.ops.manipulation.concat import stack
+
+_NODES = 4
+"""nodes that a turn records at least, for the limit of a plan"""
+
+
+@operator("If")
+def if_(op: OperatorContext) -> Any:
+    """A choice between two graphs, which read outer values only."""
+    condition = _scalar(op, "cond", "b")
+    names = "then_branch", "else_branch"
+    if is_known(condition):
+        taken = bool(value_of(condition))
+        with scope(f"{names[not taken]}: cond is always {taken}", "file"):
+            return tuple(op.body(names[not taken])(()))
+    then, otherwise = (op.body(name) for name in names)
+    results = cond(condition, lambda: tuple(then(())), lambda: tuple(otherwise(())), name=op.definition.name)
+    return tuple(results)
+
+
+@operator("Loop")
+def loop(op: OperatorContext) -> Any:
+    """Turns over a graph of the turn's number, the condition and the state; outputs are last state and stacks."""
+    body = op.body("body")
+    state = _members(op, "v_initial")
+    stacked = len(op.definition.bodies["body"].outputs) - 1 - len(state)
+    condition = _scalar(op, "cond", "b") if is_given(op, "cond") else tensor(np.array(True))
+    limit = _scalar(op, "M", "iu") if is_given(op, "M") else None
+    if stacked < 0 or len(op.definition.outputs) > len(state) + stacked:
+        raise OperandError(
+            f"{len(state)} values of state, {stacked + len(state) + 1} outputs of the body",
+            rule="Loop: the body must return the condition, each value of the state, and what is stacked",
+        )
+    if limit is not None and is_known(limit) and is_known(condition):
+        turns = int(value_of(limit)) if bool(value_of(condition)) else 0
+        results = _counted(op, body, state, turns, stacked)
+        if results is not None:
+            return _used(op, results)
+    if stacked:
+        raise OperandError(
+            f"{stacked} stacked outputs of a number of turns that depends on the net's inputs",
+            rule="Loop: the number of turns must follow from constants and shapes where outputs are stacked, so that "
+            "their shapes are known when the net is built",
+            fix="export the model with fixed sizes, or cut the net in front of this operator",
+        )
+
+    def goes_on(values: tuple[Expr, ...]) -> Expr:
+        number, again, *_ = values
+        return again if limit is None else function("logical_and")(again, number < limit)
+
+    def turn(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        number, *rest = values
+        again, *after = body([number, *rest])
+        return (number + 1, reshape(again, ()), *after)
+
+    first = tensor(np.array(0, np.int64)), condition, *state
+    return _used(op, [*while_loop(goes_on, turn, first, name=op.definition.name)][2:])
+
+
+def _counted(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int) -> list[Expr] | None:
+    """Return the results of a known number of turns; None where the body may end the loop earlier."""
+    always = tensor(np.array(True))
+    probe = body([Parameter(tensor(np.array(0)).type, "number")(), always, *state])
+    again = probe[0]
+    if not is_known(again) or (not value_of(again).all() and turns > 1):
+        return None
+    if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
+        return _unrolled(op, body, state, turns, stacked)
+
+    def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        results = body([elements[0], always, *state])[1:]
+        return results[: len(state)], results[len(state) :]
+
+    numbers = tensor(np.arange(turns))
+    return scan_operands(step, state, [numbers], (0,), None, False, op.definition.name)
+
+
+def _unrolled(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int) -> list[Expr]:
+    """Return the results of turns that are recorded one after the other, since a value changes its shape."""
+    claim_steps("a loop whose values change their shapes", _NODES * turns)
+    outputs: list[list[Expr]] = [[] for _ in range(stacked)]
+    for number in range(turns):
+        with scope(f"turn {number}", "file"):
+            _, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
+        state = results[: len(state)]
+        for values, output in zip(outputs, results[len(state) :], strict=True):
+            values.append(output)
+    if stacked and not turns:
+        raise OperandError(
+            "a loop of no turns with stacked outputs", rule="Loop: there must be a turn that gives their shapes"
+        )
+    return [*state, *[stack(values) for values in outputs]]
+
+
+@operator("Scan")
+def scan(op: OperatorContext) -> Any:
+    """Steps of a graph over the elements of sequences; outputs are the last state and stacks."""
+    operands = _members(op, "initial_state_and_scan_inputs")
+    count = op.integer("num_scan_inputs")
+    body, graph = op.body("body"), op.definition.bodies["body"]
+    if not 0 < count <= len(operands):
+        raise OperandError(
+            f"num_scan_inputs={count} of {len(operands)} inputs",
+            rule="Scan: the number of sequences must be 1 or more, and at most the number of inputs",
+        )
+    states, sequences = operands[:-count], operands[-count:]
+    stacked = len(graph.outputs) - len(states)
+    axes = [
+        normalize_axis(axis, x.ndim, "Scan")
+        for axis, x in zip(_listed(op, "scan_input_axes", count), sequences, strict=True)
+    ]
+    # a sequence that is read backwards is reversed, unless all of them are, and all outputs too
+    directions = _listed(op, "scan_input_directions", count), _listed(op, "scan_output_directions", stacked)
+    reverse = all(direction == 1 for group in directions for direction in group)
+    turned = [direction == 1 and not reverse for direction in directions[0]]
+    flip = function("flip")
+    sequences = [flip(x, axis) if is_turned else x for x, axis, is_turned in zip(sequences, axes, turned, strict=True)]
+    lengths = {x.shape[axis] for x, axis in zip(sequences, axes, strict=True)}
+    if len(lengths) != 1:
+        raise OperandError(
+            f"sequences of {', '.join(map(str, sorted(lengths)))} steps",
+            rule="Scan: all sequences must have the same number of steps",
+        )
+
+    def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        results = body([*state, *elements])
+        return results[: len(state)], results[len(state) :]
+
+    results = scan_operands(step, states, sequences, tuple(axes), None, reverse, op.definition.name)
+    places = zip(_listed(op, "scan_output_axes", stacked), directions[1], strict=True)
+    for place, (axis, direction) in enumerate(places, len(states)):
+        whole = flip(results[place], 0) if direction == 1 and not reverse else results[place]
+        target = normalize_axis(axis, whole.ndim, "Scan")
+        results[place] = function("moveaxis")(whole, 0, target) if target else whole
+    return _used(op, results)
+
+
+def _listed(op: OperatorContext, name: str, count: int) -> Sequence[int]:
+    """Return an attribute that has a whole number for each sequence; 0 for all where it is left out."""
+    values = op.integers(name, (0,) * count)
+    if len(values) != count:
+        raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers, one for each")
+    return values
+
+
+def _used(op: OperatorContext, results: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return the results up to the last one that the file names."""
+    return tuple(results[: len(op.definition.outputs)])
+
+
+def _members(op: OperatorContext, name: str) -> list[Expr]:
+    values: list[Expr] = []
+    while is_given(op, f"{name}.{len(values)}"):
+        values.append(given(op, f"{name}.{len(values)}"))
+    return values
+
+
+def _scalar(op: OperatorContext, name: str, kinds: str) -> Expr:
+    """Return an input of one element as a scalar; raises OperandError for another size or kind of number."""
+    value = given(op, name)
+    if value.size != 1 or value.dtype.kind not in kinds:
+        wanted = "truth value" if kinds == "b" else "whole number"
+        raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must be one {wanted}")
+    scalar = reshape(value, ())
+    return tensor(value_of(value).reshape(())) if is_known(value) else scalar

@@ -1,0 +1,228 @@
+"""If, Loop and Scan of ONNX files: inner graphs run, are recorded inside, and are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import GraphProto, NodeProto, helper, numpy_helper
+
+import explorer as ex
+from tests.formats.onnx.models import BOOL, FLOAT, INT64, model, node, opened
+
+X = np.linspace(-1, 2, 6, dtype="float32").reshape(2, 3)
+
+
+def graph(
+    nodes: list[NodeProto], inputs: list[str], outputs: list[str], constants: dict[str, Any] | None = None
+) -> GraphProto:
+    return helper.make_graph(
+        nodes,
+        "body",
+        [helper.make_empty_tensor_value_info(name) for name in inputs],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
+    )
+
+
+def choice(factor: float = 2.0) -> list[NodeProto]:
+    """y = x · factor · w where the sum of x is positive, else −x; both branches have an initializer ``k``."""
+    then = graph(
+        [node("Mul", ["x", "k"], ["t"], "scale"), node("Mul", ["t", "w"], ["y1"])],
+        [],
+        ["y1"],
+        {"k": np.float32(factor)},
+    )
+    other = graph([node("Mul", ["x", "k"], ["y2"], "turn")], [], ["y2"], {"k": np.float32(-1)})
+    return [
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        node("Greater", ["s", "zero"], ["c"]),
+        node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other),
+    ]
+
+
+CONSTANTS = {"zero": np.float32(0), "w": np.array([1, 2, 3], "float32")}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_if_takes_the_branch_that_the_run_computes(sign: int, tmp_path: Path) -> None:
+    net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
+    assert net.check() == []
+    expected = sign * X * 2 * CONSTANTS["w"] if sign > 0 else -sign * X
+    np.testing.assert_allclose(net.run(sign * X), expected, rtol=1e-6)
+
+
+def test_inner_graphs_are_recorded_with_what_they_capture(tmp_path: Path) -> None:
+    net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
+    recording = net.preview_plan().recording
+    assert [body.name for body in recording.bodies] == ["", "choice", "then", "otherwise"]
+    labels = [recording.nodes.label[each] for each in recording.bodies[1].inputs]
+    assert labels == ["condition", "x", "scale.B", "w"] or {"condition", "x", "w"} <= {*labels}
+    names = {
+        recording.scopes[scope].name
+        for scope, body in zip(recording.nodes.scope, recording.nodes.body, strict=True)
+        if body == 2
+    }
+    assert "scale" in names
+
+
+def test_nets_that_differ_inside_a_branch_are_not_the_same(tmp_path: Path) -> None:
+    nets = [
+        opened(model(choice(factor), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path, f"{factor}.onnx")
+        for factor in (2.0, 3.0)
+    ]
+    first, second = (net.preview_plan().recording for net in nets)
+    again = opened(model(choice(2.0), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path, "2.0.onnx")
+    assert again.preview_plan().recording.fingerprint == first.fingerprint != second.fingerprint
+
+
+def test_an_if_whose_condition_is_known_is_its_branch_in_a_box_that_says_so(tmp_path: Path) -> None:
+    """The other branch may have another shape, and operators that are not known."""
+    then = graph([node("Relu", ["x"], ["y1"])], [], ["y1"])
+    other = graph([node("Mystery", ["x"], ["y2"], domain="d")], [], ["y2"])
+    nodes = [node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other)]
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["y"], {"c": np.array([True])}), tmp_path)
+    np.testing.assert_array_equal(net.run(X), np.maximum(X, 0))
+    names = {scope.name for scope in net.preview_plan().recording.scopes}
+    assert "then_branch: cond is always True" in names
+
+
+def summing(**more: Any) -> GraphProto:
+    """A turn: total += x · number; stacked: total."""
+    nodes = [
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("Mul", ["x", "f"], ["part"]),
+        node("Add", ["total", "part"], ["after"]),
+        node("Identity", ["after"], ["row"]),
+        node("Identity", ["go"], ["go_on"]),
+    ]
+    return graph(nodes, ["i", "go", "total"], ["go_on", "after", "row"])
+
+
+def test_a_loop_of_a_known_number_of_turns_is_one_scan(tmp_path: Path) -> None:
+    nodes = [node("Loop", ["n", "", "start"], ["last", "rows"], "turns", body=summing())]
+    constants = {"n": np.int64(50), "start": np.zeros((2, 3), "float32")}
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last", "rows"], constants), tmp_path)
+    assert net.check() == []
+    found = net.run(X)
+    rows = np.cumsum([X * i for i in range(50)], axis=0)
+    np.testing.assert_allclose(found["last"], rows[-1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["rows"], rows, rtol=1e-5, atol=1e-5)
+    assert [n.operation.name for n in net.preview_plan().planned.graph.live].count("scan") == 1
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+def test_a_loop_whose_number_of_turns_is_an_input(turns: int, tmp_path: Path) -> None:
+    body = graph(
+        [node("Add", ["total", "x"], ["after"]), node("Identity", ["go"], ["go_on"])],
+        ["i", "go", "total"],
+        ["go_on", "after"],
+    )
+    nodes = [node("Loop", ["n", "", "x"], ["last"], "turns", body=body)]
+    net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last"]), tmp_path)
+    np.testing.assert_allclose(net.run({"n": np.int64(turns), "x": X}), X * (1 + turns), rtol=1e-6)
+
+
+def test_a_loop_that_its_body_ends(tmp_path: Path) -> None:
+    body = graph(
+        [
+            node("Add", ["total", "total"], ["after"]),
+            node("ReduceSum", ["after"], ["s"], keepdims=0),
+            node("Less", ["s", "limit"], ["go_on"]),
+        ],
+        ["i", "go", "total"],
+        ["go_on", "after"],
+        {"limit": np.float32(100)},
+    )
+    nodes = [node("Loop", ["", "go0", "x"], ["last"], "turns", body=body)]
+    net = opened(model(nodes, {"go0": (BOOL, ()), "x": (FLOAT, (2, 3))}, ["last"]), tmp_path)
+    expected = X
+    while expected.sum() < 100:
+        expected = expected * 2
+    np.testing.assert_allclose(net.run({"go0": np.bool_(True), "x": X}), expected, rtol=1e-6)
+    np.testing.assert_allclose(net.run({"go0": np.bool_(False), "x": X}), X)
+
+
+def test_a_loop_whose_values_grow_is_unrolled(tmp_path: Path) -> None:
+    body = graph(
+        [node("Concat", ["total", "x"], ["after"], axis=0), node("Identity", ["go"], ["go_on"])],
+        ["i", "go", "total"],
+        ["go_on", "after"],
+    )
+    nodes = [node("Loop", ["n", "", "x"], ["last"], "turns", body=body)]
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last"], {"n": np.int64(3)}), tmp_path)
+    np.testing.assert_array_equal(net.run(X), np.concatenate([X] * 4))
+    assert {"turn 0", "turn 2"} <= {scope.name for scope in net.preview_plan().recording.scopes}
+
+
+def test_stacked_outputs_need_a_known_number_of_turns(tmp_path: Path) -> None:
+    nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())]
+    net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path)
+    (finding,) = net.check()
+    assert "number of turns must follow from constants and shapes" in finding
+
+
+@pytest.mark.parametrize("directions", [(0, 0), (1, 1), (1, 0), (0, 1)])
+@pytest.mark.parametrize("axes", [(0, 0), (1, 1)])
+def test_scans_in_all_directions_along_any_axis(
+    directions: tuple[int, int], axes: tuple[int, int], tmp_path: Path
+) -> None:
+    body = graph(
+        [node("Add", ["h", "e"], ["h2"]), node("Mul", ["h2", "two"], ["o"])],
+        ["h", "e"],
+        ["h2", "o"],
+        {"two": np.float32(2)},
+    )
+    nodes = [
+        node(
+            "Scan",
+            ["h0", "x"],
+            ["last", "rows"],
+            "steps",
+            body=body,
+            num_scan_inputs=1,
+            scan_input_axes=[axes[0]],
+            scan_output_axes=[axes[1]],
+            scan_input_directions=[directions[0]],
+            scan_output_directions=[directions[1]],
+        )
+    ]
+    size = X.shape[1 - axes[0]]
+    net = opened(model(nodes, {"h0": (FLOAT, (size,)), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path)
+    assert net.check() == []
+    found = net.run({"h0": np.ones(size, "float32"), "x": X})
+    elements = np.moveaxis(X, axes[0], 0)[:: -1 if directions[0] else 1]
+    sums = 1 + np.cumsum(elements, axis=0)
+    np.testing.assert_allclose(found["last"], sums[-1], rtol=1e-6)
+    stacked = (2 * sums)[:: -1 if directions[1] else 1]
+    np.testing.assert_allclose(found["rows"], np.moveaxis(stacked, 0, axes[1]), rtol=1e-6)
+
+
+def test_graphs_inside_graphs(tmp_path: Path) -> None:
+    inner = graph([node("Add", ["total", "x"], ["a"])], [], ["a"])
+    skip = graph([node("Identity", ["total"], ["b"])], [], ["b"])
+    body = graph(
+        [
+            node("Mod", ["i", "two"], ["r"]),
+            node("Cast", ["r"], ["odd"], to=BOOL),
+            node("If", ["odd"], ["after"], "odd only", then_branch=inner, else_branch=skip),
+            node("Identity", ["go"], ["go_on"]),
+        ],
+        ["i", "go", "total"],
+        ["go_on", "after"],
+        {"two": np.int64(2)},
+    )
+    nodes = [node("Loop", ["n", "", "x"], ["last"], "turns", body=body)]
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last"], {"n": np.int64(5)}), tmp_path)
+    np.testing.assert_allclose(net.run(X), X * 3, rtol=1e-6)
+
+
+def test_an_unknown_operator_inside_is_named(tmp_path: Path) -> None:
+    nodes = choice()
+    nodes[2].attribute[0].g.node[0].op_type = "Mystery"
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
+    assert "Mystery" in "\n".join(net.check())
+    with pytest.raises(ex.FileError, match=r"choice.*\n?.*Mystery"):
+        net.run(X)
