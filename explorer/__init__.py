@@ -65,7 +65,6 @@ from explorer.run.calibrate import calibrate
 from explorer.run.execution.executors import Executor, executors, register_executor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from explorer import testing, train
@@ -74,7 +73,8 @@ if TYPE_CHECKING:
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
     from explorer.net.operators.caffe2 import net_operator
-    from explorer.record.lanes import Lane
+    from explorer.run.workers.workers import Workers
+    from explorer.train.parallel import parallelize
     from explorer.view.export.outputs import outputs
 
 __version__ = "0.1.0"
@@ -127,7 +127,7 @@ def _compare(before: Any, after: Any) -> Any:
     return api.compare(before, after)
 
 
-def _lanes_picture(lanes: "Sequence[Lane]", micros: float) -> str:
+def _lanes_picture(lanes: Any, micros: float) -> str:
     from explorer.view.export.lanes_picture import lanes_picture
 
     return lanes_picture(lanes, micros)
@@ -204,9 +204,11 @@ _LATER = {
     "net_operator": "explorer.net.operators.caffe2",
     "outputs": "explorer.view.export.outputs",
     "register_format": "explorer.formats.registry",
+    "parallelize": "explorer.train.parallel",
     "register_heat": "explorer.api",
     "testing": "explorer.testing",
     "train": "explorer.train",
+    "Workers": "explorer.run.workers.workers",
 }
 """Names that few programs need, and their modules, imported when they are asked for."""
 
@@ -300,6 +302,7 @@ __all__ = [
     "TypeMeta",
     "UnknownNameError",
     "Vector",
+    "Workers",
     "Workspace",
     "ZeroTensor",
     "budget",
@@ -333,6 +336,7 @@ __all__ = [
     "open",
     "operation",
     "outputs",
+    "parallelize",
     "passes",
     "policies",
     "progress",

@@ -66,7 +66,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "",
     ),
     "layers": ("framework", "library", ""),
-    "run": ("runtime", "kernels", "recording", "execution", "execution.executors", "diagnosis", ""),
+    "run": ("runtime", "kernels", "recording", "execution", "workers", "execution.executors", "diagnosis", ""),
     "net": ("definition", "operators", "operators.caffe2", "building", ""),
     "formats": ("common", "onnx.operators", "onnx", "pnnx", "pnnx.operators", ""),
     "view": (

@@ -40,6 +40,10 @@ PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 _REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required])
 
 
+PLANNED = "planned"
+"""key of a body's one plan, where the body came from another process with it"""
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of a plan: passes left out, and the settings of single passes. Hashable: cached plans are found by it.
@@ -183,7 +187,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     # Before the key is made, so that plans with and without lanes share bodies.
     options = replace(options, lanes=1) if options.lanes > 1 else options
     key = ("closed", options, tuple(Rule.rules))
-    cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
+    cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(PLANNED) or body.derived.get(key)
     if cached is None:
         inputs, outputs = close_over(body, body.captured)
         with one_deeper(f"a plan of {body.name}"):

@@ -169,6 +169,11 @@ class BuildableModule:
         self._attached = True
 
     @property
+    def is_attached(self) -> bool:
+        """Whether it is ready to be trained, and not closed."""
+        return self._attached and not self._closed
+
+    @property
     def parameters(self) -> dict[str, Parameter]:
         """All parameters by name, in the order of the nodes."""
         return {name: held for node in self.nodes.values() for name, held in node.parameters.items()}

@@ -12,8 +12,10 @@ from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import AnyType, Array
 from explorer.plan.planner import Options, plan
 from explorer.record.gc_pause import gc_paused
-from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.run.execution.program import Program
+
+SIMPLE = EXECUTORS["simple"]
 
 
 def parameter(type_: AnyType, title: str) -> Expr:
@@ -33,13 +35,14 @@ class Compiled:
         roots: Sequence[Expr],
         parameters: Sequence[Expr],
         memory: Mapping[Expr, Array] | None = None,
-        executor: str = "simple",
+        executor: RegisteredExecutor = SIMPLE,
+        options: Options | None = None,
     ) -> None:
-        self._executor = EXECUTORS[executor]
+        self._executor = executor
         held = {} if memory is None else {**memory}
         self._places = [np.empty(node.shape, node.dtype) for node in parameters]
         with gc_paused():
-            planned = plan(roots, Options(lanes=self._executor.lanes))
+            planned = plan(roots, options or Options(lanes=self._executor.lanes))
             self._program = Program(planned, held={**held, **dict(zip(parameters, self._places, strict=True))})
         self._copied = [(at, held[root]) for at, root in enumerate(roots) if root in held]
         """results that are copied to memory: what a rewrite made another node of"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sized
+from collections.abc import Callable, Iterable, Sized
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from explorer.grad import grad
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
+from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule, type_of
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.training_step import TrainingStep
@@ -63,6 +64,7 @@ class Module(BuildableModule):
         """output of the last forward or training step"""
         self._pending = ""
         """what the loop needs next: "backward" after a forward, "step" after a backward"""
+        self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
         self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
         self._lock = threading.Lock()
@@ -197,7 +199,7 @@ class Module(BuildableModule):
                 operand = parameter(type_, "input")
                 held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
                 output = self.record(operand, held)
-                self._predictions[type_] = Compiled([output], [operand, *held.values()], executor=self.executor)
+                self._predictions[type_] = Compiled([output], [operand, *held.values()], None, EXECUTORS[self.executor])
                 if len(self._predictions) > KEPT:
                     del self._predictions[next(iter(self._predictions))]
             (result,) = self._predictions[type_](array, *[held.array for held in self.parameters.values()])
@@ -207,10 +209,15 @@ class Module(BuildableModule):
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
         key = input_type, label_type
         if key not in self._steps:
-            self._steps[key] = TrainingStep(self, input_type, label_type)
+            self._steps[key] = self._made_step(self, input_type, label_type)
             if len(self._steps) > KEPT:  # the oldest: batches of ever new lengths would fill the memory
                 del self._steps[next(iter(self._steps))]
         return self._steps[key]
+
+    def set_step(self, made_step: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
+        """Have ``train_on`` and ``fit`` make other steps (``ex.parallelize``); plans of the old ones are dropped."""
+        with self._lock:
+            self._made_step, self._steps = made_step, {}
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
@@ -219,7 +226,7 @@ class Module(BuildableModule):
         self._ready("plan")
         array, label = self._input(value), self._label(label)
         step = self._step(type_of(array), type_of(label))
-        plan = EvalPlan(**{"title": f"a training step of {self.name}", **options})
+        plan = EvalPlan(**{"title": f"a training step of {self.name}", **step.options, **options})
         for root in step.roots:
             plan.register(root)
         plan.prepare()

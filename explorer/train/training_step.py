@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
+
+
+class Slopes(NamedTuple):
+    """Expressions of a step before its update."""
+
+    output: Expr
+    loss: Expr
+    slopes: list[Expr]
+    """gradients of the trained parameters, in their order"""
 
 
 class TrainingStep:
@@ -18,6 +31,9 @@ class TrainingStep:
     however many steps are made.
     """
 
+    options: ClassVar[Mapping[str, Any]] = {}
+    """options of its plan beside those of the executor"""
+
     def __init__(self, module: BuildableModule, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module
         self._optimizer = optimizer = module.require_optimizer()
@@ -25,25 +41,37 @@ class TrainingStep:
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             held = {name: parameter(each.value.type, name) for name, each in module.parameters.items()}
-            output = module.record(self._value, held)
-            with scope("loss"):
-                loss = module.record_loss(output, self._label)
             trained = {name: held[name] for name in optimizer.parameters}
-            slopes = dict(zip(trained, grad(loss, list(trained.values())), strict=True))
+            output, loss, slopes = self.slopes(self._value, self._label, held, trained)
             with scope("update"):
-                update = optimizer.record(trained, slopes)
+                update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)))
         self.roots: list[Expr] = [output, loss, *update.results]
         self._places = update.places
         self._frozen = {name: node for name, node in held.items() if name not in trained}
         self._compiled: Compiled | None = None
+
+    def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
+        """Record the output, the loss, and its gradients for the trained parameters."""
+        output = self._module.record(value, held)
+        with scope("loss"):
+            loss = self._module.record_loss(output, label)
+        return Slopes(output, loss, grad(loss, list(trained.values())))
+
+    def compiled(self, operands: list[Expr]) -> Compiled:
+        """Return the program of a step."""
+        return Compiled(self.roots, operands, self._places, EXECUTORS[self._module.executor])
+
+    def check(self, value: Array, label: Array, loss: Array) -> None:
+        """Raise OperandError where the loss of a step cannot be right; nothing is updated then."""
 
     def __call__(self, value: Array, label: Array) -> tuple[Array, float]:
         """Make the step: update the parameters; return the output and the loss before it."""
         self._optimizer.begin()
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
-            self._compiled = Compiled(self.roots, operands, self._places, self._module.executor)
+            self._compiled = self.compiled(operands)
         output, loss, *_ = self._compiled(value, label, *self._frozen_arrays())
+        self.check(value, label, loss)
         self._optimizer.commit()
         return output, float(loss)
 

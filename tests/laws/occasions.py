@@ -323,6 +323,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Inline.dear: lambda: ex.map(
         lambda a, places: ex.take(a, places, axis=1), wide("float64", 2, 8, 1 << 16), wide("int64", 2, 1 << 16)
     ),
+    Inline.kept_whole: (lambda: product(x), {"inline": Inline(whole=("product",))}),
     Constants.prepared_once: lambda: ex.tanh(w * 2.0).sum() + asked,
     BatchReasons.batched_calls: lambda: ex.add_n(*[gate(ramp(1, 6) + index, w) for index in range(8)]),
     BatchReasons.dear_calls: lambda: [product(x), product(y)],

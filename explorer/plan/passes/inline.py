@@ -38,6 +38,8 @@ class Inline(Pass):
     vectorize: bool = True
     """compute all members of a mapped call at once, where the prices say so; False runs them one after the other"""
     cost_model: CostModel = REFERENCE_COST_MODEL
+    whole: tuple[str, ...] = ()
+    """names of functions whose calls stay closed, to be run whole by one worker"""
     name = "inline"
     inlined = Reason(
         "inlined",
@@ -81,6 +83,13 @@ class Inline(Pass):
         meaning=_MAP,
         change="Plan it by ex.EvalPlan(), which batches.",
     )
+    kept_whole = Reason(
+        "kept_whole",
+        "`{name}` is not replaced by the operations of its body here, because a worker is to run each of its calls "
+        "whole, with one message before and one after it.",
+        meaning="Workers are other processes: values between two of them are sent, those inside a call are not.",
+        change="Without ex.parallelize the step is one program, in which the call is inlined.",
+    )
     required = True
 
     def has_work(self, graph: PlanGraph) -> bool:
@@ -105,6 +114,10 @@ class Inline(Pass):
                 continue
             assert isinstance(operation, Call)
             body, reason, facts = operation.body, self.inlined, {"name": operation.body.name}
+            if body.name in self.whole:
+                border = _border(node, graph)
+                graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=border)
+                continue
             # Calls of one function share a decision; a mapped call, which is many of them, has its own.
             key = -id(operation)
             if isinstance(operation, MappedCall):

@@ -1,7 +1,7 @@
 """Estimates of a plan on several workers: how long it would take there, what is sent, and who waits.
 
 Nothing is run and nothing is connected: the plan's own prices are assigned to workers on paper
-(plan/schedule/work_assignment.py), by the algorithm that the executor "dask" uses.
+(plan/schedule/task_assignment.py), by the algorithm that the executor "dask" uses.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.hooks import hooks
+from explorer.plan.schedule.chain_tasks import ChainTasks, chain_tasks
 from explorer.plan.schedule.schedule import Schedule
-from explorer.plan.schedule.work import Work, work_of
-from explorer.plan.schedule.work_assignment import HOME, Assignment, Network, assign, critical_path
+from explorer.plan.schedule.task_assignment import HOME, Assignment, Network, assign, critical_path
 from explorer.record.lanes import Lane, Span, lanes_text
 from explorer.record.reasons import bytes_text, counted_text, micros_text
 
@@ -96,11 +96,11 @@ def scale_estimate(
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
     # The process that asks sends and receives, and takes over what ends sooner than a message would arrive.
-    work = work_of(schedule, at_home=lambda kernel: kernel.cost.estimate <= network.latency)
+    work = chain_tasks(schedule, at_home=lambda kernel: kernel.cost.estimate <= network.latency)
     return estimate_of(work, assign(work.tasks, work.sizes, work.inputs, work.results, network), schedule, network)
 
 
-def estimate_of(work: Work, assignment: Assignment, schedule: Schedule, network: Network) -> ScaleEstimate:
+def estimate_of(work: ChainTasks, assignment: Assignment, schedule: Schedule, network: Network) -> ScaleEstimate:
     """Return an assignment as an estimate, with its lanes."""
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]
     for number in assignment.order:

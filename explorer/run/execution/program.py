@@ -74,7 +74,7 @@ class Program:
         # Each graph that a cached program runs brings tensors of its own, so no leaf keeps its address.
         if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
-        self._fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
+        self.fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
         steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
         # In scheduled order: whether a runner's operands stay at one address is known from the runners before it.
@@ -164,12 +164,12 @@ class Program:
             return runner
         else:
             self.values[slot], runner = view, functools.partial(_given, view)
-        self._fixed_memory.add(kernel.result.uid)
+        self.fixed_memory.add(kernel.result.uid)
         return runner
 
     def _fixed_view(self, kernel: Kernel, runner: Runner) -> Any:
         """Return the result of a view of memory that is the same in every run; None if it copies."""
-        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._fixed_memory:
+        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self.fixed_memory:
             return None
         source = self.values[self.slots[kernel.reads[0].uid]]
         if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
@@ -182,7 +182,7 @@ class Program:
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
-        fixed_memory = all(read.uid in self._fixed_memory for read in kernel.reads)
+        fixed_memory = all(read.uid in self.fixed_memory for read in kernel.reads)
         anchor = kernel.nodes[0]
         if anchor.operation.is_tileable and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
             packed_operand = anchor.operation.packed_operand

@@ -8,7 +8,7 @@ measured times of its kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,7 @@ from explorer.run.recording.numbers import numbers
 from explorer.run.recording.operator_tables import operators
 from explorer.run.recording.source_texts import source_texts
 from explorer.run.recording.stage_rows import schedule, stage
+from explorer.run.runtime.timing import Phase
 
 
 def build(
@@ -48,9 +49,11 @@ def build(
     run: Run | None = None,
     values: Mapping[int, Summary] | None = None,
     reused: bool = False,
+    phases: Sequence[Phase] = (),
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` are summaries by uid.
 
+    ``phases`` are those of a run on workers.
     ``reused``: the run used a program planned before, for a graph of the same structure.
     """
     tables = NodeRows()
@@ -100,6 +103,8 @@ def build(
                 run.micros,
             )
         )
+        end = recording.end
+        recording.stages += [Stage(p.name, "run", end, end, p.counts, p.text, round(p.micros, 1)) for p in phases]
     return recording
 
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Phase(NamedTuple):
+    """Phase of a run on several workers, which the recording shows as a stage."""
+
+    name: str
+    micros: float
+    counts: dict[str, int]
+    text: str
+    """what happened, as a sentence"""
+
+
 class Timing(NamedTuple):
     """Start and end of each kernel, by its number, in ns of one clock, and the conditions of the run."""
 
@@ -16,6 +26,8 @@ class Timing(NamedTuple):
     """whether the program had run before"""
     watched: bool = False
     """whether an observer summarised values between kernels"""
+    phases: tuple[Phase, ...] = ()
+    """what an executor says about the run beside its kernels"""
 
     @property
     def nanoseconds(self) -> int:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import plan
-from explorer.plan.schedule.work import work_of
-from explorer.plan.schedule.work_assignment import HOME, Network, Task, assign, critical_path
+from explorer.plan.schedule.chain_tasks import chain_tasks
+from explorer.plan.schedule.task_assignment import HOME, Network, Task, assign, critical_path
 from explorer.record.lanes import Lane, Span, lanes_text
 from tests.support.programs import programs
 from tests.support.refusals import refused
@@ -41,13 +41,14 @@ def branches(count: int = 8, size: int = 400) -> ex.EvalPlan:
 @given(roots=programs(), network=networks)
 def test_an_assignment_is_one_that_could_be_run(roots: Any, network: Network) -> None:
     """Random programs and networks: a lane does one task at a time, with its values there; ports carry one message."""
-    work = work_of(plan(roots).schedule)
+    work = chain_tasks(plan(roots).schedule)
     assigned = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     assert sorted(assigned.order) == [*range(len(work.tasks))]
     there = {(value, HOME): 0.0 for value in work.inputs}
     for number, task in enumerate(work.tasks):
         assert 1 <= assigned.lanes[number] <= network.workers
-        assert assigned.ends[number] - assigned.starts[number] == pytest.approx(task.micros + network.overhead)
+        took = assigned.ends[number] - assigned.starts[number]
+        assert took in (pytest.approx(task.micros), pytest.approx(task.micros + network.overhead))
         there |= {(value, assigned.lanes[number]): assigned.ends[number] for value in task.gives}
     made = {value for value, _ in there}
     for number, task in enumerate(work.tasks):
@@ -100,8 +101,8 @@ def test_a_plan_tells_what_it_would_take_on_workers() -> None:
     assert cheap.critical < cheap.micros < cheap.alone
     assert cheap.bytes == 4 * 400 * 400 * 8 + 8 * 8  # the operand once a worker, eight sums
     assert [lane.name for lane in cheap.lanes] == ["here", "worker 1", "worker 2", "worker 3", "worker 4"]
-    assert sum(lane.busy for lane in cheap.lanes) == pytest.approx(cheap.alone + 8 * 100)
-    assert cheap.idle == pytest.approx(1 - (cheap.alone + 800) / (4 * cheap.micros))
+    assert sum(lane.busy for lane in cheap.lanes) == pytest.approx(cheap.alone + 4 * 100)
+    assert cheap.idle == pytest.approx(1 - (cheap.alone + 400) / (4 * cheap.micros))
     dear = made.estimate(workers=4, bandwidth=10)
     assert not dear.worthwhile
     assert "not worth it: alone it takes" in str(dear)

@@ -120,7 +120,7 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
     expected, found = net.run(*given), net.run(*given, executor=executor)
     for a, b in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, found)], strict=True):
         assert np.array_equal(a, b)
-    with pytest.raises(ex.UnknownNameError, match="known: async, dag, simple"):
+    with pytest.raises(ex.UnknownNameError, match="known: async, dag, dask, simple"):
         net.run(*given, executor="slow")
 
 

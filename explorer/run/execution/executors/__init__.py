@@ -1,8 +1,26 @@
 """Executors: how a program is run."""
 
 from explorer.run.execution.executors.dag import run_dag
-from explorer.run.execution.executors.registry import EXECUTORS, Executor, executors, register_executor
+from explorer.run.execution.executors.dask import run_dask, run_spread
+from explorer.run.execution.executors.registry import (
+    EXECUTORS,
+    Executor,
+    RegisteredExecutor,
+    executors,
+    register_executor,
+)
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.executors.streams import run_async
 
-__all__ = ["EXECUTORS", "Executor", "executors", "register_executor", "run_async", "run_dag", "run_simple"]
+__all__ = [
+    "EXECUTORS",
+    "Executor",
+    "RegisteredExecutor",
+    "executors",
+    "register_executor",
+    "run_async",
+    "run_dag",
+    "run_dask",
+    "run_simple",
+    "run_spread",
+]

@@ -16,6 +16,7 @@ from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.registry_base import Registry
 from explorer.run.execution.executors.dag import run_dag
+from explorer.run.execution.executors.dask import run_dask
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.executors.streams import run_async
 from explorer.run.execution.observer import Observer
@@ -67,6 +68,7 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
         "simple": RegisteredExecutor(run_simple, 1),
         "dag": RegisteredExecutor(run_dag, 4),
         "async": RegisteredExecutor(run_async, 4),
+        "dask": RegisteredExecutor(run_dask, 1),
     },
 )
 """by name; lanes are the same on every machine, so that plans are"""

@@ -8,7 +8,7 @@ can be compared with ``plan.estimate``. An event is the end of a chain: no threa
 from __future__ import annotations
 
 from explorer.core.progress import ProgressCallback, current_callback
-from explorer.plan.schedule.work_assignment import HOME, Network, Task, assign
+from explorer.plan.schedule.task_assignment import HOME, Network, Task, assign
 from explorer.run.execution.executors.dag import ChainRun, run_chains
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer

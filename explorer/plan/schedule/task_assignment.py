@@ -42,7 +42,7 @@ class Network:
     latency: float = 0.0
     """µs of a message beside its bytes"""
     overhead: float = 0.0
-    """µs that a task takes on a worker beside its work"""
+    """µs that it takes to start work on a worker: its first task, and each that waits for a message"""
 
 
 class Transfer(NamedTuple):
@@ -114,6 +114,11 @@ class _Lanes:
         """Return the lane that can send a value first."""
         return min(self.holders[value], key=lambda lane: (max(self.there[lane][value], self.sending[lane]), lane))
 
+    def micros(self, task: Task, lane: int) -> float:
+        """Return the µs of a task on a lane."""
+        is_started = lane == HOME or (self.free[lane] > 0 and all(value in self.there[lane] for value in task.reads))
+        return task.micros + (0.0 if is_started else self.network.overhead)
+
     def choices(self, task: Task) -> list[int]:
         """Return the lanes that may run a task, of empty ones that cannot be told apart only the first."""
         lanes = [HOME] if task.at_home or not task.away else []
@@ -141,10 +146,11 @@ def assign(
         best = (float("inf"), float("inf"), HOME)
         for lane in state.choices(task):
             start = max(state.free[lane], state.arrival(task.reads, lane))
-            best = min(best, (start + task.micros + (network.overhead if lane else 0.0), start, lane))
+            best = min(best, (start + state.micros(task, lane), start, lane))
         lane = lanes[number] = best[2]
+        micros = state.micros(task, lane)
         starts[number] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
-        ends[number] = state.free[lane] = starts[number] + task.micros + (network.overhead if lane else 0.0)
+        ends[number] = state.free[lane] = starts[number] + micros
         state.give(lane, task.gives, ends[number])
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
     order = sorted(range(len(tasks)), key=lambda number: (starts[number], number))

@@ -1,0 +1,101 @@
+"""Tasks of a schedule: its chains as tasks for workers that share no memory, and the values that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from explorer.core.ir.expr import Expr
+from explorer.plan.schedule.schedule import Kernel, Schedule
+from explorer.plan.schedule.task_assignment import Task
+
+_SMALL = 4096
+"""bytes of a leaf up to which it travels with the tasks that read it, not in a message of its own"""
+
+
+class ChainTasks(NamedTuple):
+    """Tasks of a schedule, with the values that they read and give, by uid."""
+
+    tasks: list[Task]
+    kernels: list[list[int]]
+    """by task: the numbers of its kernels, in their order"""
+    sizes: dict[int, int]
+    """bytes of each value"""
+    inputs: list[int]
+    """leaves that are sent in messages of their own"""
+    results: list[int]
+
+
+def chain_tasks(
+    schedule: Schedule,
+    at_home: Callable[[Kernel], bool] = lambda kernel: False,
+    away: Callable[[Kernel], bool] = lambda kernel: True,
+) -> ChainTasks:
+    """Return the chains of a schedule as tasks; a chain may run at home, or away, where each of its kernels may.
+
+    Views of whole values are not sent but made again, and constants are computed wherever they are read.
+    """
+    members: list[list[int]] = []
+    numbers: dict[int, int] = {}
+    task_of: dict[int, int] = {}
+    """uid → task that computes it"""
+    for index, (kernel, chain) in enumerate(zip(schedule.kernels, schedule.chains, strict=True)):
+        if kernel.constant:
+            continue
+        # Views stay with what they show: to make one elsewhere, all of it would have to be sent.
+        if kernel.result.operation.view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
+            task_of[kernel.result.uid] = task_of[kernel.reads[0].uid]
+            members[task_of[kernel.result.uid]].append(index)
+            continue
+        if chain not in numbers:
+            numbers[chain] = len(members)
+            members.append([])
+        members[numbers[chain]].append(index)
+        task_of[kernel.result.uid] = numbers[chain]
+    base = bases(schedule)
+    local = {leaf.uid for leaf in schedule.leaves if leaf.type.nbytes <= _SMALL}
+    local |= {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
+    reads: list[dict[int, Expr]] = [{} for _ in members]
+    gives: list[dict[int, Expr]] = [{} for _ in members]
+    for number, indices in enumerate(members):
+        for index in indices:
+            for read in schedule.kernels[index].reads:
+                value = base.get(read.uid, read)
+                if task_of.get(value.uid) != number and value.uid not in local:
+                    reads[number][value.uid] = value
+                    if value.uid in task_of:
+                        gives[task_of[value.uid]][value.uid] = value
+    roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
+    for uid, root in roots.items():
+        if uid in task_of:
+            gives[task_of[uid]][uid] = root
+    tasks = []
+    for number, indices in enumerate(members):
+        kernels = [schedule.kernels[index] for index in indices]
+        micros = sum([kernel.cost.estimate for kernel in kernels])
+        home, leaves = all(map(at_home, kernels)), all(map(away, kernels))
+        tasks.append(Task(micros, tuple(reads[number]), tuple(gives[number]), home, leaves))
+    values = [node for table in (*reads, *gives) for node in table.values()]
+    return ChainTasks(
+        tasks,
+        members,
+        {node.uid: node.type.nbytes for node in (*values, *schedule.leaves, *roots.values())},
+        [leaf.uid for leaf in schedule.leaves if leaf.uid not in local],
+        list(roots),
+    )
+
+
+def bases(schedule: Schedule) -> dict[int, Expr]:
+    """Return for each view of a whole value, by uid, the value that it shows, through any number of views.
+
+    A part of a value, such as a row or one of several outputs, is not among them: less is sent than of the whole.
+    """
+    base: dict[int, Expr] = {}
+    for kernel in schedule.kernels:
+        result = kernel.result
+        if result.operation.view and len(kernel.reads) == 1 and not kernel.constant:
+            (shown,) = kernel.reads
+            if result.type.nbytes < shown.type.nbytes:
+                continue
+            base[result.uid] = base.get(shown.uid, shown)
+    return base

@@ -1,0 +1,38 @@
+"""Chains of kernels on workers of Dask, where that pays."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.observer import Observer
+from explorer.run.execution.program import Program
+from explorer.run.runtime.timing import Phase, Timing
+from explorer.run.workers.spread import Spread
+from explorer.run.workers.workers import Workers, current
+
+_spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()
+
+
+def run_dask(program: Program, watch: Observer | None = None) -> Timing:
+    """Run chains on workers of Dask (``ex.Workers``), where messages cost less than they save, and else here.
+
+    Steps of the recording say their worker in the place of the thread, 0 where a kernel ran here. The stage "workers"
+    says why work was sent or not, and the stage "recovery" which workers were lost meanwhile.
+    """
+    return run_spread(program, watch, current())
+
+
+def run_spread(program: Program, watch: Observer | None, workers: Workers) -> Timing:
+    """Run a program on workers."""
+    workers.ready()
+    spread = _spreads.get(program)
+    if spread is None or spread.workers is not workers:
+        spread = _spreads[program] = Spread(program.planned, workers)
+    distribution = spread.distribution(workers.network)
+    reason = distribution.reason
+    if watch is not None:
+        reason = "Nothing was sent to workers: values are summarised between kernels, and would all have to come back."
+    if watch is None and distribution.pieces:
+        return spread.run(program)
+    return run_simple(program, watch)._replace(phases=(Phase("workers", 0.0, {"workers": 0}, reason),))

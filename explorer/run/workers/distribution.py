@@ -1,0 +1,123 @@
+"""Distribution of a schedule: which pieces run here and which on workers, or why none is sent.
+
+The assignment is that of ``plan.estimate``. Neighbouring chains of a worker become one piece, which begins where a
+value of another lane is needed: so what a piece needs is there when it begins, and no two pieces wait for each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from explorer.core.ir.function import Call
+from explorer.core.types.device import cpu
+from explorer.plan.planner import Plan
+from explorer.plan.schedule.chain_tasks import ChainTasks, bases, chain_tasks
+from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.task_assignment import HOME, Assignment, Network, assign
+from explorer.record.reasons import counted_text, micros_text
+from explorer.run.workers.piece import Piece, has_value
+
+
+class Distribution(NamedTuple):
+    """Pieces in an order in which they can begin; none where everything stays here."""
+
+    pieces: tuple[Piece, ...]
+    reason: str
+    """why the work is spread, or is not, as a sentence"""
+
+
+def distribute(planned: Plan, network: Network, always: bool = False) -> Distribution:
+    """Distribute a plan over workers; with ``always`` calls go to workers, whatever that costs."""
+    schedule = planned.schedule
+    work = chain_tasks(
+        schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)
+    )
+    assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
+    alone = sum([task.micros for task in work.tasks])
+    count = len({lane for lane in assignment.lanes if lane != HOME})
+    facts = f"an estimated {micros_text(assignment.micros)} instead of {micros_text(alone)} alone"
+    if not count:
+        return Distribution((), "Nothing was sent to workers: every kernel ends sooner here than a message arrives.")
+    if assignment.micros >= alone and not always:
+        return Distribution((), f"Nothing was sent to workers: messages would take longer than they save, {facts}.")
+    chains = counted_text(len(work.tasks), "chain")
+    return Distribution(
+        tuple(_pieces(planned, work, assignment)),
+        f"{chains} of kernels on {counted_text(count, 'worker')}: {facts}.",
+    )
+
+
+def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
+    return not _away(kernel, always) or (
+        kernel.cost.estimate <= network.latency if not always else not _is_call(kernel)
+    )
+
+
+def _away(kernel: Kernel, always: bool) -> bool:
+    """Whether a kernel may run on a worker: an effect must be seen here, and a device's memory is here.
+
+    With ``always`` only calls do, and views of their results, of which less is sent than of the whole.
+    """
+    values = (*kernel.nodes, *kernel.reads)
+    is_sent = all(node.operation.pure for node in kernel.nodes) and all(value.type.device is cpu for value in values)
+    return is_sent and (not always or _is_call(kernel) or kernel.result.operation.view)
+
+
+def _is_call(kernel: Kernel) -> bool:
+    return isinstance(kernel.result.operation, Call)
+
+
+def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Piece]:
+    """Join tasks to pieces; see the module."""
+    giver = {value: number for number, task in enumerate(work.tasks) for value in task.gives}
+    piece_of: dict[int, int] = {}
+    """task → piece"""
+    tasks: list[list[int]] = []
+    needs: list[set[int]] = []
+    open_piece: dict[int, int] = {}
+    """lane → its last piece"""
+    known: dict[int, set[int]] = {}
+    """lane → pieces of other lanes that one of its pieces has waited for"""
+    for number in assignment.order:
+        lane = assignment.lanes[number]
+        others = {piece_of[giver[value]] for value in work.tasks[number].reads if value in giver}
+        remote = {piece for piece in others if assignment.lanes[tasks[piece][0]] != lane}
+        if lane not in open_piece or not remote <= known.setdefault(lane, set()):
+            open_piece[lane] = len(tasks)
+            tasks.append([])
+            needs.append(set())
+        piece = piece_of[number] = open_piece[lane]
+        tasks[piece].append(number)
+        needs[piece] |= others - {piece}
+        known.setdefault(lane, set()).update(remote)
+    schedule = planned.schedule
+    base = bases(schedule)
+    leaves = _values_of_leaves(planned)
+    pieces = []
+    for number, members in enumerate(tasks):
+        kernels = tuple(sorted([index for task in members for index in work.kernels[task]]))
+        read = {base.get(node.uid, node).uid for index in kernels for node in schedule.kernels[index].reads}
+        reads = {value for uid in read for value in leaves.get(uid, ())}
+        wanted = {
+            value for task in range(len(work.tasks)) if piece_of[task] != number for value in work.tasks[task].reads
+        }
+        gives = {value for task in members for value in work.tasks[task].gives} & (wanted | {*work.results})
+        lane = assignment.lanes[members[0]]
+        pieces.append(Piece(lane, kernels, tuple(sorted(needs[number])), tuple(sorted(reads)), tuple(sorted(gives))))
+    return pieces
+
+
+def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
+    """Return for each leaf, by uid, the tensors and parameters that it shows: itself, or what it is a view of.
+
+    Constants are computed wherever they are read, so they stand for what they are computed of.
+    """
+    values: dict[int, set[int]] = {}
+    schedule = planned.schedule
+    for leaf in schedule.leaves:
+        below = [values.get(operand.uid, set()) for operand in planned.graph.inputs[leaf.uid]]
+        values[leaf.uid] = {leaf.uid} if has_value(leaf) else set().union(*below)
+    for kernel in schedule.kernels:
+        if kernel.constant:
+            values[kernel.result.uid] = set().union(*[values.get(read.uid, set()) for read in kernel.reads])
+    return values

@@ -1,0 +1,188 @@
+"""Pieces of a program: some of its kernels, run in one go on one worker, with values from elsewhere.
+
+Every worker holds the whole program with memory of its own, and runs the kernels of its pieces in the planned order.
+Memory is planned for that order, so a value that comes from elsewhere has its place free when a kernel that reads it
+begins, and keeps it until the last one has ended (plan/memory/buffers.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from time import perf_counter_ns, time_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tensor import Tensor
+from explorer.plan.schedule.chain_tasks import bases
+from explorer.record.fork_locks import renew_in_children
+from explorer.run.execution.program import Program
+from explorer.run.workers.shipping import receive
+
+
+class Piece(NamedTuple):
+    """Kernels that one lane runs in one go."""
+
+    lane: int
+    """0 is the process that asks, others are workers"""
+    kernels: tuple[int, ...]
+    """in the planned order"""
+    needs: tuple[int, ...]
+    """pieces, by number, whose values it reads"""
+    reads: tuple[int, ...]
+    """uids of tensors and parameters that it reads"""
+    gives: tuple[int, ...]
+    """uids of values that other pieces read, or that are results"""
+
+
+class Values(dict[int, Any]):
+    """Values by uid on their way: aligned in memory where they arrive, since BLAS takes no others."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _aligned, (dict(self),)
+
+
+class Outcome(NamedTuple):
+    """Result of a piece: values by uid, times of its kernels in ns since 1970, and who ran it."""
+
+    values: Values
+    began: list[int]
+    ended: list[int]
+    worker: str = ""
+    failure: tuple[int, Exception] | None = None
+    """the kernel that failed, by number, and its error"""
+
+
+class PieceRunner:
+    """Program that runs pieces, with memory of its own."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        schedule = program.planned.schedule
+        self._kernel_of = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
+        self._again = {*bases(schedule)} | {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
+        """uids of values that are computed wherever they are read"""
+        self._views = {kernel.result.uid for kernel in schedule.kernels if kernel.result.operation.view}
+        self._leaves = {leaf.uid for leaf in schedule.leaves if has_value(leaf)}
+        self._constants = [index for index, kernel in enumerate(schedule.kernels) if kernel.constant]
+
+    def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
+        """Run the kernels of a piece; ``sources`` hold the values that it reads, by uid. A failure is returned."""
+        program, kernels = self.program, self.program.planned.schedule.kernels
+        elsewhere = {uid: value for source in sources for uid, value in source.items()}
+        outcome = Outcome(Values(), [], [], worker)
+        offset = time_ns() - perf_counter_ns()  # time_ns alone is coarser on some machines
+        index = -1
+        try:
+            with np.errstate(all="ignore"):
+                there = self._leaves & elsewhere.keys()
+                for uid in there:
+                    self.store(uid, elsewhere[uid])
+                program.bind_leaves(())  # views of them
+                for index in self._constants:
+                    self._run(index)
+                for index in piece.kernels:
+                    for read in kernels[index].reads:
+                        self._fetch(read.uid, elsewhere, there)
+                    outcome.began.append(perf_counter_ns() + offset)
+                    self._run(index)
+                    outcome.ended.append(perf_counter_ns() + offset)
+                    uid = kernels[index].result.uid
+                    there.add(uid)
+                    if uid in piece.gives:
+                        outcome.values[uid] = _copied(program.values[program.slots[uid]])
+        except Exception as error:
+            return outcome._replace(values=Values(), failure=(index, error))
+        finally:
+            program.forget()
+        return outcome
+
+    def store(self, uid: int, value: Any) -> None:
+        """Store a value that was computed elsewhere, in the memory where runners look for it if there is some."""
+        program, slot = self.program, self.program.slots[uid]
+        memory = program.values[slot]
+        if memory is value:
+            return
+        if memory is None and uid in program.fixed_memory and uid in self._views:
+            memory = program.runners[self._kernel_of[uid]][0](program.values)  # shows planned memory, always there
+        if uid in program.fixed_memory and memory is not None:
+            for place, part in zip(*[x if isinstance(x, tuple) else (x,) for x in (memory, value)], strict=True):
+                np.copyto(place, part)
+            value = memory
+        program.values[slot] = value
+
+    def _fetch(self, uid: int, elsewhere: Mapping[int, Any], there: set[int]) -> None:
+        """Make an operand available: from elsewhere, or computed again of what is."""
+        pending = [uid]
+        while pending:
+            uid = pending[-1]
+            index = self._kernel_of.get(uid)
+            if index is None or uid in there:
+                pending.pop()
+            elif uid not in self._again:
+                self.store(uid, elsewhere[uid])
+                there.add(uid)
+            else:
+                below = [read.uid for read in self.program.planned.schedule.kernels[index].reads]
+                missing = [read for read in below if read in self._kernel_of and read not in there]
+                if missing:
+                    pending += missing
+                    continue
+                self._run(index)
+                there.add(uid)
+
+    def _run(self, index: int) -> None:
+        runner, slot = self.program.runners[index]
+        self.program.values[slot] = runner(self.program.values)
+
+    def finish(self, results: Mapping[int, Any]) -> None:
+        """Store results for the caller, who takes them from the program; leaves are among them."""
+        for uid in self._leaves:
+            self.store(uid, results[uid])
+        with np.errstate(all="ignore"):
+            for root in self.program.planned.schedule.roots:
+                there: set[int] = set()
+                self._fetch(root.uid, results, there)
+
+
+class Replica:
+    """Program on a worker, made of its bytes when the first piece comes; a copy elsewhere begins with the bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._runner: PieceRunner | None = None
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Make a new lock: a program has one table of values."""
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Replica, (self._data,)
+
+    def __sizeof__(self) -> int:
+        return len(self._data)
+
+    def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str) -> Outcome:
+        """Run a piece."""
+        with self._lock:
+            if self._runner is None:
+                self._runner = PieceRunner(Program(receive(self._data), reusable=True))
+            return self._runner.run(piece, sources, worker)
+
+
+def _aligned(values: dict[int, Any]) -> Values:
+    return Values({uid: _copied(value) for uid, value in values.items()})
+
+
+def has_value(leaf: Expr) -> bool:
+    """Whether a leaf is a tensor or a parameter, and no described constant or view."""
+    return isinstance(leaf, Tensor) or isinstance(leaf.operation, Parameter)
+
+
+def _copied(value: Any) -> Any:
+    return tuple([np.array(part) for part in value]) if isinstance(value, tuple) else np.array(value)

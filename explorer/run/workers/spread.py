@@ -1,0 +1,272 @@
+"""Spread runs: the pieces of a program on workers of Dask, and here; a worker that dies is made good.
+
+Every piece is a function of its values, so that whatever is lost with a worker is computed again: by Dask, where the
+values that it read are still on another worker, else by a run of all pieces anew. The values of the program's
+parameters stay here until the run has ended: nothing is lost when the scheduler goes away, but the run.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from time import perf_counter, perf_counter_ns, time_ns
+from typing import Any
+from uuid import uuid4
+
+from explorer.core.errors import RunError
+from explorer.core.ir.tensor import Tensor
+from explorer.core.progress import Progress, current_callback
+from explorer.plan.planner import Plan
+from explorer.plan.schedule.task_assignment import HOME, Network
+from explorer.record.reasons import bytes_text, counted_text
+from explorer.run.execution.program import Program, failure
+from explorer.run.runtime.timing import Phase, Timing
+from explorer.run.workers.distribution import Distribution, distribute
+from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, has_value
+from explorer.run.workers.shipping import ship
+from explorer.run.workers.workers import Workers
+
+_ATTEMPTS = 4
+_TICK = 0.25
+"""seconds between two looks at the scheduler while workers run"""
+_INLINE = 1 << 14
+"""bytes up to which values travel inside the message that starts a piece"""
+
+
+class Spread:
+    """Program with its bytes on workers; a run goes on where some of them are lost."""
+
+    def __init__(self, planned: Plan, workers: Workers) -> None:
+        self.workers = workers
+        self._planned = planned
+        self._distributions: dict[tuple[Network, bool], Distribution] = {}
+        self._replica: Any = None
+        self._resident: dict[int, tuple[Any, Any]] = {}
+        """uid of a tensor → its array and the future of it: what never changes is sent once"""
+
+    def distribution(self, network: Network) -> Distribution:
+        """Return the pieces for workers, made once for each number of them."""
+        key = network, self.workers.always
+        if key not in self._distributions:
+            distribution = distribute(self._planned, network, self.workers.always)
+            if distribution.pieces and self._replica is None:
+                try:
+                    self._data = ship(self._planned)
+                except (pickle.PicklingError, TypeError, AttributeError) as error:
+                    reason = f"Nothing was sent to workers: the program cannot be written as bytes ({error})."
+                    distribution = Distribution((), reason)
+            self._distributions[key] = distribution
+        return self._distributions[key]
+
+    def run(self, program: Program) -> Timing:
+        """Run all pieces of a program of the plan; raises RunError where a kernel fails, or the scheduler is gone."""
+        workers, home = self.workers, PieceRunner(program)
+        nodes = [leaf for leaf in self._planned.schedule.leaves if has_value(leaf)]
+        leaves = {node.uid: program.values[program.slots[node.uid]] for node in nodes}
+        for _ in range(_ATTEMPTS):
+            names = workers.ready()
+            attempt = _Attempt(home, workers, names, leaves, self._resident)
+            pieces = self.distribution(workers.network).pieces
+            try:
+                if self._replica is None:
+                    (self._replica,) = workers.scatter([Replica(self._data)], None)
+                timing = attempt.run(pieces, self._replica)
+                workers.note_lost(names)
+                return timing._replace(phases=self._phases(attempt, pieces))
+            except workers.losses() as error:
+                workers.check(error)
+                workers.note_lost(names)
+                self._replica = None  # sent anew: the last copy may have been there
+                self._resident.clear()
+            finally:
+                attempt.release()
+                if attempt.failed:
+                    program.forget()
+        raise RunError(
+            f"workers lost in {_ATTEMPTS} runs one after the other ({', '.join(workers.lost) or 'their connections'})",
+            rule="a worker must live until its piece has ended",
+            fix="look at the workers' logs: they may be out of memory",
+        )
+
+    def _phases(self, attempt: _Attempt, pieces: Iterable[Piece]) -> tuple[Phase, ...]:
+        distribution = self.distribution(Network(len(attempt.names), *self.workers.prices))
+        counts = {"workers": len(attempt.names), "pieces": sum([piece.lane != HOME for piece in pieces])}
+        sent = f"{counted_text(attempt.messages, 'message')} with {bytes_text(attempt.bytes)} to and from workers."
+        phases = [
+            Phase("workers", 0.0, counts, distribution.reason),
+            Phase("messages", attempt.micros, {"messages": attempt.messages, "bytes": attempt.bytes}, sent),
+        ]
+        if lost := self.workers.lost:
+            text = f"{counted_text(len(lost), 'worker')} lost since they were opened ({', '.join(lost)}): "
+            phases.append(Phase("recovery", 0.0, {"lost": len(lost)}, text + "others computed what they had to."))
+        return tuple(phases)
+
+
+class _Attempt:
+    """One run of all pieces, until it ends or a worker is lost."""
+
+    def __init__(
+        self,
+        home: PieceRunner,
+        workers: Workers,
+        names: list[str],
+        leaves: Mapping[int, Any],
+        resident: dict[int, tuple[Any, Any]],
+    ) -> None:
+        self._home, self._workers, self.names, self._leaves = home, workers, names, leaves
+        self._resident = resident
+        self._futures: dict[int, Any] = {}
+        self._outcomes: dict[int, Outcome] = {}
+        self._tensors = {leaf.uid for leaf in home.program.planned.schedule.leaves if isinstance(leaf, Tensor)}
+        self._follow = current_callback()
+        self._kernels = home.program.planned.schedule.kernels
+        self.messages, self.bytes, self.micros = 0, 0, 0.0
+        self.failed = True
+
+    def run(self, pieces: tuple[Piece, ...], replica: Any) -> Timing:
+        """Run pieces as soon as the values that they read are there."""
+        began = time_ns()
+        run_name = uuid4().hex
+        sent = self._send_leaves(pieces)
+        waiting = dict(enumerate(pieces))
+        while waiting:
+            for number, piece in [*waiting.items()]:
+                if piece.lane != HOME and all(need in self._futures or need in self._outcomes for need in piece.needs):
+                    self._submit(number, waiting.pop(number), sent, replica, run_name)
+            following = next(
+                (n for n, piece in waiting.items() if piece.lane == HOME and waiting.keys().isdisjoint(piece.needs)), -1
+            )
+            if following >= 0:
+                piece = waiting.pop(following)
+                self._collect([need for need in piece.needs if need in self._futures])
+                sources = [self._leaves, *[self._outcomes[need].values for need in piece.needs]]
+                self._enter(following, self._home.run(piece, sources))
+        self._collect([*self._futures])
+        values = {uid: value for outcome in self._outcomes.values() for uid, value in outcome.values.items()}
+        self._home.finish({**self._leaves, **values})
+        self.failed = False
+        return self._timing(pieces, began)
+
+    def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
+        """Send tensors, and what several workers read, unless they have it; return by uid where it is."""
+        lanes: dict[int, set[int]] = {}
+        for piece in pieces:
+            if piece.lane != HOME:
+                for uid in piece.reads:
+                    lanes.setdefault(uid, set()).add(piece.lane)
+        sent: dict[int, Any] = {}
+        changing: dict[int, Any] = {}
+        for uid, readers in lanes.items():
+            value = self._leaves[uid]
+            if value.nbytes <= _INLINE:
+                continue
+            if uid in self._tensors:
+                if uid not in self._resident or self._resident[uid][0] is not value:
+                    name = self._name(*readers) if len(readers) == 1 else None
+                    self._resident[uid] = value, self._scatter({uid: value}, name)
+                sent[uid] = self._resident[uid][1]
+            elif len(readers) > 1:
+                changing[uid] = value
+        if changing:
+            sent |= dict.fromkeys(changing, self._scatter(changing, None))
+        return sent
+
+    def _scatter(self, values: Mapping[int, Any], name: str | None) -> Any:
+        """Send values to a worker, or to all; return them as a future, or as they are where they are small."""
+        size = _bytes(values)
+        count = len(self.names) if name is None else 1
+        self.bytes += size * count
+        if size <= _INLINE:
+            return values
+        self.messages += count
+        started = perf_counter()
+        (future,) = self._workers.scatter([Values(values)], name)
+        self.micros += (perf_counter() - started) * 1e6
+        return future
+
+    def _name(self, lane: int) -> str:
+        return self.names[(lane - 1) % len(self.names)]
+
+    def _submit(self, number: int, piece: Piece, sent: Mapping[int, Any], replica: Any, run_name: str) -> None:
+        own = {uid: self._leaves[uid] for uid in piece.reads if uid not in sent}
+        for need in piece.needs:
+            if need in self._outcomes:
+                own |= self._outcomes[need].values
+        sources = [*{id(sent[uid]): sent[uid] for uid in piece.reads if uid in sent}.values()]
+        if own:
+            sources.append(self._scatter(own, self._name(piece.lane)))
+        sources += [self._futures[need] for need in piece.needs if need not in self._outcomes]
+        self.messages += 1
+        self._futures[number] = self._workers.client.submit(
+            _run_piece,
+            replica,
+            piece,
+            sources,
+            key=f"explorer-piece-{number}-{run_name}",
+            workers=[self._name(piece.lane)],
+            allow_other_workers=True,
+            pure=False,
+        )
+
+    def _collect(self, numbers: Iterable[int]) -> None:
+        """Wait for pieces of workers, and fetch their outcomes."""
+        numbers = [number for number in numbers if number not in self._outcomes]
+        if not numbers:
+            return
+        self._workers.wait_for([self._futures[number] for number in numbers], _TICK, self._tell)
+        started = perf_counter()
+        outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
+        self.micros += (perf_counter() - started) * 1e6
+        self.messages += len(numbers)
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            self.bytes += _bytes(outcome.values)
+            self._enter(number, outcome)
+
+    def _enter(self, number: int, outcome: Outcome) -> None:
+        self._outcomes[number] = outcome
+        if outcome.failure is not None:
+            index, error = outcome.failure
+            raise failure(self._home.program, index, error) from error
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._follow is not None:
+            done = sum([len(outcome.ended) for outcome in self._outcomes.values()])
+            self._follow(Progress("running", "on workers", done, len(self._kernels)))
+
+    def _timing(self, pieces: tuple[Piece, ...], began: int) -> Timing:
+        """Return the times of all kernels on this process's clock; views made on workers have that of the beginning."""
+        offset, end = perf_counter_ns() - time_ns(), time_ns()
+        timing = self._home.program.blank_timing()
+        for index in range(len(timing.began)):
+            timing.began[index] = timing.ended[index] = began + offset
+        lanes = {name: lane for lane, name in enumerate(self.names, 1)}
+        for number, piece in enumerate(pieces):
+            outcome = self._outcomes[number]
+            for index, start, stop in zip(piece.kernels, outcome.began, outcome.ended, strict=True):
+                timing.threads[index] = HOME if piece.lane == HOME else lanes.get(outcome.worker, piece.lane)
+                # Clocks of other machines may differ from ours.
+                timing.began[index] = min(max(start, began), end) + offset
+                timing.ended[index] = min(max(stop, began), end) + offset
+        return timing
+
+    def release(self) -> None:
+        """Give up what has not ended."""
+        if self.failed and self._futures and not self._workers.is_lost:
+            self._workers.client.cancel([*self._futures.values()], force=True)
+        self._futures.clear()
+
+
+def _run_piece(replica: Replica, piece: Piece, sources: list[Any]) -> Outcome:
+    """Run a piece, on a worker."""
+    from distributed import get_worker
+
+    for source in sources:
+        if isinstance(source, Outcome) and source.failure is not None:
+            return Outcome(Values(), [], [], source.worker, source.failure)
+    tables = [source.values if isinstance(source, Outcome) else source for source in sources]
+    return replica.run(piece, tables, get_worker().address)
+
+
+def _bytes(values: Mapping[int, Any]) -> int:
+    return sum([part.nbytes for value in values.values() for part in (value if isinstance(value, tuple) else (value,))])

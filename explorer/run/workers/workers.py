@@ -1,0 +1,201 @@
+"""Workers of Dask that plans run on: processes of this machine, or those of a cluster at an address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from explorer.core.errors import OperandError, RunError, StateError
+from explorer.plan.schedule.task_assignment import Network
+from explorer.record.fork_locks import renew_in_children
+from explorer.record.reasons import counted_text
+
+_FIX = "pip install 'explorer-graphs[dask]'"
+PATIENCE = 10.0
+"""seconds that a scheduler may be silent before a run is given up"""
+
+
+class Workers:
+    """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
+
+    A number makes so many processes on this machine, which nobody else can reach; an address is that of the scheduler
+    of a cluster of Dask, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
+    (µs) are the prices by which work is spread; the defaults are those of processes on one machine.
+
+    Example: ``with ex.Workers(4): ex.evaluate(y, executor="dask")``.
+    """
+
+    _open: list[Workers] = []  # noqa: RUF012  # the stack of all that are open, in the process that opened them
+
+    def __init__(
+        self,
+        workers: int | str | None = None,
+        *,
+        processes: bool = True,
+        bandwidth: float = 500.0,
+        latency: float = 1000.0,
+        overhead: float = 1500.0,
+    ) -> None:
+        count = workers if workers is not None else max(2, os.cpu_count() or 2)
+        if isinstance(count, bool) or not isinstance(count, (int, str)) or (isinstance(count, int) and count < 1):
+            raise OperandError(
+                f"ex.Workers({workers!r})",
+                rule="workers must be a number of 1 or more, or the address of a scheduler",
+                fix='ex.Workers(2), or ex.Workers("tcp://10.0.0.1:8786")',
+            )
+        distributed = _distributed()
+        self.prices = bandwidth, latency, overhead
+        self._cluster: Any = None
+        if isinstance(count, int):
+            self._cluster = distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=processes,
+                host="127.0.0.1" if processes else None,
+                dashboard_address=None,
+                silence_logs=50,
+            )
+        try:
+            self.client: Any = distributed.Client(
+                self._cluster if self._cluster is not None else count, timeout=PATIENCE, set_as_default=False
+            )
+        except (OSError, TimeoutError) as error:
+            raise RunError(
+                f"the scheduler at {count!r}: {error or type(error).__name__}",
+                rule="a scheduler of Dask must answer at the address",
+                fix="start one: dask scheduler",
+            ) from error
+        self.always = False
+        """whether calls are sent whatever that costs, as in training"""
+        self.lost: list[str] = []
+        """addresses of workers that were lost while they had work"""
+        self.address: str = self.client.scheduler.address
+        renew_in_children(self)
+        self._open.append(self)
+
+    def renew(self) -> None:
+        """Leave workers to the process that opened them."""
+        self._open.clear()
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def names(self) -> list[str]:
+        """Return the addresses of the workers that are there now, in a fixed order."""
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    @property
+    def network(self) -> Network:
+        """The workers and the prices of their links."""
+        return Network(len(self), *self.prices)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the scheduler does not answer."""
+        return bool(self.client.status != "running")
+
+    def check(self, cause: BaseException | None = None) -> None:
+        """Raise RunError where the scheduler does not answer."""
+        if self.is_lost:
+            raise RunError(
+                f"the scheduler at {self.address}, which does not answer",
+                rule="the scheduler must run until the workers are closed",
+                fix="open others: ex.Workers(…); values and parameters are those before this run",
+            ) from cause
+
+    def losses(self) -> tuple[type[BaseException], ...]:
+        """Return the errors by which Dask says that workers, or the scheduler, are gone."""
+        distributed = _distributed()
+        errors = distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker
+        return (*errors, distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError)
+
+    def note_lost(self, names: list[str]) -> None:
+        """Note which of the workers that had work are gone."""
+        there = self.names()
+        self.lost += [name for name in names if name not in there]
+
+    def ready(self) -> list[str]:
+        """Return the workers; wait for one where there is none, since Dask starts another for one that died.
+
+        Raises RunError where the scheduler does not answer, or no worker comes.
+        """
+        self.check()
+        if not self.names():
+            try:
+                self.client.wait_for_workers(1, timeout=PATIENCE)
+            except self.losses() as error:
+                self.check(error)
+                raise RunError(
+                    f"the scheduler at {self.address}, which has no workers",
+                    rule="a scheduler must have a worker",
+                    fix=f"start one: dask worker {self.address}",
+                ) from error
+        return self.names()
+
+    def wait_for(self, futures: list[Any], tick: float, tell: Callable[[], None]) -> None:
+        """Wait until futures have ended; raises one of ``losses()`` where the scheduler is gone for long."""
+        distributed = _distributed()
+        silent = 0.0
+        while True:
+            try:
+                with self.client.as_current():
+                    distributed.wait(futures, timeout=tick)
+                return
+            except (TimeoutError, distributed.TimeoutError):
+                silent = silent + tick if self.is_lost else 0.0
+                if silent >= PATIENCE:
+                    raise
+                tell()
+
+    def scatter(self, values: list[Any], name: str | None) -> list[Any]:
+        """Send values to the worker of a name, or to all (None); return them as futures."""
+        futures: list[Any] = self.client.scatter(
+            values,
+            workers=None if name is None else [name],
+            broadcast=name is None,
+            hash=False,
+            direct=True if self._cluster is not None else None,
+        )
+        return futures
+
+    def close(self) -> None:
+        """End the connection, and the processes that were made for it."""
+        if self in self._open:
+            self._open.remove(self)
+        self.client.close(timeout=PATIENCE)
+        if self._cluster is not None:
+            self._cluster.close(timeout=PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = counted_text(len(self), "worker") if self in self._open and not self.is_lost else "closed"
+        return f"<{state} at {self.address}>"
+
+
+def current() -> Workers:
+    """Return the workers opened last; raises StateError where none are open."""
+    if not Workers._open:
+        raise StateError(
+            'executor="dask" without workers',
+            rule="workers must be open while a plan runs on them",
+            fix="with ex.Workers(2): …",
+        )
+    return Workers._open[-1]
+
+
+def _distributed() -> Any:
+    """Import Dask, which only workers need."""
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise StateError("workers without Dask", rule="distributed must be installed", fix=_FIX) from error
+    return distributed

@@ -1,0 +1,206 @@
+"""Training on several workers: the samples of a batch in shards, gradients added up, one update (Caffe2: Parallelize).
+
+A step has Caffe2's phases, each a box of the recording: input (a batch is cut into shards), forward and gradients (of
+each shard, a call that a worker runs whole), all-reduce (gradients are added pairwise, on workers), update (here). The
+update stands here, beside the one copy of the parameters and of the optimizer's state, so that a worker or a scheduler
+that is lost takes nothing with it: weights are those of the last whole step, and can be saved or trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import OperandError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
+from explorer.core.tracing.decorator import Function
+from explorer.core.types.tensor_type import Array
+from explorer.grad import grad
+from explorer.ops.manipulation.concat import concatenate
+from explorer.plan.passes import Inline
+from explorer.plan.planner import Options
+from explorer.record.reasons import counted_text
+from explorer.run.execution.executors import RegisteredExecutor, run_spread
+from explorer.run.execution.observer import Observer
+from explorer.run.execution.program import Program
+from explorer.run.runtime.timing import Timing
+from explorer.run.workers.workers import Workers
+from explorer.train.buildable_module import BuildableModule
+from explorer.train.compiled import Compiled, parameter
+from explorer.train.module import Module
+from explorer.train.training_step import Slopes, TrainingStep
+
+_SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
+"""names of the functions that workers run whole"""
+OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
+"""options of the plan of a step: shards are not batched again"""
+_TOLERANCE = 1e-3
+"""relative difference from which a loss is no mean of its samples' losses; rounding makes less"""
+
+
+class Parallel:
+    """Training of a module on workers while it is open: ``with ex.parallelize(module, workers=2): module.fit(…)``."""
+
+    def __init__(self, module: Module, workers: Workers, shards: int, owned: bool) -> None:
+        self.module, self.workers, self.shards = module, workers, shards
+        self._owned = owned
+        self._were_always, self._lost_before = workers.always, len(workers.lost)
+        workers.always = True
+        module.set_step(partial(ParallelStep, self))
+
+    @property
+    def lost(self) -> list[str]:
+        """Addresses of the workers that were lost while they trained."""
+        return self.workers.lost[self._lost_before :]
+
+    def close(self) -> None:
+        """Train the module here again; end the workers, if they were made for it."""
+        self.module.set_step(TrainingStep)
+        self.workers.always = self._were_always
+        if self._owned:
+            self.workers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<training of {self.module.name!r} in {counted_text(self.shards, 'shard')} on {self.workers!r}>"
+
+
+def parallelize(
+    module: Module, workers: Workers | int | str | None = None, *, shards: int | None = None, **settings: Any
+) -> Parallel:
+    """Train a module on several workers: ``train_on`` and ``fit`` then spread each batch, until it is closed.
+
+    ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
+    ``settings`` are those of ``ex.Workers``. Each batch is cut into ``shards``, as many as workers unless told: the
+    same number of them gives the same weights, bit for bit, on any number of workers. A worker that dies is made good.
+
+    The loss of a batch must be the mean of its samples' losses; the first step of each type of batch checks it. Raises
+    StateError for a module that is not attached, OperandError for fewer samples than shards, RunError where the
+    scheduler goes away: the module then has the weights of the last whole step.
+    """
+    check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
+    if not module.is_attached:
+        raise StateError(
+            f"parallelize of the module {module.name!r}, which is not attached",
+            rule="loss, optimizer, nodes and attach() must come first",
+            fix="module.attach()",
+        )
+    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or shards < 1):
+        raise OperandError(
+            f"parallelize(shards={shards!r})", rule="shards must be a whole number of 1 or more", fix="shards=4"
+        )
+    owned = not isinstance(workers, Workers)
+    held = workers if isinstance(workers, Workers) else Workers(workers, **settings)
+    return Parallel(module, held, shards or len(held), owned)
+
+
+class ParallelStep(TrainingStep):
+    """Training step whose shards run on workers."""
+
+    options = OPTIONS
+
+    def __init__(self, parallel: Parallel, module: Module, *types: Any) -> None:
+        self._parallel = parallel
+        self._is_checked = False
+        super().__init__(module, *types)
+
+    def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
+        """Record the output, the loss and the gradients: of each shard, and their sum."""
+        module, count = self._module, self._parallel.shards
+        axis = 0 if module.samples == "first" else -1
+        samples = value.shape[axis]
+        if samples < count:
+            raise OperandError(
+                f"a batch of {counted_text(samples, 'sample')} in {counted_text(count, 'shard')}",
+                rule="each shard must have a sample",
+                fix=f"larger batches, or ex.parallelize(…, shards={samples})",
+            )
+        names = [*held]
+        functions: dict[int, Function[..., Any]] = {}
+        """by the number of samples"""
+        added = Function(_sum, _SUM)
+        bounds = [samples * number // count for number in range(count + 1)]
+        parts: list[tuple[Expr, ...]] = []
+        outputs: list[Expr] = []
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            with scope("input"):
+                cut = [_samples(part, first, last, axis) for part in (value, label)]
+            with scope(f"shard {number + 1}"):
+                share = last - first
+                if share not in functions:
+                    functions[share] = _gradients(module, names, [*trained], share / samples)
+                output, *rest = functions[share](*cut, *held.values())
+            outputs.append(output)
+            parts.append(tuple(rest))
+        with scope("all-reduce"):
+            while len(parts) > 2:
+                pairs = zip(parts[::2], parts[1::2], strict=False)
+                odd = [parts[-1]] if len(parts) % 2 else []
+                parts = [*[tuple(added(*one, *other)) for one, other in pairs], *odd]
+            loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
+        with scope("output"):
+            output = outputs[0] if count == 1 else concatenate(outputs, axis)
+        return Slopes(output, loss, slopes)
+
+    def compiled(self, operands: list[Expr]) -> Compiled:
+        """Return the program of a step, which workers take part in."""
+        run = partial(_run, self._parallel.workers)
+        return Compiled(self.roots, operands, self._places, RegisteredExecutor(run, 1), Options(**OPTIONS))
+
+    def check(self, value: Array, label: Array, loss: Array) -> None:
+        """Raise OperandError unless the first loss is that of the whole batch; nothing is updated then."""
+        if self._is_checked:
+            return
+        module = self._module
+        held = {name: parameter(each.value.type, name) for name, each in module.parameters.items()}
+        whole = module.record_loss(module.record(self._value, held), self._label)
+        program = Compiled([whole], [self._value, self._label, *held.values()])
+        (expected,) = program(value, label, *[each.array for each in module.parameters.values()])
+        if not np.isclose(loss, expected, rtol=_TOLERANCE, equal_nan=True):
+            raise OperandError(
+                f"the loss {float(loss):g} of {counted_text(self._parallel.shards, 'shard')} of a batch "
+                f"whose loss is {float(expected):g}",
+                rule="the loss of a batch must be the mean of its samples' losses, and no layer may mix samples",
+                fix="train this module here, or use a loss that is a mean over samples",
+            )
+        self._is_checked = True
+
+
+def _run(workers: Workers, program: Program, watch: Observer | None) -> Timing:
+    return run_spread(program, watch, workers)
+
+
+def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
+    return value[first:last] if axis == 0 else value[..., first:last]
+
+
+def _gradients(module: BuildableModule, names: list[str], trained: list[str], share: float) -> Any:
+    """Return the function of a shard: output, loss and gradients, these weighed by its share of the samples."""
+
+    def gradients_of_shard(value: Expr, label: Expr, *parameters: Expr) -> tuple[Expr, ...]:
+        held = dict(zip(names, parameters, strict=True))
+        output = module.record(value, held)
+        with scope("loss"):
+            loss = module.record_loss(output, label) * share
+        return output, loss, *grad(loss, [held[name] for name in trained])
+
+    return Function(gradients_of_shard)
+
+
+def _sum(*parts: Expr) -> tuple[Expr, ...]:
+    half = len(parts) // 2
+    return tuple([x + y for x, y in zip(parts[:half], parts[half:], strict=True)])

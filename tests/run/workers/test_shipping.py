@@ -1,0 +1,95 @@
+"""Programs as bytes: what was written runs to the same bits, bodies, views, tuples and all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import explorer as ex
+from explorer.plan import Options, plan
+from explorer.plan.passes import Inline
+from explorer.plan.schedule.task_assignment import Network
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from explorer.run.workers.distribution import distribute
+from explorer.run.workers.piece import Outcome, PieceRunner, Replica, Values, has_value
+from explorer.run.workers.shipping import receive, ship
+from tests.support.programs import limits, programs, subsets
+
+
+def in_pieces(roots: Any, options: Options, workers: int) -> tuple[list[Any], list[Any], int]:
+    """Results of a plan run as a whole, and in pieces by replicas, and the number of pieces that were sent."""
+    planned = plan(roots, options)
+    simple, home = Program(planned), Program(planned)
+    run_simple(simple)
+    pieces = distribute(planned, Network(workers, bandwidth=1e9, latency=0.0)).pieces
+    data = ship(planned)
+    replicas = [Replica(data) for _ in range(workers + 1)]
+    runner = PieceRunner(home)
+    leaves = {leaf.uid: home.values[home.slots[leaf.uid]] for leaf in planned.schedule.leaves if has_value(leaf)}
+    outcomes: list[Outcome] = []
+    for piece in pieces:
+        sources = [{uid: leaves[uid] for uid in piece.reads}, *[outcomes[need].values for need in piece.needs]]
+        outcome = replicas[piece.lane].run(piece, sources, "") if piece.lane else runner.run(piece, sources)
+        assert outcome.failure is None, outcome.failure
+        assert {*outcome.values} == {*piece.gives}
+        outcomes.append(outcome)
+    values = {uid: value for outcome in outcomes for uid, value in outcome.values.items()}
+    if not pieces:
+        run_simple(home)
+    else:
+        runner.finish({**leaves, **values})
+    return simple.take(), home.take(), len(pieces)
+
+
+@pytest.mark.spec("C-14", "P-11")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_pieces_on_replicas_give_the_same_bits(roots: Any, without: Any, limit: int) -> None:
+    """Random programs, cut into pieces for three workers, each with memory of its own: the bits of one run."""
+    options = Options(without=without, inline=Inline(limit))
+    expected, found, _ = in_pieces(roots, options, 3)
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
+def test_branches_are_cut_into_pieces() -> None:
+    """Three branches that meet: three workers take part, and values pass between them."""
+    x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
+    branches = [ex.tanh(x * n @ x) for n in (1, 2, 3)]
+    roots = [ex.exp(branches[0] @ branches[1]), branches[2].sum(axis=0)[3:9].reshape(2, 3), x.T]
+    expected, found, pieces = in_pieces(roots, Options(without=("batch",)), 3)
+    assert pieces > 3
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
+def test_a_program_is_read_where_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of closed calls come with their plans: a worker needs no rule of the one who sent them."""
+
+    @ex.function
+    def both(a: ex.Expr, b: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        return ex.tanh(a @ b), (a * b).sum()
+
+    x = ex.tensor(np.random.default_rng(0).normal(size=(30, 30)))
+    first, second = both(*both(x, x)[:1], x)
+    planned = plan([first + 1, second], Options(inline=Inline(0)))
+    data = ship(planned)
+    monkeypatch.setattr("explorer.plan.planner.plan", lambda *_: pytest.fail("planned anew"))
+    received = receive(data)
+    assert [len(kernel.nodes) for kernel in received.schedule.kernels] == [
+        len(kernel.nodes) for kernel in planned.schedule.kernels
+    ]
+    assert len(data) < 30 * 30 * 8 * 2  # without the values of tensors
+
+
+def test_values_arrive_aligned() -> None:
+    """BLAS takes no others: products would take fifty times as long."""
+    odd = np.frombuffer(b"x" + np.arange(6.0).tobytes(), np.uint8)[1:].view(np.float64)
+    assert not odd.flags.aligned or odd.ctypes.data % 8 == 0
+    restore, arguments = Values({3: odd, 4: (odd, odd)}).__reduce__()
+    found = restore(*arguments)
+    assert all(part.flags.aligned for part in (found[3], *found[4]))
+    assert np.array_equal(found[4][1], np.arange(6.0))

@@ -1,0 +1,196 @@
+"""Plans on workers of Dask: the same values, deaths made good, refusals and losses told. Loopback only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.run.execution.executors import run_dask
+from explorer.run.execution.program import Program
+from explorer.run.execution.value_capture import ValueCapture
+from explorer.run.workers import workers as module
+from tests.support.refusals import refused
+
+pytestmark = [pytest.mark.filterwarnings("default::DeprecationWarning:distributed"), pytest.mark.xdist_group("dask")]
+
+
+class Slow(ex.Elementwise):
+    """x; at 7 it waits, at 8 it fails, at 9 it ends the process that runs it, once."""
+
+    flag: str = ""
+    nondifferentiable = "a test"
+    weight = 10**7
+    examples = (ex.Example(ex.real(3)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if x[0] == 8:
+            raise ValueError("no more")
+        if x[0] == 9 and not os.path.exists(self.flag):
+            with open(self.flag, "w"):
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+        np.copyto(out, x)
+        return out
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[ex.Workers]:
+    with ex.Workers(2, bandwidth=1e5, latency=10, overhead=10) as opened:
+        yield opened
+
+
+def branches(*values: float, flag: str = "") -> list[ex.Expr]:
+    return [Slow(flag)(ex.tensor(np.full(2000, value))) for value in values]
+
+
+def spread(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
+    made = ex.EvalPlan(executor="dask", without=("batch", "fuse"), **options)
+    handles = [made.register(root) for root in roots]
+    return made.eval(), handles
+
+
+def stages(plan: ex.EvalPlan) -> dict[str, Any]:
+    return {stage.name: stage for stage in plan.recording.stages}
+
+
+@pytest.mark.spec("C-14", "P-11")
+def test_chains_run_on_workers_with_the_same_bits(workers: ex.Workers) -> None:
+    """Branches of products on two processes: bit for bit what one gives, and the recording says who ran what."""
+    random = np.random.default_rng(0)
+    x = ex.tensor(random.normal(size=(300, 300)))
+    roots = [ex.tanh(x * n @ x) @ x for n in range(1, 5)]
+    roots.append((roots[0] @ roots[3]).sum(axis=0))
+    expected = ex.evaluate(roots)
+    for _ in range(2):  # the second run finds the program, and the tensor, on the workers
+        made, handles = spread(*roots)
+        for handle, value in zip(handles, expected, strict=True):
+            np.testing.assert_allclose(handle.data(), value, rtol=1e-13)
+    run = made.recording.run
+    assert run is not None
+    assert run.executor == "dask"
+    assert {step.thread for step in run.steps} >= {1, 2}
+    assert all(step.micros >= 0 for step in run.steps)
+    told = stages(made)
+    assert told["workers"].counts["workers"] == 2
+    assert "chains of kernels on 2 workers: an estimated" in told["workers"].purpose
+    assert told["messages"].counts["bytes"] > 0
+    assert "recovery" not in told
+
+
+def test_a_cached_program_takes_the_values_of_its_new_tensors(workers: ex.Workers) -> None:
+    """A plan of the same structure finds its program on the workers, and runs it with other tensors."""
+    for seed in (1, 2, 3):
+        x = ex.tensor(np.random.default_rng(seed).normal(size=(250, 250)))
+        made, handles = spread(*[ex.tanh(x * n @ x).sum(axis=0) for n in (1, 2, 3)])
+        for handle, n in zip(handles, (1, 2, 3), strict=True):
+            np.testing.assert_allclose(handle.data(), np.tanh(x.array * n @ x.array).sum(axis=0), rtol=1e-12)
+    assert made.reused
+
+
+@pytest.mark.spec("C-14")
+def test_what_messages_would_slow_stays_here_and_says_why(workers: ex.Workers) -> None:
+    x = ex.tensor(np.arange(4.0))
+    made, (handle,) = spread(x + 1)
+    assert handle.data().tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert "every kernel ends sooner here than a message arrives" in stages(made)["workers"].purpose
+    x = ex.tensor(np.random.default_rng(0).normal(size=(300, 300)))
+    line = x
+    for _ in range(6):
+        line = ex.tanh(line @ x)
+    made, _ = spread(line)
+    assert "messages would take longer than they save" in stages(made)["workers"].purpose
+
+
+@pytest.mark.spec("C-14", "V-9")
+def test_values_are_summarised_here(workers: ex.Workers) -> None:
+    """Every value would have to come back: the run that is watched stays here, the warm one is spread."""
+    made, _ = spread(*branches(1.0, 2.0), record="values")
+    run = made.recording.run
+    assert run is not None
+    assert len(run.values) > 1
+    assert {step.thread for step in run.steps} == {1, 2}
+    program = Program(made.planned)
+    timing = run_dask(program, ValueCapture(program))
+    assert [value[0] for value in program.take()] == [1.0, 2.0]
+    assert "values are summarised" in timing.phases[0].text
+
+
+@pytest.mark.spec("C-14", "P-11")
+def test_a_kernel_that_fails_on_a_worker_is_named_with_its_line(workers: ex.Workers) -> None:
+    with pytest.raises(
+        ex.RunError, match=r"slow of \(2000 float64\) recorded at test_workers.py line \d+: .*no more"
+    ) as raised:
+        spread(*branches(1.0, 8.0))
+    assert isinstance(raised.value.__cause__, ValueError)
+    _, handles = spread(*branches(1.0, 2.0))
+    assert handles[1].data()[0] == 2.0
+
+
+@pytest.mark.spec("C-14")
+def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> None:
+    """A kernel kills the process that runs it: another worker runs its piece, and the recording says so."""
+    made, handles = spread(*branches(1.0, 9.0, 3.0, flag=str(tmp_path / "killed")))
+    assert (tmp_path / "killed").exists()
+    assert [handle.data()[0] for handle in handles] == [1.0, 9.0, 3.0]
+    recovery = stages(made)["recovery"]
+    assert recovery.counts == {"lost": 1}
+    assert recovery.purpose.startswith("1 worker lost since they were opened (tcp://127.0.0.1:")
+
+
+@pytest.mark.spec("C-14")
+def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
+    scheduler = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+    assert scheduler.stderr is not None
+    address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at:" in line)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard",
+         "--host", "127.0.0.1", "--nthreads", "1"], stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        with ex.Workers(address, bandwidth=1e5, latency=10, overhead=10) as opened:
+            opened.client.wait_for_workers(1, timeout=30)
+            _, handles = spread(*branches(1.0, 2.0))
+            assert handles[0].data()[0] == 1.0
+            scheduler.kill()
+            scheduler.wait()
+            x = ex.tensor([1.0])
+            with pytest.raises(ex.RunError, match=r"the scheduler at tcp://127.0.0.1:\d+, which does not answer"):
+                spread(*branches(1.0, 2.0))
+            assert ex.evaluate(x + 1)[0] == 2.0
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+        scheduler.stderr.close()
+
+
+def test_workers_that_cannot_be_had_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(ex.Workers, "_open", [])
+    with refused(ex.StateError, "workers must be open", "ex.Workers"):
+        spread(*branches(1.0, 2.0))
+    for wrong in (0, -1, True, 2.5):
+        with refused(ex.OperandError, "number of 1 or more"):
+            ex.Workers(wrong)  # type: ignore[arg-type]
+    with refused(ex.RunError, "a scheduler of Dask must answer"):
+        ex.Workers("tcp://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with refused(ex.StateError, "distributed must be installed", "explorer-graphs[dask]"):
+        ex.Workers(2)
+
+
+def test_importing_explorer_imports_no_dask() -> None:
+    program = "import sys, explorer as ex; ex.evaluate(ex.tensor([1.0]) + 1, executor='dag'); ex.train, ex.parallelize;"
+    program += "sys.exit(any(name.split('.')[0] in ('dask', 'distributed', 'cloudpickle') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,152 @@
+"""Training on several workers: the same weights on any number of them, checks, deaths and losses, phases shown."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.support.refusals import refused
+
+T = ex.train
+pytestmark = [pytest.mark.xdist_group("dask")]
+random = np.random.default_rng(0)
+IMAGES, LABELS = random.normal(size=(48, 12)), random.integers(0, 5, 48)
+
+
+class Deadly(ex.Elementwise):
+    """x; where the flag's file is there, it goes, and so does the process that runs this."""
+
+    flag: str
+    examples = (ex.Example(ex.real(3), flag=""),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if self.flag and os.path.exists(self.flag):
+            os.remove(self.flag)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.copyto(out, x)
+
+    def gradient(self, g: ex.Expr, y: ex.Expr, x: ex.Expr) -> tuple[ex.Expr]:
+        return (g,)
+
+
+def built(dtype: str = "float64", flag: str = "", loss: Any = None) -> Any:
+    module = T.Module("digits", loss=loss or T.CrossEntropy(), optimizer=T.Adam(0.01), dtype=dtype)
+    module.add_node(T.Linear("hidden", 12, 16))
+    module.add_node(ex.tanh)
+    if flag:
+        module.add_node(Deadly(flag), name="deadly")
+    module.add_node(T.Linear("scores", 16, 5))
+    module.attach()
+    return module
+
+
+def weights(module: Any) -> dict[str, Any]:
+    return {name: held.array.copy() for name, held in module.parameters.items()}
+
+
+def steps(module: Any, count: int, first: int = 0) -> list[float]:
+    """Losses of some steps, each on another part of the samples."""
+    found = []
+    for number in range(first, first + count):
+        chosen = np.arange(number, number + 30) % 48
+        found.append(module.train_on(IMAGES[chosen], LABELS[chosen]))
+    return found
+
+
+@pytest.mark.spec("C-14", headline=True)
+def test_two_and_four_workers_give_the_weights_of_one() -> None:
+    """After 50 steps: within 1e-6 of training here, and bit for bit the same on 1, 2 and 4 workers."""
+    here = built()
+    expected = steps(here, 50)
+    found = []
+    for count in (1, 2, 4):
+        module = built()
+        with ex.Workers(count, processes=False) as workers, ex.parallelize(module, workers, shards=4):
+            losses = steps(module, 50)
+        assert losses == pytest.approx(expected, rel=1e-9)
+        found.append(weights(module))
+        for name, value in weights(here).items():
+            np.testing.assert_allclose(found[-1][name], value, rtol=1e-6, atol=1e-12)
+    for other in found[1:]:
+        assert all(np.array_equal(found[0][name], other[name]) for name in other)
+
+
+@pytest.mark.spec("C-14")
+def test_a_worker_that_is_killed_while_training_changes_no_bit(tmp_path: Any) -> None:
+    """Two processes, one is killed in the middle: the weights are the same, and training goes on, also here."""
+    flag = tmp_path / "kill"
+    one, other = built(flag=str(flag)), built(flag=str(flag))
+    with ex.Workers(2) as workers:
+        with ex.parallelize(one, workers):
+            steps(one, 12)
+        with ex.parallelize(other, workers) as parallel:
+            steps(other, 5)
+            before = workers.names()
+            flag.touch()
+            steps(other, 1, first=5)
+            assert not flag.exists()
+            assert parallel.lost
+            assert {*parallel.lost} <= {*before}
+            steps(other, 6, first=6)
+    assert all(np.array_equal(weights(one)[name], value) for name, value in weights(other).items())
+    assert steps(other, 1) == pytest.approx(steps(one, 1))  # here again
+
+
+@pytest.mark.spec("C-14")
+def test_phases_are_boxes_of_the_recording() -> None:
+    """Input, shards, all-reduce, output, update; a run on workers says who computed which, and what was sent."""
+    module = built("float32")
+    with ex.parallelize(module, 4, processes=False) as parallel:
+        assert repr(parallel).startswith("<training of 'digits' in 4 shards on <4 workers at inproc://")
+        plan = module.plan(IMAGES, LABELS, executor="dask").eval()
+    recording = plan.recording
+    boxes = {box.name for box in recording.scopes}
+    assert boxes >= {"input", "shard 1", "shard 4", "all-reduce", "update"}
+    (declined,) = [decision for decision in recording.decisions if decision.code == "kept_whole"][:1]
+    assert declined.facts["name"] == "gradients_of_shard"
+    assert recording.run is not None
+    assert {step.thread for step in recording.run.steps} > {0, 1}
+    assert [stage.name for stage in recording.stages][-3:] == ["run", "workers", "messages"]
+    assert recording.stages[-1].counts["bytes"] > 4 * 4 * 12 * 16
+
+
+@pytest.mark.spec("C-14")
+def test_fit_save_and_restore_go_on_where_training_was(tmp_path: Any) -> None:
+    """A module trained on workers is saved, restored, and trained on here, as any other."""
+    loader = T.DataLoader(T.ArrayDataset(IMAGES, LABELS), batch_size=24)
+    one, other = built(), built()
+    with ex.parallelize(one, 2, processes=False):
+        one.fit(loader, epochs=2, checkpoint=tmp_path / "state.npz")
+    other.restore(tmp_path / "state.npz")
+    assert steps(one, 3) == steps(other, 3)
+
+
+def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
+    class Total(T.Loss):
+        def record(self, output: ex.Expr, label: ex.Expr) -> ex.Expr:
+            return ((output - label) ** 2).sum()
+
+    module = built(loss=Total())
+    before = weights(module)
+    targets = np.ones((48, 5))
+    with ex.parallelize(module, 2, processes=False):
+        with refused(ex.OperandError, "mean of its samples' losses"):
+            module.train_on(IMAGES, targets)
+        assert all(np.array_equal(before[name], value) for name, value in weights(module).items())
+        with refused(ex.OperandError, "1 sample", "each shard must have a sample"):
+            module.train_on(IMAGES[:1], targets[:1])
+    module.train_on(IMAGES, targets)
+
+
+def test_what_cannot_be_parallelized_is_refused() -> None:
+    with refused(ex.OperandError, "shards must be"):
+        ex.parallelize(built(), 2, shards=0)
+    with refused(ex.StateError, "not attached"):
+        ex.parallelize(T.Module("empty"), 2)
+    with refused(ex.OperandError, "must be a module"):
+        ex.parallelize(ex.tensor([1.0]), 2)  # type: ignore[arg-type]
