@@ -127,12 +127,6 @@ def _compare(before: Any, after: Any) -> Any:
     return api.compare(before, after)
 
 
-def _lanes_picture(lanes: Any, micros: float) -> str:
-    from explorer.view.export.lanes_picture import lanes_picture
-
-    return lanes_picture(lanes, micros)
-
-
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     """In a notebook, a bar for work that takes longer than a second; elsewhere none."""
     ipython = sys.modules.get("IPython")
@@ -189,7 +183,9 @@ _hooks.save_training, _hooks.restore_training = _save_training, _restore_trainin
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view, _hooks.why = _check_view, _why
 _hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
-_hooks.lanes_picture = _lanes_picture
+_hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
+    lanes, micros
+)
 _set_default_display(_notebook_bar)
 
 

@@ -19,7 +19,8 @@ from explorer.core.progress import Progress, current_callback
 from explorer.plan.planner import Plan
 from explorer.plan.schedule.task_assignment import HOME, Network
 from explorer.record.reasons import bytes_text, counted_text
-from explorer.run.execution.program import Program, failure
+from explorer.run.execution.kernel_failure import failure
+from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Phase, Timing
 from explorer.run.workers.distribution import Distribution, distribute
 from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, has_value
@@ -226,7 +227,8 @@ class _Attempt:
         self._outcomes[number] = outcome
         if outcome.failure is not None:
             index, error = outcome.failure
-            raise failure(self._home.program, index, error) from error
+            program = self._home.program
+            raise failure(program.planned, index, program.runners[index][0], error) from error
         self._tell()
 
     def _tell(self) -> None:
