@@ -6,7 +6,7 @@ from explorer.ops.creation import constants
 from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
 from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
 from explorer.ops.manipulation import concat, device_copy, gather, one_hot, padding, rearrange, reshape, slicing
-from explorer.ops.mapping import mapping
+from explorer.ops.mapping import fold_trees, mapping
 from explorer.ops.nn import (
     activation,
     attention,
@@ -36,6 +36,7 @@ __all__ = [
     "device_copy",
     "einsum",
     "erf",
+    "fold_trees",
     "gather",
     "losses",
     "mapping",

@@ -36,6 +36,7 @@ from explorer.plan.rewrite.rules import (
     slice_of_concat,
     stability,
     strength_reduction,
+    sum_of_parts,
     symbolic_constants,
 )
 from tests.support.foreign import fixed, there
@@ -245,6 +246,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     inverse_pairs.ReshapeOfReshape.joined: lambda: x.reshape((30,)).reshape((6, 5)),
     inverse_pairs.WideningRoundTrip.undone: lambda: single.astype("float64").astype("float32"),
     inverse_pairs.WideningRoundTrip.lossy: lambda: x.astype("float32").astype("float64"),
+    sum_of_parts.SumOfParts.joined: lambda: ex.grad(ex.tanh(x[:2]).sum() + ex.exp(x[2:]).sum(), x),
+    sum_of_parts.SumOfParts.gaps: lambda: ex.grad(ex.tanh(x[:3]).sum() + ex.exp(x[2:]).sum(), x),
     batch_sums.SumOfMembers.one_value: lambda: ex.add_n(*[x[index] for index in range(5)]),
     batch_sums.SumOfMembers.several_values: lambda: ex.add_n(*[each[index] for each in (x, y) for index in range(5)]),
     batch_sums.SumOfMembers.not_all_members: lambda: ex.add_n(*[x[index] for index in range(4)]),

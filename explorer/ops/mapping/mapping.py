@@ -49,13 +49,7 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
     >>> ex.evaluate(ex.map(lambda x, n: x.sum() * n, [np.ones(2), np.ones(3)], [10.0, 20.0]))
     [array(20.), array(60.)]
     """
-    if not callable(function):
-        raise DeclarationError(
-            f"ex.map of a {type(function).__name__}",
-            rule="the first argument must be a function, the samples follow",
-            fix="ex.map(f, samples)",
-        )
-    name: str = getattr(function, "name", "") or getattr(function, "__name__", "function")
+    check_function(function, "ex.map")
     if not samples:
         raise OperandError("ex.map without samples", rule="there must be samples to map over", fix="ex.map(f, samples)")
     columns = [column(value, "ex.map") for value in samples]
@@ -68,7 +62,7 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
         )
     if all(each.stacked is not None for each in columns):
         (group,) = groups(columns)
-        return unflatten(*_mapped(function, name, group, lengths[0]))
+        return unflatten(*mapped(function, group))
     if not lengths[0]:
         raise OperandError(
             "ex.map over an empty sequence",
@@ -76,11 +70,11 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
             fix="ex.map(f, np.empty((0, 3))): an array without rows has a shape",
         )
     divided = groups(columns)
-    results = [_mapped(function, name, group, len(group.places)) for group in divided]
+    results = [mapped(function, group) for group in divided]
     structures = [structure for structure, _ in results]
     if len(set(structures)) > 1:
         raise DeclarationError(
-            f"ex.map of {name}, which returns other containers for other shapes",
+            f"ex.map of {name_of(function)}, which returns other containers for other shapes",
             rule="results of one function must be in containers of one structure",
             fix="return as many values for each sample",
         )
@@ -94,7 +88,7 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
     return unflatten(structures[0], [Members(values, places) for values in outputs])
 
 
-def _mapped(function: Callable[..., Any], name: str, group: Group, size: int) -> tuple[Any, list[Expr]]:
+def mapped(function: Callable[..., Any], group: Group) -> tuple[Any, list[Expr]]:
     """Record a function mapped over a group of samples; return the structure of its result, and its outputs."""
     leaves = [leaf for _, stacked in group.arguments for leaf in stacked]
     with recording_at(None, None):
@@ -104,8 +98,24 @@ def _mapped(function: Callable[..., Any], name: str, group: Group, size: int) ->
         body = function.body_of_call(*arguments)
         captured = body.captured
     else:
-        body, captured = recorded_body(function, name, *arguments)
+        body, captured = recorded_body(function, name_of(function), *arguments)
     batched = (*[True] * len(leaves), *[False] * len(captured))
-    result = record(MappedCall(body, size, batched), (*leaves, *captured))
+    result = record(MappedCall(body, len(group.places), batched), (*leaves, *captured))
     structure = body.derived.get("structure", body.structure)
     return structure, outputs_of(result, len(body.outputs))
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function, of a traced one, or of a layer."""
+    name: str = getattr(function, "name", "") or getattr(function, "__name__", "function")
+    return name
+
+
+def check_function(function: object, caller: str) -> None:
+    """Raise DeclarationError unless the first argument is a function."""
+    if not callable(function):
+        raise DeclarationError(
+            f"{caller} of a {type(function).__name__}",
+            rule="it must be given a function of expressions, which the samples follow",
+            fix="lambda x: x + 1",
+        )

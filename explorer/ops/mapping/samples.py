@@ -71,8 +71,11 @@ def column(value: Any, function: str) -> Column:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping, Set)):
         raise OperandError(f"{function} over a {type(value).__name__}", rule=_RULE, fix=f"{function}(f, [x, y, z])")
     samples = value if isinstance(value, (list, tuple)) else [*value]
-    # The usual samples, arrays, take no flattening and no call each.
-    if {type(sample) for sample in samples} == {np.ndarray}:
+    # The usual samples, arrays, take no flattening and no call each, and no more do numbers of one type.
+    types = {type(sample) for sample in samples}
+    if len(types) == 1 and types <= {*WEAK}:
+        return Column(len(samples), None, samples, [(None, _leaf_key(samples[0], function))] * len(samples))
+    if types == {np.ndarray}:
         return Column(len(samples), None, samples, [(None, (sample.shape, sample.dtype)) for sample in samples])
     samples = [_of_numbers(sample) if type(sample) is list else sample for sample in samples]
     return Column(len(samples), None, samples, [_key(sample, function) for sample in samples])

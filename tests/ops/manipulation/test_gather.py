@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.ops.manipulation.gather import TakeGradient
 from tests.support.refusals import refused
 
 VALUES = np.random.default_rng(0).normal(size=(4, 5, 3))
@@ -70,3 +71,14 @@ def test_a_place_beyond_either_end_is_refused_in_the_run(wrong: int) -> None:
         ex.evaluate(ex.take(x, ex.tensor([0, wrong, 3]), axis=0))
     found = ex.evaluate(ex.take(x, ex.tensor([-4, 3, -1]), axis=0))
     np.testing.assert_array_equal(found, VALUES[[0, 3, 3]])
+
+
+@pytest.mark.parametrize("numbers", [[3, 0, -1], [3, 0, 3]])
+def test_parts_are_added_where_rows_are_taken_twice(numbers: list[int]) -> None:
+    """The gradient of a gather, of different rows and of equal ones."""
+    g = np.arange(6.0).reshape(3, 2)
+    expected = np.zeros((5, 2))
+    for number, part in zip(numbers, g, strict=True):
+        expected[number] += part
+    scattered = TakeGradient(0, (5, 2))(g, np.array(numbers))
+    np.testing.assert_array_equal(ex.evaluate(scattered), expected)

@@ -25,6 +25,7 @@ from explorer.plan.rewrite.rules import (
     cancel_powers,
     operations_under_policies,
     known_conditions,
+    sum_of_parts,
 )
 
 __all__ = [
@@ -41,5 +42,6 @@ __all__ = [
     "slice_of_concat",
     "stability",
     "strength_reduction",
+    "sum_of_parts",
     "symbolic_constants",
 ]

@@ -1,0 +1,67 @@
+"""Sums of slice scatters: gradients of a value of which other operations read one part each.
+
+The gradient of a slice is zeros with the part's gradient in its place, and of several slices the sum of these. Where
+the parts are all of the value, once each, nothing has to be added.
+"""
+
+# ruff: noqa: D102  # match() is documented once, by Rule
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.ops.elementwise.arithmetic import Add, AddN
+from explorer.ops.manipulation.concat import Concatenate
+from explorer.ops.manipulation.slicing import SliceScatter
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.matchers import producer
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
+
+
+class SumOfParts(Rule):
+    """A sum of arrays that are zero except for one part each, all parts of one value, is the parts joined."""
+
+    roots = (Add, AddN)
+    producers = (SliceScatter,)
+    concrete = True
+
+    joined = Reason(
+        "sum_of_parts",
+        "The sum of {count:array} is computed by joining the parts of them that are not zero, because these lie one "
+        "after the other, so that nothing has to be added and no zeros are written.",
+        meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). Where x[:3] and "
+        "x[3:] are read, the gradient of x is such a sum.",
+        change="Nothing has to change.",
+    )
+    gaps = Reason(
+        "gaps",
+        "The sum of {count:array} that are zero except for one part each is computed by adding them, because the parts "
+        "overlap, or leave places out.",
+        meaning="Parts that lie one after the other, from the first place of an axis to the last, can be joined.",
+        change="Nothing has to change.",
+    )
+
+    def match(self, node: Any, graph: PlanGraph) -> Answer:
+        terms = graph.operands(node)
+        scatters = [producer(term, SliceScatter) for term in terms]
+        first = scatters[0]
+        if first is None or any(scatter is None or scatter.shape != first.shape for scatter in scatters):
+            return None
+        if any(term.dtype != node.dtype for term in terms):
+            return None
+        full = [(0, size, 1) for size in first.shape]
+        spans = [scatter.spans for scatter in scatters if scatter is not None]
+        cut = [axis for axis, whole in enumerate(full) if any(span[axis] != whole for span in spans)]
+        if len(cut) != 1 or any(isinstance(span[cut[0]], int) or span[cut[0]][2] != 1 for span in spans):
+            return None
+        (axis,) = cut
+        places = sorted(range(len(spans)), key=lambda place: spans[place][axis][0])
+        stop = 0
+        for place in places:
+            if spans[place][axis][0] != stop:
+                return self.gaps.declined(count=len(terms))
+            stop = spans[place][axis][1]
+        if stop != first.shape[axis]:
+            return self.gaps.declined(count=len(terms))
+        parts = [graph.operands(terms[place])[0] for place in places]
+        return self.joined.applied(Concatenate(axis)(*parts), count=len(terms))
