@@ -1,7 +1,7 @@
 """Operations; importing this package registers every family."""
 
 from explorer.ops import accumulation_dtype, random
-from explorer.ops.control import cond, scan, while_loop
+from explorer.ops.control import cond, recurrence, scan, while_loop
 from explorer.ops.creation import constants
 from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
 from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
@@ -47,6 +47,7 @@ __all__ = [
     "pooling",
     "random",
     "rearrange",
+    "recurrence",
     "reduce",
     "reshape",
     "resize",

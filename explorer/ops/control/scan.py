@@ -229,7 +229,7 @@ def _record(
     length: int,
 ) -> Expr:
     elements = [
-        Parameter(_removed(node.tensor_type, axis), "element")() for node, axis in zip(sequences, axes, strict=True)
+        Parameter(element_type(node.tensor_type, axis), "element")() for node, axis in zip(sequences, axes, strict=True)
     ]
 
     def one_step(state: list[Expr], element: list[Expr]) -> list[Expr]:
@@ -262,7 +262,8 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
     return lengths.pop()
 
 
-def _removed(type_: TensorType, axis: int) -> TensorType:
+def element_type(type_: TensorType, axis: int) -> TensorType:
+    """Return the type of the elements of a sequence along an axis."""
     return type_.with_shape((*type_.shape[:axis], *type_.shape[axis + 1 :]))
 
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from explorer.core.ir.function import Call
 from explorer.core.ir.mapped_call import MappedCall
-from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 from explorer.ops.control.cond import Cond
+from explorer.ops.control.recurrence import Recurrence
 from explorer.ops.control.scan import Scan
 from explorer.ops.control.while_loop import WhileLoop
+from explorer.run.kernels.recurrent import recurrence_runner
 from explorer.run.kernels.runners import Runner, Values
 from explorer.run.runtime.memory import allocate
 
@@ -26,6 +28,9 @@ def call_runner(operation: Call, runs: Sequence[BodyRun], sources: list[int], ty
         compute = _choice(runs[0], runs[1])
     elif isinstance(operation, WhileLoop):
         compute = _loop(operation, runs[0])
+    elif isinstance(operation, Recurrence) and all(part.dtype.char in "fd" for part in _parts(type_)):
+        stacked = _parts(type_)[operation.states :]
+        compute = recurrence_runner(operation, lambda: [allocate(part) for part in stacked])
     elif isinstance(operation, Scan):
         compute = _scan(operation, runs[0], type_)
     elif isinstance(operation, MappedCall):
@@ -39,6 +44,10 @@ def call_runner(operation: Call, runs: Sequence[BodyRun], sources: list[int], ty
         return tuple(results) if several else results[0]
 
     return run
+
+
+def _parts(type_: AnyType) -> tuple[TensorType, ...]:
+    return type_.parts if isinstance(type_, TupleType) else (type_,)
 
 
 def _choice(then: BodyRun, otherwise: BodyRun) -> BodyRun:
@@ -59,7 +68,7 @@ def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
 
 def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
     count = operation.states
-    types = type_.parts if isinstance(type_, TupleType) else (type_,)
+    types = _parts(type_)
     order = range(operation.length)[:: -1 if operation.reverse else 1]
 
     def run(operands: Sequence[Any]) -> list[Any]:
@@ -79,7 +88,7 @@ def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
 
 
 def _map(operation: MappedCall, call: BodyRun, type_: AnyType) -> BodyRun:
-    types = type_.parts if isinstance(type_, TupleType) else (type_,)
+    types = _parts(type_)
 
     def run(operands: Sequence[Any]) -> list[Any]:
         stacks = [allocate(part) for part in types]

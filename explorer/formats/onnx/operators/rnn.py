@@ -1,97 +1,62 @@
-"""Recurrent layers: one call of a cell for each step, in a box for each direction.
+"""Recurrent operators: one recurrence for each direction, whatever the number of steps.
 
-A layer is unrolled: each step is a call of one traced function, so that the cell is shown once, and steps of equal
-layers batch. ONNX orders gates otherwise than torch, whose cells (formats/common/recurrence.py) are used; weights are
-put into their order when the net is built.
+ONNX orders gates otherwise than torch, whose cells (ops/control/recurrence.py) are used; weights are put into their
+order when the net is built. What these cells do not have, such as peepholes and lengths of sequences, is a scan of a
+cell that has it (rnn_cells.py).
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from explorer.core.errors import OperandError
+import numpy as np
+
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.core.tracing.decorator import Function
+from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.common.recurrence import Cell, affine, gates, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll
-from explorer.formats.onnx.operators.operator_inputs import given, is_given, known, optional, word
+from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, optional, value_of, word
+from explorer.formats.onnx.operators.rnn_cells import CellOptions, options_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.control.recurrence import recurrence
+from explorer.ops.control.scan import scan_operands
 from explorer.ops.creation.constants import zeros
-from explorer.ops.elementwise.unary import sigmoid, tanh
+from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack
-from explorer.ops.manipulation.reshape import transpose
+from explorer.ops.manipulation.reshape import reshape, transpose
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-
-
-def _peephole_cell(peephole: Expr, x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    """Long short-term memory whose gates see the memory too; ``peephole`` is for entry, exit, forget."""
-    entry, forget, candidate, exit = gates(affine(h, weights, bias) + x, 4)
-    to_entry, to_exit, to_forget = gates(peephole, 3)
-    memory = sigmoid(forget + to_forget * c) * c + sigmoid(entry + to_entry * c) * tanh(candidate)
-    return sigmoid(exit + to_exit * memory) * tanh(memory), memory
-
-
-def _early_gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    """Gated recurrent unit whose reset acts on h before the product (linear_before_reset=0)."""
-    size = h.shape[-1]
-    reset, update, candidate = gates(x, 3)
-    both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
-    reset_h, update_h = gates(both, 2)
-    kept = sigmoid(update + update_h)
-    inner = affine(sigmoid(reset + reset_h) * h, weights[:, 2 * size :], None if bias is None else bias[2 * size :])
-    fresh = tanh(candidate + inner)
-    return (fresh + kept * (h - fresh),)
 
 
 @operator("LSTM")
 def lstm(op: OperatorContext) -> Any:
     """Long short-term memory; outputs are the sequence, and the last states."""
-    _only_activations(op, ("Sigmoid", "Tanh", "Tanh"))
-    op.only("input_forget", 0)
     # ONNX stores input, output, forget, cell; the cell function has torch's order: input, forget, cell, output.
-    return _run(op, lstm_cell, "lstm", (0, 2, 3, 1), ("initial_h", "initial_c"))
+    return _run(op, (0, 2, 3, 1), ("initial_h", "initial_c"))
 
 
 @operator("GRU")
 def gru(op: OperatorContext) -> Any:
     """Gated recurrent units; outputs are the sequence, and the last state."""
-    _only_activations(op, ("Sigmoid", "Tanh"))
-    cell = gru_cell if op.integer("linear_before_reset", 0) else _early_gru_cell
     # ONNX stores update, reset, hidden; torch's order is reset, update, hidden.
-    return _run(op, cell, "gru", (1, 0, 2), ("initial_h",))
+    return _run(op, (1, 0, 2), ("initial_h",))
 
 
 @operator("RNN")
 def rnn(op: OperatorContext) -> Any:
-    """A plain recurrent network with tanh or relu; outputs are the sequence, and the last state."""
-    # one for each direction
-    names = op.argument("activations", ("Tanh",))
-    if names not in (("Tanh",) * len(names), ("Relu",) * len(names)):
-        raise OperandError(f"activations={names}", rule="RNN: the activation must be Tanh or Relu")
-    return _run(op, relu_cell if names[0] == "Relu" else rnn_cell, "rnn", (0,), ("initial_h",))
+    """A plain recurrent network; outputs are the sequence, and the last state."""
+    return _run(op, (0,), ("initial_h",))
 
 
-def _only_activations(op: OperatorContext, usual: tuple[str, ...]) -> None:
-    names = op.argument("activations", usual)
-    if names not in (usual, usual * 2):
-        raise OperandError(
-            f"activations={names}", rule=f"{op.definition.type}: the activations must be {', '.join(usual)}"
-        )
-
-
-def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
-    if op.has("clip"):
-        raise OperandError(f"clip={op.argument('clip')!r}", rule=f"{op.definition.type} must not have clip")
+def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
     x, batch_first = given(op, "X"), bool(op.integer("layout", 0))
     with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
-    _check_lengths(op, x.shape[0])
+    lengths = _lengths(op, x)
     directions = _DIRECTIONS[word(op, "direction", "forward", tuple(_DIRECTIONS))]
+    options = options_of(op, len(directions))
     hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
     bias, peepholes = optional(op, "B"), optional(op, "P")
     starts = [optional(op, state) for state in states]
@@ -106,17 +71,45 @@ def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], sta
             else whole[number]
             for whole in starts
         )
+        peephole = None if peepholes is None else peepholes[number]
         with scope("reversed" if backwards else "forward", "file"):
-            used = cell if peepholes is None else partial(_peephole_cell, peepholes[number])
-            sequence, state = unroll(
-                Function(used, f"{name} step"), *_weights(op, x, bias, number, hidden, order), start, 0, backwards
-            )
+            weights = _weights(op, x, bias, number, hidden, order)
+            sequence, state = _steps(op, options[number], weights, peephole, start, lengths, backwards)
         sequences.append(sequence)
         last.append(state)
     results = [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(states))]]
     if batch_first:
         results = [transpose(results[0], (2, 0, 1, 3)), *[transpose(state, (1, 0, 2)) for state in results[1:]]]
     return tuple(results[: len(op.definition.outputs)])
+
+
+def _steps(
+    op: OperatorContext,
+    options: CellOptions,
+    parts: tuple[Expr, Expr, Expr | None],
+    peephole: Expr | None,
+    start: tuple[Expr, ...],
+    lengths: Expr | None,
+    backwards: bool,
+) -> tuple[Expr, tuple[Expr, ...]]:
+    """Return the sequence and the last states of one direction: a recurrence of a known cell, or a scan."""
+    entering, weights, bias = parts
+    name = op.definition.type.lower()
+    if options.known and peephole is None and lengths is None:
+        return recurrence(options.known, name, entering, weights, bias, start, 0, backwards)
+
+    def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        after = options.step(elements[0], weights, bias, peephole, *state)
+        if lengths is None:
+            return [*after], [after[0]]
+        # behind its end a sequence keeps its state, and its output is 0
+        within = reshape(elements[1] < lengths, (-1, 1))
+        return [where(within, new, old) for new, old in zip(after, state, strict=True)], [where(within, after[0], 0)]
+
+    numbers = [] if lengths is None else [tensor(np.arange(entering.shape[0], dtype=lengths.dtype))]
+    sequences = [entering, *numbers]
+    *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, backwards, name)
+    return sequence, tuple(last)
 
 
 def _check_shapes(
@@ -157,8 +150,11 @@ def _weights(
     return entering + ordered(bias[number, :count]), weights, ordered(bias[number, count:])
 
 
-def _check_lengths(op: OperatorContext, steps: int) -> None:
-    if is_given(op, "sequence_lens") and (known(op, "sequence_lens") != steps).any():
-        raise OperandError(
-            "sequences of different lengths", rule=f"{op.definition.type}: every sequence must have all {steps} steps"
-        )
+def _lengths(op: OperatorContext, x: Expr) -> Expr | None:
+    """Return the lengths of the sequences; None where all have all steps."""
+    if not is_given(op, "sequence_lens"):
+        return None
+    lengths = with_shape(op, "sequence_lens", given(op, "sequence_lens"), (x.shape[1],))
+    if is_known(lengths) and (value_of(lengths) == x.shape[0]).all():
+        return None
+    return lengths

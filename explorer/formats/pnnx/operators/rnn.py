@@ -1,7 +1,7 @@
-"""Recurrent modules: one call of a cell for each step, in a box for each layer and direction.
+"""Recurrent modules: one recurrence for each layer and direction, in a box of its own, whatever the number of steps.
 
 Weights are named as torch names them, weight_ih_l0 and weight_hh_l0_reverse: the input's and the state's, by layer and
-direction. The cell is a traced function, so that all steps share a body, and steps of equal layers can be batched.
+direction.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.core.tracing.decorator import Function
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.common.recurrence import Cell, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.control.recurrence import recurrence
 from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import concatenate, stack
 
@@ -23,13 +22,13 @@ from explorer.ops.manipulation.concat import concatenate, stack
 @file_operator("nn.LSTM")
 def lstm(op: OperatorContext) -> Any:
     """Long short-term memory; outputs are the sequence, then the last states of all layers."""
-    return _run(op, lstm_cell, "lstm", gates=4, states=2)
+    return _run(op, "lstm", "lstm", gates=4, states=2)
 
 
 @file_operator("nn.GRU")
 def gru(op: OperatorContext) -> Any:
     """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
-    return _run(op, gru_cell, "gru", gates=3, states=1)
+    return _run(op, "gru", "gru", gates=3, states=1)
 
 
 @file_operator("nn.RNN")
@@ -38,10 +37,10 @@ def rnn(op: OperatorContext) -> Any:
     nonlinearity = op.argument("nonlinearity", "tanh")
     if nonlinearity not in ("tanh", "relu"):
         raise OperandError(f"nonlinearity={nonlinearity!r}", rule="nn.RNN: nonlinearity must be tanh or relu")
-    return _run(op, rnn_cell if nonlinearity == "tanh" else relu_cell, "rnn", gates=1, states=1)
+    return _run(op, "rnn" if nonlinearity == "tanh" else "relu rnn", "rnn", gates=1, states=1)
 
 
-def _run(op: OperatorContext, cell: Cell, name: str, gates: int, states: int) -> Any:
+def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> Any:
     op.only("proj_size", 0)
     x, hidden = op.x, op.integer("hidden_size")
     time_axis = 1 if op.flag("batch_first", False) else 0
@@ -62,7 +61,7 @@ def _run(op: OperatorContext, cell: Cell, name: str, gates: int, states: int) ->
             start = tuple(whole[layer * directions + direction] for whole in initial) or absent
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
                 weights = _weights(op, suffix, gates, x, hidden)
-                sequence, state = unroll(Function(cell, f"{name} step"), *weights, start, time_axis, bool(direction))
+                sequence, state = recurrence(cell, name, *weights, start, time_axis, bool(direction))
             sequences.append(sequence)
             last.append(state)
         x = sequences[0] if directions == 1 else concatenate(sequences, 2)

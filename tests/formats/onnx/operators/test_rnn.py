@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from tests.formats.onnx.models import FLOAT, model, node, opened, result
+from tests.formats.onnx.models import FLOAT, INT32, model, node, opened, result
 
 Array = np.ndarray[Any, Any]
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
@@ -27,6 +27,34 @@ def sigmoid(a: Array) -> Array:
     return 1 / (1 + np.exp(-a))
 
 
+ACTIVATIONS = {
+    "Sigmoid": sigmoid,
+    "Tanh": np.tanh,
+    "Relu": lambda a: np.maximum(a, 0),
+    "Softsign": lambda a: a / (1 + np.abs(a)),
+    "Softplus": lambda a: np.logaddexp(a, 0),
+    "HardSigmoid": lambda a, alpha=0.2, beta=0.5: np.clip(alpha * a + beta, 0, 1),
+    "ScaledTanh": lambda a, alpha=1, beta=1: alpha * np.tanh(beta * a),
+    "Affine": lambda a, alpha=1, beta=0: alpha * a + beta,
+    "LeakyRelu": lambda a, alpha=0.01: np.where(a < 0, alpha * a, a),
+    "ThresholdedRelu": lambda a, alpha=1: np.where(a > alpha, a, 0),
+    "Elu": lambda a, alpha=1: np.where(a < 0, alpha * np.expm1(a), a),
+}
+USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+
+
+def activations(kind: str, attributes: dict[str, Any]) -> list[Any]:
+    """The activations of one direction, with alpha and beta in their order, each clipped but the last of an LSTM."""
+    found = []
+    values = [list(attributes.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
+    for place, name in enumerate(attributes.get("activations", USUAL[kind])[: len(USUAL[kind])]):
+        takes = {"HardSigmoid": 2, "ScaledTanh": 2, "Affine": 2, "LeakyRelu": 1, "ThresholdedRelu": 1, "Elu": 1}
+        own = [value.pop(0) for value in values[: takes.get(name, 0)] if value]
+        limit = attributes.get("clip", np.inf) if place < 2 else np.inf
+        found.append(lambda a, name=name, own=own, limit=limit: ACTIVATIONS[name](np.clip(a, -limit, limit), *own))
+    return found
+
+
 def step(kind: str, given: dict[str, Array], x: Array, states: tuple[Array, ...], attributes: Any) -> tuple[Array, ...]:
     """One step of one direction, in the letters of the standard; gates are in its order: iofc, zrh."""
     h, gates = states[0], GATES[kind]
@@ -34,23 +62,23 @@ def step(kind: str, given: dict[str, Array], x: Array, states: tuple[Array, ...]
     biases = np.split(given.get("B", np.zeros(2 * gates * HIDDEN)), 2 * gates)
     from_x = [x @ w[gate].T + biases[gate] for gate in range(gates)]
     from_h = [h @ r[gate].T + biases[gates + gate] for gate in range(gates)]
+    f, *others = activations(kind, attributes)
     if kind == "RNN":
-        total = from_x[0] + from_h[0]
-        return (np.maximum(total, 0) if attributes.get("activations", ["Tanh"])[0] == "Relu" else np.tanh(total),)
+        return (f(from_x[0] + from_h[0]),)
     if kind == "GRU":
-        z, r_t = (sigmoid(from_x[gate] + from_h[gate]) for gate in range(2))
+        z, r_t = (f(from_x[gate] + from_h[gate]) for gate in range(2))
         if attributes.get("linear_before_reset"):
-            fresh = np.tanh(from_x[2] + r_t * from_h[2])
+            fresh = others[0](from_x[2] + r_t * from_h[2])
         else:
-            fresh = np.tanh(from_x[2] + (r_t * h) @ r[2].T + biases[gates + 2])
+            fresh = others[0](from_x[2] + (r_t * h) @ r[2].T + biases[gates + 2])
         return ((1 - z) * fresh + z * h,)
     c = states[1]
     p_i, p_o, p_f = np.split(given.get("P", np.zeros(3 * HIDDEN)), 3)
-    entry = sigmoid(from_x[0] + from_h[0] + p_i * c)
-    forget = sigmoid(from_x[2] + from_h[2] + p_f * c)
-    memory = forget * c + entry * np.tanh(from_x[3] + from_h[3])
-    leave = sigmoid(from_x[1] + from_h[1] + p_o * memory)
-    return leave * np.tanh(memory), memory
+    entry = f(from_x[0] + from_h[0] + p_i * c)
+    forget = 1 - entry if attributes.get("input_forget") else f(from_x[2] + from_h[2] + p_f * c)
+    memory = forget * c + entry * others[0](from_x[3] + from_h[3])
+    leave = f(from_x[1] + from_h[1] + p_o * memory)
+    return leave * others[1](memory), memory
 
 
 def expected(kind: str, given: dict[str, Array], attributes: dict[str, Any]) -> list[Array]:
@@ -114,14 +142,32 @@ def arrays(kind: str, attributes: dict[str, Any], *optional: str) -> dict[str, A
         ("RNN", (), {}),
         ("RNN", ("B", "initial_h"), {"activations": ["Tanh"]}),
         ("RNN", ("B", "initial_h"), {"activations": ["Relu"]}),
+        ("LSTM", ("B", "P"), {"clip": 0.3}),
+        ("LSTM", ("B",), {"input_forget": 1}),
+        ("LSTM", ("B",), {"activations": ["HardSigmoid", "Relu", "Softsign"]}),
+        ("GRU", ("B", "initial_h"), {"clip": 0.3, "linear_before_reset": 1}),
+        ("GRU", ("B",), {"clip": 0.3}),
+        (
+            "GRU",
+            ("B",),
+            {
+                "activations": ["HardSigmoid", "ScaledTanh"],
+                "activation_alpha": [0.3, 0.7],
+                "activation_beta": [0.4, 1.5],
+            },
+        ),
+        *[
+            ("RNN", ("B",), {"activations": [name], "activation_alpha": [0.3], "activation_beta": [0.4]})
+            for name in ("Affine", "LeakyRelu", "ThresholdedRelu", "Elu", "Softplus", "ScaledTanh")
+        ],
     ],
 )
 def test_a_recurrent_operator_is_the_standards_equations(
     kind: str, optional: tuple[str, ...], attributes: dict[str, Any], direction: str, layout: int, tmp_path: Path
 ) -> None:
     """Gates in their order, biases, first states and peepholes, in either direction or both, batch first or not."""
-    if "activations" in attributes:
-        attributes = attributes | {"activations": attributes["activations"] * len(DIRECTIONS[direction])}
+    listed = [name for name in attributes if name.startswith("activation")]
+    attributes = attributes | {name: attributes[name] * len(DIRECTIONS[direction]) for name in listed}
     attributes = attributes | {"direction": direction, "layout": layout}
     given = arrays(kind, attributes, *optional)
     inputs = [name if name in given else "" for name in OPERANDS[kind]]
@@ -132,29 +178,55 @@ def test_a_recurrent_operator_is_the_standards_equations(
         np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("kind", GATES)
-def test_every_sequence_has_all_steps(kind: str, tmp_path: Path) -> None:
-    """Lengths that are given are those of the whole; shorter sequences are refused, not read to their end."""
-    given = arrays(kind, {})
-    for lengths, said in (([STEPS] * BATCH, ""), ([STEPS, STEPS - 1], "different lengths")):
-        constants = {"W": given["W"], "R": given["R"], "lengths": np.array(lengths, np.int32)}
-        made = node(kind, ["X", "W", "R", "", "lengths"], ["Y"], hidden_size=HIDDEN)
-        net = opened(model([made], {"X": (FLOAT, given["X"].shape)}, ["Y"], constants), tmp_path)
-        if said:
-            with pytest.raises(ex.FileError, match=said):
-                net.run(given["X"])
-        else:
-            np.testing.assert_allclose(net.run(given["X"]), expected(kind, given, {})[0], rtol=1e-5, atol=1e-5)
+def test_sequences_end_after_their_lengths(kind: str, known: bool, direction: str, tmp_path: Path) -> None:
+    """Each is as if it were alone: outputs behind its end are 0, and the last state is that of its last step."""
+    given = arrays(kind, {"direction": direction}, "B", "initial_h", "initial_c")
+    lengths = np.array([STEPS, STEPS - 2], np.int32)
+    constants = {name: array for name, array in given.items() if name != "X"} | ({"lengths": lengths} if known else {})
+    names = ["X", "W", "R", "B", "lengths", *STATES[kind]]
+    outputs = ["Y", "Y_h", "Y_c"][: 1 + len(STATES[kind])]
+    made = node(kind, names, outputs, hidden_size=HIDDEN, direction=direction)
+    inputs: dict[str, Any] = {"X": (FLOAT, given["X"].shape)}
+    if not known:
+        inputs["lengths"] = (INT32, (BATCH,))
+    net = opened(model([made], inputs, outputs, constants), tmp_path)
+    assert net.check() == []
+    found = net.run({"X": given["X"]} | ({} if known else {"lengths": lengths}))
+    for member, length in enumerate(lengths):
+        alone = given | {"X": given["X"][:length]}
+        whole, *last = expected(kind, alone, {"direction": direction})
+        np.testing.assert_allclose(found["Y"][:length, :, member], whole[:, :, member], rtol=1e-5, atol=1e-5)
+        assert not found["Y"][length:, :, member].any()
+        for name, state in zip(outputs[1:], last, strict=True):
+            np.testing.assert_allclose(found[name][:, member], state[:, member], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("kind", GATES)
+def test_each_direction_is_one_recurrence_whatever_the_number_of_steps(
+    kind: str, direction: str, tmp_path: Path
+) -> None:
+    given = arrays(kind, {"direction": direction}, "B")
+    constants = {name: array for name, array in given.items() if name != "X"}
+    made = node(kind, ["X", "W", "R", "B"], ["Y"], hidden_size=HIDDEN, direction=direction)
+    net = opened(model([made], {"X": (FLOAT, ("steps", BATCH, FEATURES))}, ["Y"], constants), tmp_path)
+    counts = []
+    for steps in (3, 500):
+        recording = net.plan(np.zeros((steps, BATCH, FEATURES), np.float32)).recording
+        counts.append(len(recording.schedule.kernels))
+        operations = [recording.operations[row] for row in recording.nodes.operation]
+        assert operations.count("recurrence") == len(DIRECTIONS[direction])
+    assert counts[0] == counts[1] < 40
 
 
 @pytest.mark.parametrize(
     ("kind", "attributes", "said"),
     [
-        ("LSTM", {"clip": 1.0}, r"clip=1\.0"),
-        ("LSTM", {"input_forget": 1}, "input_forget=1"),
-        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, r"must be Sigmoid, Tanh, Tanh"),
-        ("GRU", {"activations": ["Tanh", "Tanh"]}, "must be Sigmoid, Tanh"),
-        ("RNN", {"activations": ["Affine"]}, "must be Tanh or Relu"),
+        ("LSTM", {"activations": ["Sigmoid", "Relu"]}, r"must be 3 activations for each direction"),
+        ("GRU", {"activations": ["Tanh", "Gauss"]}, "must be 2 activations .*of Sigmoid, Tanh"),
         ("RNN", {"direction": "backward"}, "forward"),
     ],
 )

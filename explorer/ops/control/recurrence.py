@@ -1,0 +1,125 @@
+"""Recurrence: a scan of a cell that is known by name, which the run computes in one kernel.
+
+Its body is the cell in expressions: pictures show it, and gradients and batches are those of the scan. Gates, state and
+order are torch's. The product with the inputs is made once for all steps by the caller, since it does not depend on the
+state: a step then has one product, h · W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.function import Parameter
+from explorer.core.tracing.trace import outputs_of
+from explorer.ops.control.bodies import check_same_types, recorded_body
+from explorer.ops.control.scan import Scan, element_type
+from explorer.ops.elementwise.unary import relu, sigmoid, tanh
+
+Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
+"""(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
+
+
+def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
+    """Compute the next state h, c of a long short-term memory; gates are entry, forget, candidate, exit.
+
+    c′ = σ(forget) · c + σ(entry) · tanh(candidate), and h′ = σ(exit) · tanh(c′).
+    """
+    entry, forget, candidate, exit = gates(affine(h, weights, bias) + x, 4)
+    memory = sigmoid(forget) * c + sigmoid(entry) * tanh(candidate)
+    return sigmoid(exit) * tanh(memory), memory
+
+
+def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """Compute the next state of a gated recurrent unit; gates are reset, update, candidate.
+
+    h′ = (1 − z) · n + z · h with z = σ(update) and n = tanh(candidate + σ(reset) · (h · W)).
+    """
+    reset, update, candidate = gates(x, 3)
+    reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
+    kept = sigmoid(update + update_h)
+    fresh = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
+    # kept · h + (1 − kept) · fresh, with one product less
+    return (fresh + kept * (h - fresh),)
+
+
+def early_gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """Compute the next state of a gated recurrent unit whose reset acts on h before the product."""
+    size = h.shape[-1]
+    reset, update, candidate = gates(x, 3)
+    both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
+    reset_h, update_h = gates(both, 2)
+    kept = sigmoid(update + update_h)
+    inner = affine(sigmoid(reset + reset_h) * h, weights[:, 2 * size :], None if bias is None else bias[2 * size :])
+    fresh = tanh(candidate + inner)
+    return (fresh + kept * (h - fresh),)
+
+
+def rnn_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """Compute tanh(h · W + b + x), the state of a plain cell."""
+    return (tanh(affine(h, weights, bias) + x),)
+
+
+def relu_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """Compute relu(h · W + b + x), the state of a plain cell."""
+    return (relu(affine(h, weights, bias) + x),)
+
+
+CELLS: dict[str, Cell] = {
+    "lstm": lstm_cell,
+    "gru": gru_cell,
+    "early gru": early_gru_cell,
+    "rnn": rnn_cell,
+    "relu rnn": relu_cell,
+}
+"""cells that the run computes in a kernel of their own, by name"""
+
+
+class Recurrence(Scan):
+    """Scan of a cell of ``CELLS``: states, the inputs' parts of the gates, weights and bias → last states, sequence."""
+
+    cell: str
+    name = "recurrence"
+
+
+def recurrence(
+    cell: str,
+    name: str,
+    x: Expr,
+    weights: Expr,
+    bias: Expr | None,
+    state: Sequence[Expr],
+    axis: int = 0,
+    reverse: bool = False,
+) -> tuple[Expr, tuple[Expr, ...]]:
+    """Record a recurrence over ``x`` along an axis; return the sequence of first states, and the last state.
+
+    ``x`` are the inputs' parts of the gates (steps, N, gates · H); ``weights`` (H, gates · H) and ``bias``
+    (gates · H) those of the state. Raises OperandError for a state that a step does not keep.
+    """
+    rest = [weights] if bias is None else [weights, bias]
+    element = Parameter(element_type(x.tensor_type, axis), "x")()
+
+    def step(state: list[Expr], x: Expr, weights: Expr, bias: Expr | None = None) -> list[Expr]:
+        after = CELLS[cell](x, weights, bias, *state)
+        check_same_types(state, after, ("the state before a step", "the state after it"), name)
+        return [*after, after[0]]
+
+    titles = [*["h", "c"][: len(state)], "x", "weights", *["bias"] * (bias is not None)]
+    body, _ = recorded_body(step, name, [*state], element, *rest, titles=titles)
+    operation = Recurrence(body, x.shape[axis], len(state), (axis,), (axis,), reverse, cell)
+    *last, sequence = outputs_of(record(operation, (*state, x, *rest)), len(state) + 1)
+    return sequence, tuple(last)
+
+
+def affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
+    """Compute x · W + b; None adds nothing."""
+    product = x @ weights
+    return product if bias is None else product + bias
+
+
+def gates(x: Expr, count: int) -> list[Expr]:
+    """Split the last axis into ``count`` equal parts."""
+    size = x.shape[-1] // count
+    return [x[..., i * size : (i + 1) * size] for i in range(count)]
