@@ -42,7 +42,7 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 @dataclass(frozen=True, slots=True)
 class CellOptions:
-    """What a file chooses of one direction's cell."""
+    """Choices of a file for the cell of one direction."""
 
     type: str
     names: tuple[str, ...]
