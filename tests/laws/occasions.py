@@ -39,6 +39,7 @@ from explorer.plan.rewrite.rules import (
     sum_of_parts,
     symbolic_constants,
 )
+from tests.support.accelerator import accelerator
 from tests.support.foreign import fixed, there
 from tests.support.programs import prepared
 from tests.support.unbatchable import Backwards
@@ -331,6 +332,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     BatchReasons.batched_calls: lambda: ex.add_n(*[gate(ramp(1, 6) + index, w) for index in range(8)]),
     BatchReasons.dear_calls: lambda: [product(x), product(y)],
     BatchReasons.device_calls: lambda: [added(ex.tensor([float(i)], device=there)) for i in range(3)],
+    BatchReasons.element_calls: lambda: [added(ex.tensor(fixed.array([float(i)]))) for i in range(3)],
     BatchReasons.not_batchable_calls: lambda: [backwards(ramp(3) + float(index)) for index in range(3)],
     BatchReasons.not_batchable_operations: lambda: [Backwards()(ramp(3) + float(index)) for index in range(6)],
     BatchReasons.dear_operations: lambda: [ramp(300, 300) @ ramp(300, 300) for _ in range(6)],
@@ -365,7 +367,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     FuseReasons.output_of_call: (lambda: ex.sin(pair(x, y)[0]), {"inline": Inline(0)}),
     FuseReasons.producer: lambda: ex.tanh(x.sum(axis=0)),
     FuseReasons.element_type: lambda: ex.tensor([1.5, 2.5], fixed) * ex.tensor([0.5, 1.5], fixed),
-    FuseReasons.device: lambda: (far := ex.tensor([1.0, 2.0], device=there)) * far,
+    FuseReasons.device: lambda: ex.tensor([1.0, 2.0], device=accelerator).sum(),
     FuseReasons.nothing_to_join: lambda: ex.tanh(x),
     FuseReasons.reader: lambda: ex.cumsum(ex.tanh(x)),
     Order.together: (lambda: ex.add_n(*[ex.tanh(x @ ramp(6, 6)) @ w for _ in range(3)]), {"lanes": 2}),

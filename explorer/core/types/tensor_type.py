@@ -34,7 +34,7 @@ class TensorType:
     True
     """
 
-    __slots__ = ("device", "dtype", "nbytes", "plain", "shape", "size", "sizes")
+    __slots__ = ("device", "dtype", "nbytes", "numeric", "plain", "shape", "size", "sizes")
     shape: Shape
     dtype: np.dtype[Any]
     device: Device
@@ -44,6 +44,8 @@ class TensorType:
     """bytes of the elements, stored densely"""
     sizes: Sizes
     """shape with names for its sizes: rows, columns …"""
+    numeric: bool
+    """whether elements are NumPy's own numbers, on any device"""
     plain: bool
     """whether elements are NumPy's own numbers in cpu memory, so that kernels may be joined, tiled and replaced"""
 
@@ -72,7 +74,8 @@ class TensorType:
         new.shape, new.dtype, new.device = canonical
         new.size, new.sizes = math.prod(new.shape), Sizes(new.shape)
         new.nbytes = new.size * exact.itemsize
-        new.plain = device is cpu and exact.kind in "biufc"
+        new.numeric = exact.kind in "biufc"
+        new.plain = device is cpu and new.numeric
         return _interned.setdefault(canonical, new)  # another thread may have been first
 
     @property
@@ -127,6 +130,11 @@ class TupleType:
     def device(self) -> Device:
         """Device of the parts."""
         return self.parts[0].device if self.parts else cpu
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all parts are NumPy's own numbers, on any device."""
+        return all(part.numeric for part in self.parts)
 
     @property
     def plain(self) -> bool:

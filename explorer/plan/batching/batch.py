@@ -14,10 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from explorer.core.ir.expr import Expr, next_uid, record
-from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.function import Body, Call, Item, Parameter
+from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TupleType
+from explorer.ops.manipulation.concat import Stack
+from explorer.ops.manipulation.slicing import Index0
 from explorer.plan.batching.buckets import Bucket, buckets_of
 from explorer.plan.batching.members import BatchMembers
 from explorer.plan.batching.reasons import BatchReasons
@@ -84,13 +88,17 @@ class _Batching:
         # Equal calls on the same values: dedup merges them.
         if not any(batched):
             return
-        if not all(node.type.plain for node in bucket.body.nodes):
-            self._keep(bucket, self.rule.device_calls, None)
+        if not all(node.type.numeric for node in bucket.body.nodes):
+            self._keep(bucket, self.rule.element_calls, None)
             return
         try:
             vectorized = batch_body(bucket.body, count, batched)
         except NotBatchableError as error:
             self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
+            return
+        missing = _without_kernel(vectorized)
+        if missing is not None:
+            self._keep(bucket, self.rule.device_calls, None, more=missing)
             return
         separate = count * body_cost(bucket.body, self.prices)
         # Each result is read as a row, which is a view.
@@ -119,21 +127,30 @@ class _Batching:
         of_operations: Reason | None,
         prices: tuple[float, ...] = (),
         why: str = "",
+        more: Facts | None = None,
     ) -> None:
         """Keep a bucket separate: calls are declined at once, operations of one name together with the sum of prices.
 
         ``prices`` are µs together and separate. Operations without a reason are left to the pass that fuses.
         """
         if bucket.called:
-            self._refuse(bucket.members, bucket.body.name, of_calls, prices, why)
+            self._refuse(bucket.members, bucket.body.name, of_calls, prices, why, more)
         elif of_operations is not None:
             members, before = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
             members.extend(bucket.members)
             before[:] = [total + price for total, price in zip(before, prices, strict=True)]
 
-    def _refuse(self, members: list[Expr], name: str, reason: Reason, prices: Sequence[float], why: str = "") -> None:
-        """Decline to batch nodes of one function or operation."""
-        facts: Facts = {"name": name, "count": len(members)}
+    def _refuse(
+        self,
+        members: list[Expr],
+        name: str,
+        reason: Reason,
+        prices: Sequence[float],
+        why: str = "",
+        more: Facts | None = None,
+    ) -> None:
+        """Decline to batch nodes of one function or operation; ``more`` are further facts of the reason."""
+        facts: Facts = {"name": name, "count": len(members), **(more or {})}
         if prices:
             together, alone = prices
             facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
@@ -191,3 +208,17 @@ class _Batching:
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)
+
+
+def _without_kernel(body: Body) -> Facts | None:
+    """Return the facts of an operation that a batch needs on a device without its kernel; None where all have one.
+
+    A batch stacks its operands, computes the vectorized body, and hands out rows.
+    """
+    devices = dict.fromkeys([node.type.device for node in body.nodes])
+    needed = [(node.operation, node.type.device) for node in body.nodes]
+    needed += [(operation, device) for device in devices for operation in (Stack(), Index0(0))]
+    for operation, device in needed:
+        if device is not cpu and not isinstance(operation, (Parameter, Call, Item)) and not runs_on(operation, device):
+            return {"operation": operation.name, "device": device.name}
+    return None

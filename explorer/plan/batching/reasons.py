@@ -27,10 +27,16 @@ class BatchReasons:
     )
     device_calls = Reason(
         "device",
-        "{count:call} of `{name}` stay separate, because they do not run on the CPU, and only there operands are "
-        "stacked.",
+        "{count:call} of `{name}` stay separate, because `{operation}`, which a batch needs, cannot be computed on "
+        "{device}.",
         meaning=_BATCH,
-        change='Compute on the CPU: x.to_device("cpu").',
+        change="Register a function for it: @ex.kernel(operation, on=device).",
+    )
+    element_calls = Reason(
+        "element_type",
+        "{count:call} of `{name}` stay separate, because elements of a dtype that is not NumPy's own are not stacked.",
+        meaning=_BATCH,
+        change="Convert the operands to a dtype of NumPy's: x.astype(...).",
     )
     not_batchable_calls = Reason(
         "not_batchable",

@@ -58,9 +58,9 @@ class Fuse(FuseReasons, Pass):
             if operation.view:
                 continue
             uid = node.uid
-            if not all_plain and not all(neighbour.type.plain for neighbour in (node, *inputs[uid])):
-                if operation.elementwise:
-                    self._decline_type(node, graph)
+            is_plain = all_plain or all(neighbour.type.plain for neighbour in (node, *inputs[uid]))
+            if not is_plain and not (operation.elementwise and _is_on_device(node, graph)):
+                self._decline_type(node, graph)
                 continue
             if not operation.elementwise:
                 if operation.is_tileable:
@@ -202,7 +202,10 @@ class Fuse(FuseReasons, Pass):
     def _decline_producer(self, node: Expr, operand: Expr, graph: PlanGraph) -> None:
         """Decline to fuse a node with an operand whose operation is never fused with its readers."""
         reason = self.view_operand if operand.operation.view else self.producer
-        facts = {"producer": operand.operation.label, "reader": node.operation.label}
+        operation = operand.operation
+        if operand.type.device is not cpu and (operation.is_tileable or operation.reduced_axes is not None):
+            return  # which has its own decision
+        facts = {"producer": operation.label, "reader": node.operation.label}
         if isinstance(operand.operation, Item):
             reason, facts["call"] = self.output_of_call, graph.inputs[operand.uid][0].operation.label
         graph.decline(self.chain, reason, facts, node, unfused_operand=operand)
@@ -229,10 +232,23 @@ class Fuse(FuseReasons, Pass):
                 graph.decline(self.chain, self.reader, facts, node, unfused_reader=reader)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
-        """Decline a node whose type, or an operand's, is of a device or of elements that no fused kernel knows."""
+        """Decline a node whose type, or an operand's, is of elements that no fused kernel knows.
+
+        On other devices than cpu, products and reductions are fused with nothing.
+        """
+        operation = node.operation
+        if not (operation.elementwise or operation.is_tileable or operation.reduced_axes is not None):
+            return
         types = [neighbour.type for neighbour in (node, *graph.inputs[node.uid])]
         type_ = next(type_ for type_ in types if not type_.plain)
         if type_.device is cpu:
             graph.decline(self.chain, self.element_type, {"type": repr(type_)}, node)
         else:
             graph.decline(self.chain, self.device, {"device": type_.device.name}, node)
+
+
+def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
+    """Whether a node and its operands are NumPy's numbers on one device other than cpu."""
+    device = node.type.device
+    types = [node.type, *[operand.type for operand in graph.inputs[node.uid]]]
+    return device is not cpu and all(type_.numeric and type_.device is device for type_ in types)

@@ -185,7 +185,8 @@ class FuseReasons:
     )
     device = Reason(
         "device",
-        "This operation is fused with no other, because it runs on {device}, and only operations on the CPU are fused.",
-        meaning=f"{_APART} Blocks are as large as the CPU's caches allow.",
+        "This operation is fused with no other, because it runs on {device}, where only elementwise operations are "
+        "fused.",
+        meaning=f"{_APART} Products and reductions are cut into blocks as large as the CPU's caches allow.",
         change='Compute on the CPU: x.to_device("cpu").',
     )

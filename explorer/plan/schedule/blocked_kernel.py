@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import KEPT_BYTES, TILE_BYTES
+from explorer.core.types.device import cpu
 from explorer.plan.schedule.tiling import Tiling, tiling_of
 
 BLOCK_BYTES = 1 << 19
@@ -56,7 +57,8 @@ class Blocks:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
         most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
-        elements = min(type_.size, most // type_.dtype.itemsize)
+        # Another device than cpu decides about blocks itself: its registers have the result's size.
+        elements = min(type_.size, most // type_.dtype.itemsize) if type_.device is cpu else type_.size
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 

@@ -27,6 +27,7 @@ from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.control_flow import BodyRun, call_runner
+from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
@@ -191,6 +192,8 @@ class Program:
         if kernel.blocks is not None and kernel.blocks.tiling is not None:
             scratch = self.memory.scratch(kernel, placement)
             return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
+        if len(kernel.nodes) > 1 and type_.device is not cpu:
+            return DeviceChain(kernel, lambda node: inputs[node.uid], self.slots)
         if len(kernel.nodes) > 1:
             return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from explorer.core.errors import DeclarationError, RunError
 from explorer.core.ir.operation import Operation
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.core.types.tensor_type import AnyType, Shape, TensorType, TupleType
 from explorer.plan.schedule.schedule import Schedule
 from explorer.run.runtime.memory import allocate
 
@@ -38,17 +38,24 @@ def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: lis
             memory: Any = None if operation.view else allocate(type_)
             returned = kernel(memory, *[values[source] for source in sources])
         result: Any = memory if returned is None else returned
-        # Checked in every run: kernels of devices are users' code, and may choose their memory themselves.
-        result_shapes = [tuple(part.shape) for part in (result if isinstance(type_, TupleType) else (result,))]
-        if result_shapes != shapes:
-            raise DeclarationError(
-                f"the kernel of {operation.name} on {parts[0].device.name} gave the shapes {result_shapes}",
-                rule=f"the shapes must be those that the operation infers: {shapes}",
-                fix=f"return arrays of the shapes {shapes} from the kernel",
-            )
+        check_shapes(operation, device, result if isinstance(type_, TupleType) else (result,), shapes)
         return result
 
     return run
+
+
+def check_shapes(operation: Operation, device: Device, results: Sequence[Any], shapes: list[Shape]) -> None:
+    """Raise DeclarationError where a kernel's results have other shapes than the operation infers.
+
+    In every run, since kernels of devices are users' code, and may choose their memory themselves.
+    """
+    result_shapes = [tuple(part.shape) for part in results]
+    if result_shapes != shapes:
+        raise DeclarationError(
+            f"the kernel of {operation.name} on {device.name} gave the shapes {result_shapes}",
+            rule=f"the shapes must be those that the operation infers: {shapes}",
+            fix=f"return arrays of the shapes {shapes} from the kernel",
+        )
 
 
 class FreeAfter:

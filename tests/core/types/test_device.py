@@ -102,7 +102,7 @@ def test_copies_are_nodes_of_the_plan() -> None:
     assert "RoundTripCopy" in {decision.rule for decision in recording.decisions}
     places = {recording.types[recording.nodes.type[node]].device for node in range(len(recording.nodes.label))}
     assert {"cpu", "accelerator"} <= places
-    assert "on accelerator" in plan.explain()
+    assert "to accelerator" in plan.explain()
 
 
 @pytest.mark.spec("C-1")

@@ -8,8 +8,11 @@ from typing import Any
 
 import explorer as ex
 from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.traversal import reachable
+from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.tensor_type import TupleType
+from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
 from explorer.plan.batching.buckets import single_operation_body
 from explorer.plan.batching.reasons import BatchReasons
@@ -195,10 +198,17 @@ def dear(claim: Claim) -> Facts:
 
 @of_decision(BatchReasons.device_calls)
 def device_calls(claim: Claim) -> Facts:
-    assert all(
-        any(not node.type.plain for node in call.operation.body.nodes)  # type: ignore[attr-defined]
-        for call in claim.subjects
-    )
+    body = body_of(claim.stage, claim.subjects[0])
+    (device,) = {node.type.device for node in body.nodes}
+    needed = [*[node.operation for node in body.nodes if node.operands], Stack(), Index0(0)]
+    missing = next(operation for operation in needed if not runs_on(operation, device))
+    return {"name": member_name(claim), "count": len(claim.subjects), "operation": missing.name, "device": device.name}
+
+
+@of_decision(BatchReasons.element_calls)
+def element_calls(claim: Claim) -> Facts:
+    body = body_of(claim.stage, claim.subjects[0])
+    assert any(element_of(node.tensor_type.dtype) is not None for node in body.nodes)
     return {"name": member_name(claim), "count": len(claim.subjects)}
 
 
