@@ -41,6 +41,8 @@ class Column:
     samples: tuple[Any, ...] | list[Any] = ()
     keys: tuple[Any, ...] | list[Any] = ()
     """structure and leaf types of each sample"""
+    is_uniform: bool = False
+    """they are known to be the same for all samples"""
 
     def argument(self, places: list[int] | range) -> tuple[Any, list[Expr]]:
         """Return the structure of the samples at some places, of one type, and their leaves, stacked."""
@@ -71,11 +73,12 @@ def column(value: Any, function: str) -> Column:
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping, Set)):
         raise OperandError(f"{function} over a {type(value).__name__}", rule=_RULE, fix=f"{function}(f, [x, y, z])")
     samples = value if isinstance(value, (list, tuple)) else [*value]
-    # The usual samples, arrays, take no flattening and no call each, and no more do numbers of one type.
     types = {type(sample) for sample in samples}
-    if len(types) == 1 and types <= {*WEAK}:
-        return Column(len(samples), None, samples, [(None, _leaf_key(samples[0], function))] * len(samples))
-    if types == {np.ndarray}:
+    if len(types) == 1 and types <= {*WEAK, np.ndarray} and samples:
+        # The usual samples, arrays and numbers, take no flattening, and no call or key each where they are alike.
+        key = None, _leaf_key(samples[0], function)
+        if types <= {*WEAK} or all((sample.shape, sample.dtype) == key[1] for sample in samples):
+            return Column(len(samples), None, samples, [key] * len(samples), True)
         return Column(len(samples), None, samples, [(None, (sample.shape, sample.dtype)) for sample in samples])
     samples = [_of_numbers(sample) if type(sample) is list else sample for sample in samples]
     return Column(len(samples), None, samples, [_key(sample, function) for sample in samples])
@@ -83,12 +86,12 @@ def column(value: Any, function: str) -> Column:
 
 def groups(columns: list[Column]) -> list[Group]:
     """Divide samples into groups of one shape, structure and dtype, in the order of their first samples."""
-    keys = [each.keys for each in columns if each.stacked is None]
+    listed = [each for each in columns if each.stacked is None]
     everything = range(columns[0].length)
-    if all(len(set(types)) == 1 for types in keys):
+    if all(each.is_uniform or len(set(each.keys)) == 1 for each in listed):
         return [Group(everything, [each.argument(everything) for each in columns])]
     places_of: dict[Any, list[int]] = {}
-    for place, key in enumerate(zip(*keys, strict=True)):
+    for place, key in enumerate(zip(*[each.keys for each in listed], strict=True)):
         places_of.setdefault(key, []).append(place)
     return [Group(places, [each.argument(places) for each in columns]) for places in places_of.values()]
 
