@@ -17,7 +17,7 @@ from explorer.core.ir.recording_context import single_source_line
 from explorer.core.memory_budget import claim_steps
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
-from explorer.core.tracing.trace import outputs_of
+from explorer.core.tracing.trace import argument_names, outputs_of
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 from explorer.ops.base import broadcast_to
 from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
@@ -190,7 +190,9 @@ def scan(
         return after, outputs
 
     with single_source_line():
-        results = scan_operands(flat, states, elements, (0,) * len(elements), None, reverse, name, length=steps)
+        titles = argument_names(step, (initial, () if sequences is None else sequences), {})
+        axes = (0,) * len(elements)
+        results = scan_operands(flat, states, elements, axes, None, reverse, name, length=steps, titles=titles)
     empty, output_structure = output_structures
     stacks = None if empty else unflatten(output_structure, results[len(states) :])
     return unflatten(state_structure, results[: len(states)]), stacks
@@ -206,13 +208,14 @@ def scan_operands(
     name: str,
     *,
     length: int | None = None,
+    titles: Sequence[str] | None = None,
 ) -> list[Expr]:
     """Record a scan over flat lists of states and of sequences along ``axes``; return last states and stacks.
 
-    ``out_axes`` are 0 for None. The step may not be recorded anew where an equal one is known.
+    ``out_axes`` are 0 for None; ``titles`` are names of states and elements in the body.
     """
     steps = sequences[0].shape[axes[0]] if length is None else length
-    result = _record(step, states, sequences, axes, out_axes, reverse, name, steps)
+    result = _record(step, states, sequences, axes, out_axes, reverse, name, steps, titles)
     operation = result.operation
     assert isinstance(operation, Scan)
     return outputs_of(result, len(operation.body.outputs))
@@ -227,6 +230,7 @@ def _record(
     reverse: bool,
     name: str,
     length: int,
+    titles: Sequence[str] | None = None,
 ) -> Expr:
     elements = [
         Parameter(element_type(node.tensor_type, axis), "element")() for node, axis in zip(sequences, axes, strict=True)
@@ -237,7 +241,7 @@ def _record(
         check_same_types(states, after, ("the state before a step", "the state after it"), name)
         return [*after, *outputs]
 
-    body, captured = recorded_body(one_step, name, [*states], elements)
+    body, captured = recorded_body(one_step, name, [*states], elements, titles=titles)
     stacked = len(body.outputs) - len(states)
     operation = Scan(body, length, len(states), axes, (0,) * stacked if out_axes is None else out_axes, reverse)
     return record(operation, (*states, *sequences, *captured))

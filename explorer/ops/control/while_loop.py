@@ -15,7 +15,7 @@ from explorer.core.ir.function import Call
 from explorer.core.ir.recording_context import single_source_line
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
-from explorer.core.tracing.trace import outputs_of
+from explorer.core.tracing.trace import argument_names, outputs_of
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
 
@@ -78,7 +78,8 @@ def while_loop(
             check_same_types(state, values, ("the state before a turn", "the state after it"), name)
             return [_truth(condition(unflatten(after, values)), name), *values]
 
-        body, captured = recorded_body(one_turn, name, first, initial)
+        titles = ["again", *argument_names(turn, (initial,), {})]
+        body, captured = recorded_body(one_turn, name, first, initial, titles=titles)
         result = record(WhileLoop(body), (first, *state, *captured))
         return unflatten(structure, outputs_of(result, len(state)))
 

@@ -40,7 +40,7 @@ def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: 
     """Return inputs as (steps, gates · H, N), gates in another order, the first ``halved`` of them halved."""
     length, members, _ = x.shape
     laid = np.empty((length, len(order) * hidden, members), x.dtype)
-    half = x.dtype.type(0.5)
+    half = np.array(0.5, x.dtype)
     for place, gate in enumerate(order):
         target = laid[:, place * hidden : (place + 1) * hidden]
         source = x[..., gate * hidden : (gate + 1) * hidden].transpose(0, 2, 1)
@@ -76,7 +76,7 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     hidden = weights.shape[0]
     gates = 0, 1, 3, 2  # entry, forget, exit: the halved ones; then the candidate, beside the memory
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
-    members, half = x.shape[1], x.dtype.type(0.5)
+    members, half = x.shape[1], np.array(0.5, x.dtype)  # an array: NumPy converts scalars in every call
     states = _states_of(out, len(x), hidden, members)
     # entry, forget, exit, candidate, memory: entry and forget are multiplied with candidate and memory in one call
     place = np.empty((5 * hidden, members), x.dtype)
@@ -115,7 +115,7 @@ def _early_gru(
 def _gated(
     x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range, *, early: bool
 ) -> list[Array]:
-    hidden, members, half = weights.shape[0], x.shape[1], x.dtype.type(0.5)
+    hidden, members, half = weights.shape[0], x.shape[1], np.array(0.5, x.dtype)
     inner = None
     if bias is not None and not early:  # the candidate's bias is multiplied by the reset gate, with its product
         inner = np.repeat(bias[2 * hidden :, None], members, axis=1)

@@ -258,11 +258,21 @@ export class Shell {
     put(this.say, "aria-live", playing ? "off" : "polite");
   }
 
-  /** Say which graph is on the canvas, when it is not the top. @param {number} body */
+  /** Say which graph is on the canvas, when it is not the top, with the graphs that lead to it. @param {number} body */
   showBody(body) {
     const { trace } = this.view;
+    const { callee, body: graphOf } = trace.nodes;
+    /** @type {number[]} */
+    const path = [];
+    // a body that is called in several places is shown where it is called first
+    for (let at = body; at > 0 && !path.includes(at); at = graphOf[callee.indexOf(at)] ?? 0) path.unshift(at);
+    const link = (/** @type {number} */ graph, /** @type {string} */ name) =>
+      html("button", { type: "button", class: "ex-link", click: () => this.view.enter(graph) }, name);
+    const parts = path.flatMap((graph) => {
+      const { name } = trace.recording.bodies[graph];
+      return [" › ", graph === body ? html("b", {}, name) : link(graph, name)];
+    });
     this.crumbs.hidden = body === 0;
-    const top = html("button", { type: "button", class: "ex-link", click: () => this.view.enter(0) }, trace.recording.title || "top");
-    this.crumbs.replaceChildren(top, " › ", html("b", {}, trace.recording.bodies[body].name));
+    this.crumbs.replaceChildren(link(0, trace.recording.title || "top"), ...parts);
   }
 }

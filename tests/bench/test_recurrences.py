@@ -1,0 +1,75 @@
+"""Recurrent operators of ONNX files, float32, one thread: ``net.run`` beside onnxruntime, at three numbers of steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.bench.contest import samples, table
+
+pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+SIZES = ((1, 64), (1, 128), (8, 64))
+"""sequences at a time, and length of a state"""
+STEPS = (50, 200, 800)
+FEATURES = 32
+
+
+def saved(path: Path, kind: str, steps: int, members: int, hidden: int) -> Path:
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    random, width = np.random.default_rng(0), GATES[kind] * hidden
+    shapes = {"W": (1, width, FEATURES), "R": (1, width, hidden), "B": (1, 2 * width)}
+    weights = [
+        numpy_helper.from_array((random.normal(size=shape) * 0.1).astype("float32"), name)
+        for name, shape in shapes.items()
+    ]
+    options = {"linear_before_reset": 1} if kind == "GRU" else {}
+    node = helper.make_node(kind, ["X", *shapes], ["Y"], hidden_size=hidden, **options)
+    x = helper.make_tensor_value_info("X", TensorProto.FLOAT, (steps, members, FEATURES))
+    y = helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "recurrence", [x], [y], weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), path)
+    return path
+
+
+def contestants(path: Path, x: Any) -> dict[str, Callable[[], Any]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    net = ex.open(path)
+    return {"explorer": lambda: net.run(x), "onnxruntime": lambda: session.run(None, {"X": x})[0]}
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_times(kind: str, tmp_path: Path) -> None:
+    """Both compute the same; medians in ms of processor time, the least, and explorer's ratio to onnxruntime."""
+    rows = []
+    for members, hidden in SIZES:
+        for steps in STEPS:
+            x = np.random.default_rng(1).normal(size=(steps, members, FEATURES)).astype("float32")
+            runs = contestants(saved(tmp_path / "m.onnx", kind, steps, members, hidden), x)
+            found = {name: run() for name, run in runs.items()}
+            np.testing.assert_allclose(found["explorer"], found["onnxruntime"], rtol=1e-3, atol=1e-5)
+            times = samples(runs, rounds=3, burst=10, clock=time.process_time)
+            middle = {name: median(spent) for name, spent in times.items()}
+            rows.append(
+                [
+                    f"{members} × {hidden}, {steps} steps",
+                    *[f"{middle[name]:.2f} ({min(spent):.2f})" for name, spent in times.items()],
+                    f"{middle['explorer'] / middle['onnxruntime']:.1f}",
+                ]
+            )
+    print(
+        table(f"{kind}, one thread", ["", "explorer, ms", "onnxruntime, ms", "ratio"], rows, ["numpy", "onnxruntime"])
+    )
