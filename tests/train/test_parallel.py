@@ -102,7 +102,7 @@ def test_phases_are_boxes_of_the_recording() -> None:
     """Input, shards, all-reduce, output, update; a run on workers says who computed which, and what was sent."""
     module = built("float32")
     with ex.parallelize(module, 4, processes=False) as parallel:
-        assert repr(parallel).startswith("<training of 'digits' in 4 shards on <4 workers at inproc://")
+        assert repr(parallel).startswith("<training of 'digits' in 4 shards on <4 workers at tcp://127.0.0.1:")
         plan = module.plan(IMAGES, LABELS, executor="dask").eval()
     recording = plan.recording
     boxes = {box.name for box in recording.scopes}

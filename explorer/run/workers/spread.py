@@ -30,8 +30,10 @@ from explorer.run.workers.workers import Workers
 _ATTEMPTS = 4
 _TICK = 0.25
 """seconds between two looks at the scheduler while workers run"""
-_INLINE = 1 << 14
-"""bytes up to which values travel inside the message that starts a piece"""
+_SMALL = 1 << 14
+"""bytes of a leaf up to which it is sent to each reader by itself"""
+_INLINE = 1 << 18
+"""bytes up to which values travel inside the message that starts a piece: one message less, by way of the scheduler"""
 
 
 class Spread:
@@ -59,15 +61,18 @@ class Spread:
             self._distributions[key] = distribution
         return self._distributions[key]
 
-    def run(self, program: Program) -> Timing:
-        """Run all pieces of a program of the plan; raises RunError where a kernel fails, or the scheduler is gone."""
+    def run(self, program: Program, names: list[str]) -> Timing:
+        """Run all pieces of a program of the plan on workers of some names, or those that there are when they are lost.
+
+        Raises RunError where a kernel fails, or the scheduler is gone.
+        """
         workers, home = self.workers, PieceRunner(program)
         nodes = [leaf for leaf in self._planned.schedule.leaves if has_value(leaf)]
         leaves = {node.uid: program.values[program.slots[node.uid]] for node in nodes}
+        cause: BaseException | None = None
         for _ in range(_ATTEMPTS):
-            names = workers.ready()
             attempt = _Attempt(home, workers, names, leaves, self._resident)
-            pieces = self.distribution(workers.network).pieces
+            pieces = self.distribution(workers.network(names)).pieces
             try:
                 if self._replica is None:
                     (self._replica,) = workers.scatter([Replica(self._data)], None)
@@ -77,8 +82,10 @@ class Spread:
             except workers.losses() as error:
                 workers.check(error)
                 workers.note_lost(names)
+                cause = error
                 self._replica = None  # sent anew: the last copy may have been there
                 self._resident.clear()
+                names = workers.ready()
             finally:
                 attempt.release()
                 if attempt.failed:
@@ -87,10 +94,10 @@ class Spread:
             f"workers lost in {_ATTEMPTS} runs one after the other ({', '.join(workers.lost) or 'their connections'})",
             rule="a worker must live until its piece has ended",
             fix="look at the workers' logs: they may be out of memory",
-        )
+        ) from cause
 
     def _phases(self, attempt: _Attempt, pieces: Iterable[Piece]) -> tuple[Phase, ...]:
-        distribution = self.distribution(Network(len(attempt.names), *self.workers.prices))
+        distribution = self.distribution(self.workers.network(attempt.names))
         counts = {"workers": len(attempt.names), "pieces": sum([piece.lane != HOME for piece in pieces])}
         sent = f"{counted_text(attempt.messages, 'message')} with {bytes_text(attempt.bytes)} to and from workers."
         phases = [
@@ -159,7 +166,7 @@ class _Attempt:
         changing: dict[int, Any] = {}
         for uid, readers in lanes.items():
             value = self._leaves[uid]
-            if value.nbytes <= _INLINE:
+            if value.nbytes <= _SMALL:
                 continue
             if uid in self._tensors:
                 if uid not in self._resident or self._resident[uid][0] is not value:
@@ -216,7 +223,16 @@ class _Attempt:
             return
         self._workers.wait_for([self._futures[number] for number in numbers], _TICK, self._tell)
         started = perf_counter()
-        outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
+        try:
+            outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
+        except self._workers.losses():
+            raise
+        except Exception as error:  # a piece returns its kernels' failures: this is another one
+            raise RunError(
+                f"a worker that could not run its piece: {type(error).__name__}: {error}",
+                rule="workers must have the packages and modules that the program's operations come from",
+                fix="install them there, or declare the operations in the notebook itself",
+            ) from error
         self.micros += (perf_counter() - started) * 1e6
         self.messages += len(numbers)
         for number, outcome in zip(numbers, outcomes, strict=True):

@@ -53,8 +53,9 @@ class Workers:
                 n_workers=count,
                 threads_per_worker=1,
                 processes=processes,
-                host="127.0.0.1" if processes else None,
-                dashboard_address=None,
+                protocol="tcp",
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # of its HTTP server, which None would open to all
                 silence_logs=50,
             )
         try:
@@ -86,10 +87,9 @@ class Workers:
         """Return the addresses of the workers that are there now, in a fixed order."""
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
-    @property
-    def network(self) -> Network:
-        """The workers and the prices of their links."""
-        return Network(len(self), *self.prices)
+    def network(self, names: list[str]) -> Network:
+        """Return the network of workers of some names, with the prices of its links."""
+        return Network(len(names), *self.prices)
 
     @property
     def is_lost(self) -> bool:
@@ -122,7 +122,7 @@ class Workers:
         Raises RunError where the scheduler does not answer, or no worker comes.
         """
         self.check()
-        if not self.names():
+        if not (names := self.names()):
             try:
                 self.client.wait_for_workers(1, timeout=PATIENCE)
             except self.losses() as error:
@@ -132,7 +132,8 @@ class Workers:
                     rule="a scheduler must have a worker",
                     fix=f"start one: dask worker {self.address}",
                 ) from error
-        return self.names()
+            names = self.names()
+        return names
 
     def wait_for(self, futures: list[Any], tick: float, tell: Callable[[], None]) -> None:
         """Wait until futures have ended; raises one of ``losses()`` where the scheduler is gone for long."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import explorer as ex
@@ -188,6 +189,15 @@ def test_workers_that_cannot_be_had_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with refused(ex.StateError, "distributed must be installed", "explorer-graphs[dask]"):
         ex.Workers(2)
+
+
+def test_nobody_else_can_reach_the_workers(workers: ex.Workers) -> None:
+    """Scheduler, workers and nannies, and their HTTP servers, listen on the loopback address alone."""
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    with ex.Workers(1, processes=False):
+        heard = [c.laddr.ip for process in ours for c in process.net_connections(kind="inet") if c.status == "LISTEN"]
+    assert len(heard) > 6
+    assert {*heard} == {"127.0.0.1"}
 
 
 def test_importing_explorer_imports_no_dask() -> None:

@@ -25,14 +25,14 @@ def run_dask(program: Program, watch: Observer | None = None) -> Timing:
 
 def run_spread(program: Program, watch: Observer | None, workers: Workers) -> Timing:
     """Run a program on workers."""
-    workers.ready()
+    names = workers.ready()
     spread = _spreads.get(program)
     if spread is None or spread.workers is not workers:
         spread = _spreads[program] = Spread(program.planned, workers)
-    distribution = spread.distribution(workers.network)
+    distribution = spread.distribution(workers.network(names))
     reason = distribution.reason
     if watch is not None:
         reason = "Nothing was sent to workers: values are summarised between kernels, and would all have to come back."
     if watch is None and distribution.pieces:
-        return spread.run(program)
+        return spread.run(program, names)
     return run_simple(program, watch)._replace(phases=(Phase("workers", 0.0, {"workers": 0}, reason),))
