@@ -301,8 +301,8 @@ class EvalPlan(InspectablePlan):
             if self.options.lanes > 1:
                 options["lanes"] = self.options.lanes
             with gc_paused():
-                phases = self._timing.phases if self._timing is not None else ()
-                self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused, phases)
+                notes = self._timing.notes if self._timing is not None else ()
+                self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused, notes)
         return self._recording
 
     def _measure_warm(self) -> None:

@@ -111,8 +111,8 @@ def test_phases_are_boxes_of_the_recording() -> None:
     assert declined.facts["name"] == "gradients_of_shard"
     assert recording.run is not None
     assert {step.thread for step in recording.run.steps} > {0, 1}
-    assert [stage.name for stage in recording.stages][-3:] == ["run", "workers", "messages"]
-    assert recording.stages[-1].counts["bytes"] > 4 * 4 * 12 * 16
+    assert recording.stages[-1].name == "run"
+    assert recording.stages[-1].counts["bytes_sent"] > 4 * 4 * 12 * 16
 
 
 @pytest.mark.spec("C-14")

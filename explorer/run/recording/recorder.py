@@ -39,7 +39,7 @@ from explorer.run.recording.numbers import numbers
 from explorer.run.recording.operator_tables import operators
 from explorer.run.recording.source_texts import source_texts
 from explorer.run.recording.stage_rows import schedule, stage
-from explorer.run.runtime.timing import Phase
+from explorer.run.runtime.timing import Note
 
 
 def build(
@@ -49,11 +49,11 @@ def build(
     run: Run | None = None,
     values: Mapping[int, Summary] | None = None,
     reused: bool = False,
-    phases: Sequence[Phase] = (),
+    notes: Sequence[Note] = (),
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` are summaries by uid.
 
-    ``phases`` are those of a run on workers.
+    ``notes`` are the executor's.
     ``reused``: the run used a program planned before, for a graph of the same structure.
     """
     tables = NodeRows()
@@ -97,14 +97,13 @@ def build(
                 "run",
                 recording.end,
                 recording.end,
-                {"steps": len(run.steps)},
+                {"steps": len(run.steps), **{name: count for note in notes for name, count in note.counts.items()}},
                 "The schedule, executed and measured"
-                + (" by a program that was made before, for a graph of the same structure." if reused else "."),
+                + (" by a program that was made before, for a graph of the same structure." if reused else ".")
+                + "".join([f" {note.text}" for note in notes]),
                 run.micros,
             )
         )
-        end = recording.end
-        recording.stages += [Stage(p.name, "run", end, end, p.counts, p.text, round(p.micros, 1)) for p in phases]
     return recording
 
 

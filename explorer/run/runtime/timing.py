@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Phase(NamedTuple):
-    """Phase of a run on several workers, which the recording shows as a stage."""
+class Note(NamedTuple):
+    """Remark of an executor about a run, beside the times of its kernels."""
 
-    name: str
-    micros: float
-    counts: dict[str, int]
     text: str
-    """what happened, as a sentence"""
+    """a sentence"""
+    counts: dict[str, int]
 
 
 class Timing(NamedTuple):
@@ -26,8 +24,8 @@ class Timing(NamedTuple):
     """whether the program had run before"""
     watched: bool = False
     """whether an observer summarised values between kernels"""
-    phases: tuple[Phase, ...] = ()
-    """what an executor says about the run beside its kernels"""
+    notes: tuple[Note, ...] = ()
+    """shown with the stage of the run"""
 
     @property
     def nanoseconds(self) -> int:

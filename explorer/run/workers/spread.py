@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
-from time import perf_counter, perf_counter_ns, time_ns
+from time import perf_counter_ns, time_ns
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +21,7 @@ from explorer.plan.schedule.task_assignment import HOME, Network
 from explorer.record.reasons import bytes_text, counted_text
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import Program
-from explorer.run.runtime.timing import Phase, Timing
+from explorer.run.runtime.timing import Note, Timing
 from explorer.run.workers.distribution import Distribution, distribute
 from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, has_value
 from explorer.run.workers.shipping import ship
@@ -78,7 +78,7 @@ class Spread:
                     (self._replica,) = workers.scatter([Replica(self._data)], None)
                 timing = attempt.run(pieces, self._replica)
                 workers.note_lost(names)
-                return timing._replace(phases=self._phases(attempt, pieces))
+                return timing._replace(notes=self._notes(attempt, pieces))
             except workers.losses() as error:
                 workers.check(error)
                 workers.note_lost(names)
@@ -96,18 +96,19 @@ class Spread:
             fix="look at the workers' logs: they may be out of memory",
         ) from cause
 
-    def _phases(self, attempt: _Attempt, pieces: Iterable[Piece]) -> tuple[Phase, ...]:
+    def _notes(self, attempt: _Attempt, pieces: Iterable[Piece]) -> tuple[Note, ...]:
         distribution = self.distribution(self.workers.network(attempt.names))
-        counts = {"workers": len(attempt.names), "pieces": sum([piece.lane != HOME for piece in pieces])}
-        sent = f"{counted_text(attempt.messages, 'message')} with {bytes_text(attempt.bytes)} to and from workers."
-        phases = [
-            Phase("workers", 0.0, counts, distribution.reason),
-            Phase("messages", attempt.micros, {"messages": attempt.messages, "bytes": attempt.bytes}, sent),
+        counts = {"workers": len(attempt.names), "pieces_sent": sum([piece.lane != HOME for piece in pieces])}
+        sent = f"{counted_text(attempt.messages, 'message')} with {bytes_text(attempt.bytes)} were sent."
+        notes = [
+            Note(distribution.reason, counts),
+            Note(sent, {"messages": attempt.messages, "bytes_sent": attempt.bytes}),
         ]
         if lost := self.workers.lost:
-            text = f"{counted_text(len(lost), 'worker')} lost since they were opened ({', '.join(lost)}): "
-            phases.append(Phase("recovery", 0.0, {"lost": len(lost)}, text + "others computed what they had to."))
-        return tuple(phases)
+            count = "1 worker has been" if len(lost) == 1 else f"{len(lost)} workers have been"
+            text = f"{count} lost since they were opened ({', '.join(lost)}): others computed what they had to."
+            notes.append(Note(text, {"workers_lost": len(lost)}))
+        return tuple(notes)
 
 
 class _Attempt:
@@ -128,7 +129,7 @@ class _Attempt:
         self._tensors = {leaf.uid for leaf in home.program.planned.schedule.leaves if isinstance(leaf, Tensor)}
         self._follow = current_callback()
         self._kernels = home.program.planned.schedule.kernels
-        self.messages, self.bytes, self.micros = 0, 0, 0.0
+        self.messages, self.bytes = 0, 0
         self.failed = True
 
     def run(self, pieces: tuple[Piece, ...], replica: Any) -> Timing:
@@ -187,9 +188,7 @@ class _Attempt:
         if size <= _INLINE:
             return values
         self.messages += count
-        started = perf_counter()
         (future,) = self._workers.scatter([Values(values)], name)
-        self.micros += (perf_counter() - started) * 1e6
         return future
 
     def _name(self, lane: int) -> str:
@@ -222,7 +221,6 @@ class _Attempt:
         if not numbers:
             return
         self._workers.wait_for([self._futures[number] for number in numbers], _TICK, self._tell)
-        started = perf_counter()
         try:
             outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
         except self._workers.losses():
@@ -233,7 +231,6 @@ class _Attempt:
                 rule="workers must have the packages and modules that the program's operations come from",
                 fix="install them there, or declare the operations in the notebook itself",
             ) from error
-        self.micros += (perf_counter() - started) * 1e6
         self.messages += len(numbers)
         for number, outcome in zip(numbers, outcomes, strict=True):
             self.bytes += _bytes(outcome.values)

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
-from explorer.run.runtime.timing import Phase, Timing
+from explorer.run.runtime.timing import Note, Timing
 from explorer.run.workers.spread import Spread
 from explorer.run.workers.workers import Workers, current
 
@@ -17,8 +17,8 @@ _spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()
 def run_dask(program: Program, watch: Observer | None = None) -> Timing:
     """Run chains on workers of Dask (``ex.Workers``), where messages cost less than they save, and else here.
 
-    Steps of the recording say their worker in the place of the thread, 0 where a kernel ran here. The stage "workers"
-    says why work was sent or not, and the stage "recovery" which workers were lost meanwhile.
+    Steps of the recording say their worker in the place of the thread, 0 where a kernel ran here. The stage of
+    the run says why work was sent or not, how much, and which workers were lost.
     """
     return run_spread(program, watch, current())
 
@@ -35,4 +35,4 @@ def run_spread(program: Program, watch: Observer | None, workers: Workers) -> Ti
         reason = "Nothing was sent to workers: values are summarised between kernels, and would all have to come back."
     if watch is None and distribution.pieces:
         return spread.run(program, names)
-    return run_simple(program, watch)._replace(phases=(Phase("workers", 0.0, {"workers": 0}, reason),))
+    return run_simple(program, watch)._replace(notes=(Note(reason, {"pieces_sent": 0}),))
