@@ -80,7 +80,15 @@ def build(
     produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
     measured: dict[int, dict[str, Any]] = {}
     if run is not None:
-        tables_of_batches = nodes, recording.groups, recording.substitutions, subjects, recording.schedule.kernels
+        priced = {number for number, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
+        # A mapped call is replaced by a function's body, and its members are measured like those of a batch.
+        groups = [
+            replace(group, kind="batch", members=subjects[group.decision])
+            if group.kind == "function" and group.decision in priced
+            else group
+            for group in recording.groups
+        ]
+        tables_of_batches = nodes, groups, recording.substitutions, subjects, recording.schedule.kernels
         measured = batch_timings(trace_batches(*tables_of_batches), produced, run.steps)
     recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
     recording.declined_edges = declined_edges(graph.decisions, ids)

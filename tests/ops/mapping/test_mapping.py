@@ -270,3 +270,65 @@ def test_a_mapped_call_is_written_as_source_and_as_a_recording() -> None:
     calls = [node for node, label in enumerate(recording.nodes.label) if label in ("product ×4", "scaled ×4")]
     assert len(calls) == 2
     assert len({recording.nodes.callee[node] for node in calls} - {-1}) == 2
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_control_flow_and_convolutions_are_mapped_and_map(options: dict[str, Any]) -> None:
+    """A choice, a scan and a convolution inside a mapped function; a mapped function inside a scan."""
+    rows = random.normal(size=(4, 3))
+    chosen = ex.map(lambda x: ex.cond(x.sum() > 0, lambda v: v * 2, lambda v: -v, x), rows)
+    positive = rows.sum(axis=1, keepdims=True) > 0
+    np.testing.assert_allclose(ex.evaluate(chosen, **options), np.where(positive, rows * 2, -rows))
+    sums = ex.map(lambda x: ex.scan(lambda total, v: (total + v, None), ex.tensor(0.0), x)[0], rows)
+    np.testing.assert_allclose(ex.evaluate(sums, **options), rows.sum(axis=1))
+    images, filters = random.normal(size=(3, 2, 6, 6)), ex.tensor(random.normal(size=(4, 2, 3, 3)))
+    maps, expected = ex.map(lambda image: ex.conv2d(image[None], filters)[0], images), ex.conv2d(images, filters)
+    np.testing.assert_allclose(ex.evaluate(maps, **options), ex.evaluate(expected))
+    gradients = [ex.evaluate(ex.grad(ex.square(y).sum(), filters), **options) for y in (maps, expected)]
+    np.testing.assert_allclose(*gradients)
+    x = ex.tensor(rows)
+    total, _ = ex.scan(lambda total, row: (total + ex.map(lambda v: v * v, row).sum(), None), ex.tensor(0.0), x)
+    np.testing.assert_allclose(ex.evaluate(ex.grad(total, x), **options), 2 * rows)
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_second_gradients_are_those_of_the_batch_by_hand(options: dict[str, Any]) -> None:
+    rows, w = random.normal(size=(4, 3)), ex.tensor(random.normal(size=3))
+
+    def second(loss: Any) -> Any:
+        gradient = ex.grad(loss, w)
+        return ex.evaluate(ex.grad((gradient * gradient).sum(), w), **options)
+
+    mapped = ex.map(lambda row: ex.tanh((row * w).sum()), rows).sum()
+    np.testing.assert_allclose(second(mapped), second(ex.tanh((ex.tensor(rows) * w).sum(axis=1)).sum()))
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_an_operation_that_fails_for_a_member_is_named(options: dict[str, Any]) -> None:
+    picked = ex.map(lambda number: ex.take(ex.tensor([1.0, 2.0]), number), np.array([0, 5]))
+    with pytest.raises(ex.RunError, match=r"take of .* recorded at .*row 5 of a table with rows 0 … 1"):
+        ex.evaluate(picked, **options)
+
+
+def test_layers_are_mapped() -> None:
+    """A layer is a function of one sample; its parameters are the same for all."""
+    layer = ex.layers.Linear("linear", 3, 2)
+    layer.init(ex.layers.Initializer(filler=ex.layers.VarScale()))
+    rows = random.normal(size=(5, 3)).astype(np.float32)
+    np.testing.assert_allclose(
+        ex.evaluate(ex.map(lambda row: layer(row), rows)), ex.evaluate([layer(row) for row in rows]), rtol=1e-6
+    )
+
+
+def test_a_measured_run_says_what_the_members_took() -> None:
+    """After a run the decision has the measured time of its kernels beside the two estimates."""
+
+    @ex.function
+    def inner(x: Any) -> Any:
+        return ex.tanh(x)
+
+    measured = ex.EvalPlan()
+    measured.register(ex.map(lambda x: inner(x).sum(), random.normal(size=(20, 8))))
+    (decision,) = [each for each in measured.eval().recording.decisions if each.code == "batched"]
+    assert decision.facts["kernels"] == len(measured.recording.schedule.kernels)  # type: ignore[union-attr]
+    assert decision.facts["measured_us"] > 0
