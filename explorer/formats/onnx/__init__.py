@@ -20,5 +20,7 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
     data = content(model_path, "correct the path of the .onnx file")
     from explorer.formats.onnx import proto, reader  # the onnx package is slow to import, and only these files need it
     from explorer.formats.onnx.operators import TABLE
+    from explorer.formats.onnx.opset_upgrade import upgraded_model
 
-    return reader.definition(proto.parse(data, str(model_path)), model_path, TABLE)
+    upgrade = upgraded_model(proto.parse(data, str(model_path)))
+    return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark)

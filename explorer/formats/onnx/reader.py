@@ -84,12 +84,13 @@ _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
 
 
-def definition(model: ModelProto, path: Path, known: OperatorTable) -> NetDefinition:
+def definition(model: ModelProto, path: Path, known: OperatorTable, remark: str = "") -> NetDefinition:
     """Return the definition of a model; raises FileError for a malformed graph or tensor.
 
-    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others.
+    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others. A
+    ``remark`` on how the model was read stands in the definition's description.
     """
-    return _Reader(model, path, known).read()
+    return _Reader(model, path, known, remark=remark).read()
 
 
 class _Reader:
@@ -101,10 +102,11 @@ class _Reader:
         graph: GraphProto | None = None,
         tensors: Mapping[str, StoredTensor] | None = None,
         opsets: Mapping[str, int] | None = None,
+        remark: str = "",
     ) -> None:
         self.graph = model.graph if graph is None else graph
         self.path, self.known = path, known
-        self.model, self.opsets = model, opsets
+        self.model, self.opsets, self.remark = model, opsets, remark
         self.outer = dict(tensors or {})
         """initializers of the graphs around an inner one"""
         self.tensors: dict[str, StoredTensor] = {}
@@ -164,7 +166,7 @@ class _Reader:
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",
-            doc=_about(self.model),
+            doc=_about(self.model, self.remark),
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
@@ -326,14 +328,15 @@ def constant(node: NodeProto, path: Path) -> StoredTensor | None:
     return None
 
 
-def _about(model: ModelProto) -> str:
-    """Return the description of a file by itself: producer, opsets and notes, a line each."""
+def _about(model: ModelProto, remark: str) -> str:
+    """Return the description of a file by itself: producer, opsets, how it was read, and notes, a line each."""
     producer = f"{model.producer_name} {model.producer_version}".strip()
     opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
     lines = [
         model.doc_string or model.graph.doc_string,
         f"producer: {producer}" if producer else "",
         f"opsets: {opsets}" if opsets else "",
+        remark,
         *[f"{entry.key}: {entry.value}" for entry in model.metadata_props],
     ]
     return "\n".join(line for line in lines if line)

@@ -47,6 +47,8 @@ def _since(name: str, opset: int) -> int | None:
         return None
 
 
+SLOPES_OF_CHANNELS = "slopes_of_channels"
+"""an argument of PRelu before opset 7: a list of slopes has one for each channel"""
 FLATTENS = "flattens"
 """an argument of Softmax and its like before opset 13: the axes before ``axis`` are one, and those from there on"""
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+import onnx
+from onnx import ModelProto, OptionalProto, SequenceProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.backend.test.loader import load_model_tests
 
 import explorer as ex
 
@@ -34,7 +36,40 @@ class Case(NamedTuple):
     atol: float
 
 
+KINDS = ("simple", "pytorch-converted", "pytorch-operator")
+"""kinds of cases that are files of the package, beside those of single nodes, which it makes"""
+
+
+def file_cases() -> Iterator[Case]:
+    """Yield the cases of whole models, most of them of opset 6, as torch wrote them."""
+    for kind in KINDS:
+        for case in load_model_tests(kind=kind):
+            folder = Path(case.model_dir)
+            model = onnx.load(folder / "model.onnx")
+            for data in sorted(folder.glob("test_data_set_*")):
+                values = [
+                    [_stored(path, value) for path, value in zip(_files(data, side), values, strict=False)]
+                    for side, values in (("input", model.graph.input), ("output", model.graph.output))
+                ]
+                yield Case(f"{kind}: {case.name}", model, *values, case.rtol, case.atol)
+
+
+def _files(folder: Path, side: str) -> list[Path]:
+    return sorted(folder.glob(f"{side}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
+
+
+def _stored(path: Path, value: ValueInfoProto) -> Any:
+    """The value in a file of a case's data."""
+    match value.type.WhichOneof("value"):
+        case "sequence_type":
+            return numpy_helper.to_list(SequenceProto.FromString(path.read_bytes()))
+        case "optional_type":
+            return numpy_helper.to_optional(OptionalProto.FromString(path.read_bytes()))
+    return _array(TensorProto.FromString(path.read_bytes()))
+
+
 def cases() -> Iterator[Case]:
+    """Yield the cases of single nodes."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():

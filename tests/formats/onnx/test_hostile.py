@@ -251,9 +251,9 @@ def test_numbers_that_would_take_all_memory_are_refused(
 
 
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool", "Conv"])
-@pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 5])
+@pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 6])
 def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> None:
-    """Windows over what is neither a signal nor an image are refused with the rule."""
+    """Windows over anything but signals, images and volumes are refused with the rule."""
     made = model([node(type, ["x", "x"][: 1 + (type == "Conv")], ["y"])], {"x": (FLOAT, shape)}, ["y"])
     (finding,) = opened(made, tmp_path).check()
     assert "signals (N, C, L) or images" in finding

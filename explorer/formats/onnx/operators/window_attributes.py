@@ -1,6 +1,8 @@
-"""Windows over signals (N, C, L) and images (N, C, H, W): what convolution and pooling read of their attributes."""
+"""Windows over signals (N, C, L), images (N, C, H, W) and volumes (N, C, D, H, W): attributes of conv and pooling."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
@@ -10,55 +12,64 @@ from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import Padding, Pair
 
 _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+Numbers = tuple[int, ...]
+Sides = tuple[tuple[int, int], ...]
 
 
-def as_image(op: OperatorContext, x: Expr) -> Expr:
-    """Return a signal as an image of one row, an image as it is; raises OperandError for volumes."""
-    _check(op, x)
-    return x if x.ndim == 4 else reshape(x, (*x.shape[:2], 1, x.shape[2]))
-
-
-def _check(op: OperatorContext, x: Expr) -> None:
-    if x.ndim not in (3, 4):
+def check_rank(op: OperatorContext, x: Expr, most: int = 5) -> None:
+    """Raise OperandError unless x has one to three spatial axes."""
+    if not 3 <= x.ndim <= most:
+        volumes = "" if most < 5 else ", or volumes (N, C, D, H, W)"
         raise OperandError(
             f"given {x.type}",
-            rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W)",
+            rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W){volumes}",
         )
+
+
+def as_image(x: Expr) -> Expr:
+    """Return a signal as an image of one row, anything else as it is."""
+    return reshape(x, (*x.shape[:2], 1, x.shape[2])) if x.ndim == 3 else x
 
 
 def like(x: Expr, y: Expr) -> Expr:
     """Return an image of one row as a signal again if x was one."""
-    return y if x.ndim == 4 else reshape(y, (*y.shape[:2], y.shape[3]))
+    return reshape(y, (*y.shape[:2], y.shape[3])) if x.ndim == 3 else y
 
 
-def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
-    """Return an attribute with one number for each spatial axis of x, as rows and columns."""
-    _check(op, x)
+def for_images(numbers: Sequence[int], filler: int = 1) -> Pair:
+    """Return numbers for the axes of x as numbers for the image that it becomes: a signal's row has the filler."""
+    return (filler, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+def sides_of_images(sides: Sides) -> Padding:
+    """Return padding for the axes of x as padding of the image that it becomes."""
+    return ((0, 0), sides[0]) if len(sides) == 1 else (sides[0], sides[1])
+
+
+def for_each_axis(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Numbers:
+    """Return an attribute with one number for each spatial axis of x."""
     values = op.integers(name, (default,) * (x.ndim - 2))
     if len(values) != x.ndim - 2:
         raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} must have one number for each spatial axis")
-    return (default, values[0]) if len(values) == 1 else (values[0], values[1])
+    return tuple(values)
 
 
-def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: Pair) -> Padding:
-    """Return the padding ((top, bottom), (left, right)) of an image or signal, from ``pads`` or ``auto_pad``."""
-    _check(op, x)
+def padding(op: OperatorContext, x: Expr, size: Numbers, strides: Numbers, dilation: Numbers) -> Sides:
+    """Return the padding (before, after) of each spatial axis of x, from ``pads`` or ``auto_pad``."""
     auto = word(op, "auto_pad", "NOTSET", _AUTO)
+    count = x.ndim - 2
     if auto == "VALID":
-        return (0, 0), (0, 0)
+        return ((0, 0),) * count
     if auto == "NOTSET":
-        count = x.ndim - 2
         pads = op.integers("pads", (0,) * (2 * count))
         if len(pads) != 2 * count:
             raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
         # ONNX lists the starts of all axes, then the ends
-        sides = [(pads[axis], pads[axis + count]) for axis in range(count)]
-        return ((0, 0), sides[0]) if count == 1 else (sides[0], sides[1])
-    lengths = (1, *x.shape[2:])[-2:]
+        return tuple((pads[axis], pads[axis + count]) for axis in range(count))
     widths = []
-    for length, window, step, gap in zip(lengths, size, strides, dilation, strict=True):
+    for length, window, step, gap in zip(x.shape[2:], size, strides, dilation, strict=True):
         # as many results as ⌈length / stride⌉: so much padding completes the last window
         total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
         small, large = total // 2, total - total // 2
         widths.append((small, large) if auto == "SAME_UPPER" else (large, small))
-    return widths[0], widths[1]
+    return tuple(widths)

@@ -1,0 +1,92 @@
+"""Upgrade of models whose opset is older than the ones that are read, by the onnx package's own converter.
+
+The standard changed what some operators mean: an attribute became an input, broadcasting became NumPy's. Its converter
+rewrites a graph from opset to opset; here it is asked only where a model has an operator that is not read as it stands.
+The elements of large weights do not pass through it: they are taken out before and put back after.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnx import ModelProto, TensorProto, helper, version_converter
+
+from explorer.formats.onnx.function_inlining import domain_of
+from explorer.formats.onnx.signatures import OLDEST, SLOPES_OF_CHANNELS, type_of
+
+_SLOPES_BROADCAST = 7
+"""opset from which PRelu's slopes are aligned at the last axes"""
+TARGET = 13
+"""opset that older models are upgraded to: the newest change of the meaning of common operators"""
+_SMALL = 1024
+"""most bytes of a tensor that the converter sees; it reads sizes and axes, and no weights"""
+_DATA = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "string_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+    "external_data",
+    "data_location",
+)
+
+
+class Upgrade(NamedTuple):
+    """A model that is read, and a sentence about its upgrade, "" where none was needed."""
+
+    model: ModelProto
+    remark: str
+
+
+def upgraded_model(model: ModelProto) -> Upgrade:
+    """Return a model of an older opset as one of opset 13, if an operator needs it and the converter is able to."""
+    opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
+    own = opsets.get("", OLDEST)
+    if not 0 < own < OLDEST or all(
+        domain_of(node.domain) or type_of("", node.op_type, opsets) == node.op_type for node in model.graph.node
+    ):
+        return Upgrade(model, "")
+    light, weights = _without_elements(model)
+    if own < _SLOPES_BROADCAST:
+        # The converter leaves them: until then a list of slopes lay along the channels.
+        for node in light.graph.node:
+            if node.op_type == "PRelu":
+                node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
+    try:
+        converted = version_converter.convert_version(light, TARGET)
+    # The converter is native code: it raises whatever its parts raise, and the model is shown as it stands then.
+    except Exception as error:
+        reason = str(error).strip().splitlines()
+        return Upgrade(model, f"opset {own} could not be upgraded: {reason[0] if reason else type(error).__name__}")
+    for tensor in converted.graph.initializer:
+        if tensor.name in weights:
+            tensor.CopyFrom(weights[tensor.name])
+    return Upgrade(converted, f"upgraded from opset {own} to {TARGET}; numbers of nodes are those after it")
+
+
+def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
+    """Return a copy of a model whose large weights have no elements, and those weights by name."""
+    light = ModelProto()
+    weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.ByteSize() > _SMALL}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
+    # Copied field by field: a copy of everything would hold the weights twice.
+    for field, value in model.ListFields():
+        if field.name == "graph":
+            continue
+        if field.is_repeated:
+            getattr(light, field.name).extend(value)
+        else:
+            setattr(light, field.name, value)
+    for field, value in model.graph.ListFields():
+        if field.name == "initializer":
+            continue
+        if field.is_repeated:
+            getattr(light.graph, field.name).extend(value)
+        else:
+            setattr(light.graph, field.name, value)
+    light.graph.initializer.extend(kept)
+    for tensor in weights.values():
+        light.graph.initializer.append(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
+    return light, weights
