@@ -58,12 +58,17 @@ def upgraded_model(model: ModelProto) -> Upgrade:
         converted = version_converter.convert_version(light, TARGET)
     # The converter is native code: it raises whatever its parts raise, and the model is shown as it stands then.
     except Exception as error:
-        reason = str(error).strip().splitlines()
-        return Upgrade(model, f"opset {own} could not be upgraded: {reason[0] if reason else type(error).__name__}")
+        return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])
     return Upgrade(converted, f"upgraded from opset {own} to {TARGET}; numbers of nodes are those after it")
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error, without the place in the converter's source."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rpartition("failed: ")[2]
 
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:

@@ -206,17 +206,17 @@ def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
 
 @pytest.mark.spec("I-5")
 def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
-    """An operator of an opset whose meaning is another, and one of an unknown domain, are named; the file opens."""
+    """An operator of an opset that cannot be upgraded, and one of an unknown domain, are named; the file opens."""
     nodes = [
-        node("Clip", ["x"], ["a"], "old", min=0.0),
+        node("Add", ["x", "c"], ["a"], "old", broadcast=1, axis=1),
         node("Relu", ["a"], ["b"], "same"),
         node("Gelu", ["b"], ["y"], "theirs", domain="com.microsoft"),
     ]
-    made = model(nodes, {"x": (FLOAT, [2])}, ["y"], opset=6)
+    made = model(nodes, {"x": (FLOAT, [2, 3, 4]), "c": (FLOAT, [3])}, ["y"], opset=6)
     made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     found = "\n".join(opened(made, tmp_path).check())
-    assert "Clip (opset 6): 'old' (line 1)" in found
-    assert "near known types: Clip" in found
+    assert "Add (opset 6): 'old' (line 1)" in found
+    assert "near known types: Add" in found
     assert "com.microsoft.Gelu: 'theirs' (line 3); near known types: Gelu" in found
     assert "'same'" not in found
 

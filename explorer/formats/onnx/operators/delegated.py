@@ -1,0 +1,179 @@
+"""Operators that are rare: the onnx package's reference evaluator computes them, and the graph says so.
+
+Such an operator has no gradient and no batch, and takes no part in fusion: it is a kernel by itself. Its types are
+those that the standard infers; where a shape depends on values, the operator is refused.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import item
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
+from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_of
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.definition.definition import Plain
+from explorer.net.operators.context import OperatorContext
+
+TYPES = (
+    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "LpPool", "MaxUnpool",
+    "MelWeightMatrix", "NonMaxSuppression", "NonZero", "ReverseSequence", "RoiAlign", "ScatterElements", "ScatterND",
+    "TensorScatter", "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer",
+    "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
+)  # fmt: skip
+"""operator types that are delegated"""
+
+
+class Delegated(Operation):
+    """An operator that the onnx package's reference evaluator computes."""
+
+    kind: str
+    """operator type in the file"""
+    arguments: tuple[tuple[str, Plain], ...]
+    """attributes by name, as the file has them"""
+    is_given: tuple[bool, ...]
+    """whether each input of the type is given; one that is left out has no operand"""
+    results: tuple[TensorType, ...]
+    """types of the outputs, inferred by the standard's rules"""
+    takes_tuples = True
+    nondifferentiable = "the reference evaluator of the onnx package computes values, and no gradients"
+    refuses_gradient = True
+    unbatchable = "the reference evaluator of the onnx package has no batching rules"
+
+    def infer(self, *types: AnyType) -> AnyType:
+        """Return the inferred types."""
+        return self.results[0] if len(self.results) == 1 else TupleType(self.results)
+
+    def kernel(self, out: Any, *operands: Array) -> Any:
+        """Run the evaluator; raises OperandError if a result has another type than inferred."""
+        arrays = self.run(operands, len(self.results))
+        for array, expected in zip(arrays, self.results, strict=True):
+            if (array.shape, array.dtype) != (expected.shape, expected.dtype):
+                raise OperandError(
+                    f"{self.kind} gave {array.dtype}{array.shape} where {expected} was inferred",
+                    rule="a delegated operator must give the types that the standard infers",
+                )
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def run(self, operands: Sequence[Array], outputs: int) -> tuple[Array, ...]:
+        """Return the values of the first outputs."""
+        named = dict(zip(filter(None, self.input_names), operands, strict=True))
+        with warnings.catch_warnings():
+            # The evaluator provokes NumPy's warnings for numbers that NumPy's own functions pass silently.
+            warnings.simplefilter("ignore")
+            values = _evaluator(self.node(outputs).SerializeToString()).run(None, named)
+        return tuple(np.asarray(value) for value in values)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Return an operation for each element read and written: the evaluator's own work is not known."""
+        return sum(part.size for part in (*self.results, *types))
+
+    @property
+    def label(self) -> str:
+        """The operator type, marked as delegated."""
+        return f"{self.kind} (delegated)"
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """A name for each input of the type, "" for one that is left out."""
+        return tuple(f"x{place}" if there else "" for place, there in enumerate(self.is_given))
+
+    def node(self, outputs: int) -> NodeProto:
+        """Return the operator as a node of the standard, with so many outputs."""
+        domain, _, name = self.kind.rpartition(".")
+        arguments: dict[str, Any] = dict(self.arguments)
+        results = [f"y{place}" for place in range(outputs)]
+        return helper.make_node(name, list(self.input_names), results, domain=domain, **arguments)
+
+
+@lru_cache(maxsize=64)
+def _evaluator(serialized: bytes) -> Any:
+    """Return the evaluator of a model of one node."""
+    from onnx.reference import ReferenceEvaluator  # it imports every operator's evaluation, which takes its time
+
+    node = NodeProto.FromString(serialized)
+    graph = helper.make_graph(
+        [node],
+        "delegated",
+        [helper.make_value_info(name, TypeProto()) for name in node.input if name],
+        [helper.make_value_info(name, TypeProto()) for name in node.output],
+    )
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=_opset_imports()))
+
+
+_OPSETS = {"": defs.onnx_opset_version(), "ai.onnx.ml": 4}
+"""the opset of each domain that the evaluator is asked in: from 5 on, ensembles of trees are written otherwise"""
+
+
+def _opset_imports() -> list[Any]:
+    return [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
+
+
+@operator(*TYPES)
+def delegated(op: OperatorContext) -> Any:
+    """An operator that the onnx package's reference evaluator computes."""
+    domain, _, name = op.definition.type.rpartition(".")
+    schema = defs.get_schema(name, _OPSETS[domain], domain)
+    names = [formal.name for formal in schema.inputs]
+    while names and not is_given(op, names[-1]):
+        names.pop()
+    values = [given(op, name) if is_given(op, name) else None for name in names]
+    attributes = tuple((name, op.arguments[name]) for name in schema.attributes if name in op.arguments)
+    unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
+    present = [value for value in values if value is not None]
+    results = _inferred(unfinished, schema, present, len(op.definition.outputs))
+    made = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
+    return made if len(results) == 1 else tuple(item(place)(made) for place in range(len(results)))
+
+
+def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], outputs: int) -> tuple[TensorType, ...]:
+    """Return the result types that the standard infers; raises OperandError if some length depends on values."""
+    node = operation.node(outputs)
+    named = dict(zip(filter(None, operation.input_names), values, strict=True))
+    types = {
+        name: helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in named.items()
+    }
+    data: dict[str, TensorProto] = {
+        name: numpy_helper.from_array(np.asarray(value_of(value), order="C"), name)
+        for name, value in named.items()
+        if is_known(value)
+    }
+    try:
+        inferred = infer_node_outputs(schema, node, types, data, opset_imports=_opset_imports())
+    except InferenceError as error:
+        raise OperandError(
+            f"{operation.kind}: {str(error).strip().splitlines()[-1]}",
+            rule=f"{operation.kind}: operands and attributes must fit the standard's rules",
+        ) from error
+    results = [_tensor_type(inferred.get(name)) for name in node.output]
+    if None in results and all(map(is_known, values)):
+        arrays = operation.run([value_of(value) for value in values], len(results))
+        results = [TensorType(array.shape, array.dtype) for array in arrays]
+    if None not in results:
+        return tuple(result for result in results if result is not None)
+    raise OperandError(
+        f"{operation.kind}: the shape of a result is not known before the net runs",
+        rule=f"{operation.kind} is computed by the onnx package; its shapes must follow from those of its operands",
+        fix="export the model with fixed sizes, or cut the net behind this operator",
+    )
+
+
+def _tensor_type(inferred: TypeProto | None) -> TensorType | None:
+    """Return an inferred type; None if a length of it is not known."""
+    if inferred is None or not inferred.tensor_type.HasField("shape"):
+        return None
+    lengths = [part.dim_value if part.HasField("dim_value") else -1 for part in inferred.tensor_type.shape.dim]
+    if min(lengths, default=0) < 0:
+        return None
+    return TensorType(tuple(lengths), helper.tensor_dtype_to_np_dtype(inferred.tensor_type.elem_type))

@@ -1,0 +1,62 @@
+"""Operators of classical machine learning (domain ai.onnx.ml) that are arithmetic; the others are delegated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.formats.onnx.operators.operator_inputs import first, word
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.unary import absolute, sqrt
+from explorer.ops.reduction.reduce import max as largest
+from explorer.ops.reduction.reduce import sum as total
+
+
+def _features(op: OperatorContext) -> Expr:
+    """Return the operand in float32, as the standard has it for all of these."""
+    return cast(first(op), np.dtype(np.float32))
+
+
+@operator("ai.onnx.ml.Scaler")
+def scaler(op: OperatorContext) -> Expr:
+    """(x − offset) · scale, with one number of each for all features, or one for each feature."""
+    x = _features(op)
+    return (x - _numbers(op, "offset", x)) * _numbers(op, "scale", x)
+
+
+def _numbers(op: OperatorContext, name: str, x: Expr) -> Expr:
+    values = np.asarray(op.argument(name), np.float32).reshape(-1)
+    if values.size not in (1, x.shape[-1] if x.ndim else 1):
+        raise OperandError(
+            f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one a feature"
+        )
+    return tensor(values)
+
+
+@operator("ai.onnx.ml.Normalizer")
+def normalizer(op: OperatorContext) -> Expr:
+    """Rows divided by their largest element, by the sum of their magnitudes, or by their length; zeros stay."""
+    x = _features(op)
+    norm = word(op, "norm", "MAX", ("MAX", "L1", "L2"))
+    if norm == "MAX":
+        size = largest(absolute(x), -1, keepdims=True)
+    elif norm == "L1":
+        size = total(absolute(x), -1, keepdims=True)
+    else:
+        size = sqrt(total(x * x, -1, keepdims=True))
+    return x / where(size == 0, tensor(np.float32(1)), size)
+
+
+@operator("ai.onnx.ml.LinearRegressor")
+def linear_regressor(op: OperatorContext) -> Expr:
+    """x · coefficientsᵀ + intercepts, one column for each target."""
+    x = _features(op)
+    op.only("post_transform", "NONE")
+    coefficients = np.asarray(op.argument("coefficients"), np.float32).reshape(op.integer("targets", 1), -1)
+    y = x @ tensor(np.ascontiguousarray(coefficients.T))
+    return y + tensor(np.asarray(op.argument("intercepts"), np.float32).reshape(-1)) if op.has("intercepts") else y

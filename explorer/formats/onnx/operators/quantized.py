@@ -1,0 +1,175 @@
+"""Quantised tensors: whole numbers with a scale and a zero point, for all elements, an axis, or blocks of one.
+
+Nothing here is an operation of its own: a quantised product is recorded as the arithmetic that it stands for, so that
+rules, fusion and values show where numbers are rounded. Products of 8-bit numbers are exact in floating numbers, whose
+matrix products are fast: in float32 while sums stay below 2²⁴, in float64 beyond.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Shape, normalize_axis
+from explorer.formats.onnx.operators.conv import convolved
+from explorer.formats.onnx.operators.operator_inputs import dtype_of, given, optional
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import broadcast_to, cast, reshape
+from explorer.ops.elementwise.rounding_and_bits import round_half_even
+from explorer.ops.nn.activation import clip
+
+_EXACT = 1 << 24
+"""up to this number float32 has every whole number"""
+
+
+@operator("DequantizeLinear")
+def dequantize(op: OperatorContext) -> Expr:
+    """(x − zero point) · scale."""
+    x, scale = given(op, "x"), given(op, "x_scale")
+    if op.integer("output_dtype", 0):
+        scale = cast(scale, dtype_of(op, "output_dtype"))
+    return _without(op, x, optional(op, "x_zero_point"), scale.dtype) * _spread(op, x, scale)
+
+
+@operator("QuantizeLinear")
+def quantize(op: OperatorContext) -> Expr:
+    """x / scale, rounded to the nearest even number, plus the zero point, within the limits of its dtype."""
+    x, scale, zero = given(op, "x"), given(op, "y_scale"), optional(op, "y_zero_point")
+    if zero is not None:
+        dtype = zero.dtype
+    else:
+        dtype = dtype_of(op, "output_dtype") if op.integer("output_dtype", 0) else np.dtype(np.uint8)
+    if dtype.kind not in "iu":
+        raise OperandError(f"quantised to {dtype.name}", rule="QuantizeLinear must give whole numbers of 8 or 16 bits")
+    scaled = cast(x, scale.dtype) / _spread(op, x, scale)
+    return _saturated(scaled, None if zero is None else _spread(op, x, zero), dtype)
+
+
+@operator("MatMulInteger")
+def integer_product(op: OperatorContext) -> Expr:
+    """The matrix product of whole numbers less their zero points, as int32."""
+    a, b = given(op, "A"), given(op, "B")
+    return cast(_product(a, optional(op, "a_zero_point"), b, optional(op, "b_zero_point")), np.dtype(np.int32))
+
+
+@operator("QLinearMatMul")
+def quantized_product(op: OperatorContext) -> Expr:
+    """The matrix product of two quantised operands, quantised again."""
+    a, b, zero = given(op, "a"), given(op, "b"), given(op, "y_zero_point")
+    total = _product(a, given(op, "a_zero_point"), b, given(op, "b_zero_point"))
+    factor = _rows(given(op, "a_scale")) * _columns(given(op, "b_scale")) / _rows(given(op, "y_scale"))
+    return _saturated(total * factor, _rows(zero), zero.dtype)
+
+
+@operator("ConvInteger")
+def integer_convolution(op: OperatorContext) -> Expr:
+    """The convolution of whole numbers less their zero points, as int32."""
+    x, filters = given(op, "x"), given(op, "w")
+    total = _convolution(op, x, optional(op, "x_zero_point"), filters, optional(op, "w_zero_point"))
+    return cast(total, np.dtype(np.int32))
+
+
+@operator("QLinearConv")
+def quantized_convolution(op: OperatorContext) -> Expr:
+    """The convolution of quantised images and filters, plus a bias of whole numbers, quantised again."""
+    x, filters, zero = given(op, "x"), given(op, "w"), given(op, "y_zero_point")
+    total = _convolution(op, x, given(op, "x_zero_point"), filters, given(op, "w_zero_point"))
+    axes = (1,) * (x.ndim - 2)
+    if (bias := optional(op, "B")) is not None:
+        total = total + cast(reshape(bias, (bias.size, *axes)), total.dtype)
+    factor = _one(given(op, "x_scale")) * _of_channels(given(op, "w_scale"), axes) / _one(given(op, "y_scale"))
+    return _saturated(total * factor, _one(zero), zero.dtype)
+
+
+def _saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
+    """Round scaled numbers, add the zero point, and keep them within the limits of a dtype."""
+    rounded = round_half_even(scaled)
+    if zero is not None:
+        rounded = rounded + cast(zero, rounded.dtype)
+    limits = np.iinfo(dtype)
+    return cast(clip(rounded, limits.min, limits.max), dtype)
+
+
+def _without(op: OperatorContext, x: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
+    """Return x less its zero point in a floating dtype."""
+    wide = cast(x, dtype)
+    return wide if zero is None else wide - cast(_spread(op, x, zero), dtype)
+
+
+def _spread(op: OperatorContext, x: Expr, parameter: Expr) -> Expr:
+    """Return a scale or zero point with the axes of x: one number, one for each place of an axis, or for its blocks."""
+    if parameter.size == 1:
+        return _one(parameter)
+    axis = normalize_axis(op.integer("axis", 1), x.ndim, op.definition.type)
+    if parameter.ndim == 1:
+        if parameter.size != x.shape[axis]:
+            raise _misfit(op, x, parameter)
+        return reshape(parameter, (parameter.size, *[1] * (x.ndim - axis - 1)))
+    size = op.integer("block_size", 0)
+    blocks = (*x.shape[:axis], -(-x.shape[axis] // size) if size > 0 else -1, *x.shape[axis + 1 :])
+    if parameter.shape != blocks:
+        raise _misfit(op, x, parameter)
+    split = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
+    wide = (*blocks[: axis + 1], size, *blocks[axis + 1 :])
+    repeated = reshape(broadcast_to(reshape(parameter, split), wide), _joined(wide, axis))
+    return repeated[(*[slice(None)] * axis, slice(0, x.shape[axis]))]
+
+
+def _joined(shape: Shape, axis: int) -> Shape:
+    return (*shape[:axis], prod(shape[axis : axis + 2]), *shape[axis + 2 :])
+
+
+def _misfit(op: OperatorContext, x: Expr, parameter: Expr) -> OperandError:
+    return OperandError(
+        f"{x.type} with a scale or zero point {parameter.type}",
+        rule=f"{op.definition.type}: there must be one for all elements, one for each place of the axis, or one for "
+        "each block of block_size places",
+    )
+
+
+def _one(parameter: Expr) -> Expr:
+    """Return a parameter of one element as a scalar."""
+    return reshape(parameter, ()) if parameter.size == 1 and parameter.ndim else parameter
+
+
+def _rows(parameter: Expr) -> Expr:
+    """Return a parameter of the rows of matrices: a list has one for each row."""
+    return reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else _one(parameter)
+
+
+def _columns(parameter: Expr) -> Expr:
+    """Return a parameter of the columns of matrices: a list has one for each column."""
+    return _one(parameter)
+
+
+def _product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) -> Expr:
+    dtype = _exact(a, b, a.shape[-1] if a.ndim else 1)
+    left = cast(a, dtype) if a_zero is None else cast(a, dtype) - cast(_rows(a_zero), dtype)
+    right = cast(b, dtype) if b_zero is None else cast(b, dtype) - cast(_columns(b_zero), dtype)
+    return left @ right
+
+
+def _convolution(op: OperatorContext, x: Expr, x_zero: Expr | None, filters: Expr, w_zero: Expr | None) -> Expr:
+    dtype = _exact(x, filters, prod(filters.shape[1:]))
+    axes = (1,) * (filters.ndim - 1)
+    images = cast(x, dtype) if x_zero is None else cast(x, dtype) - cast(_one(x_zero), dtype)
+    weights = cast(filters, dtype)
+    if w_zero is not None:
+        weights = weights - cast(_of_channels(w_zero, axes), dtype)
+    return convolved(op, images, weights, None)
+
+
+def _of_channels(parameter: Expr, axes: Shape) -> Expr:
+    """Return a parameter of filters: a list has one for each, followed by so many axes of size 1."""
+    return _one(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
+
+
+def _exact(left: Expr, right: Expr, count: int) -> np.dtype[Any]:
+    """Return the floating dtype that holds a sum of so many products of differences exactly."""
+    largest = prod(int(np.iinfo(value.dtype).max) - int(np.iinfo(value.dtype).min) for value in (left, right))
+    return np.dtype(np.float32 if largest * count <= _EXACT else np.float64)

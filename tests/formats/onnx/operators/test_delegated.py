@@ -1,0 +1,55 @@
+"""Operators that the onnx package's reference evaluator computes: marked, kernels by themselves, typed beforehand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
+
+pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
+
+
+def test_a_delegated_operator_is_marked_and_joins_no_fusion(tmp_path: Path) -> None:
+    nodes = [
+        node("Exp", ["x"], ["a"]),
+        node("CumProd", ["a", "axis"], ["b"]),
+        node("Tanh", ["b"], ["c"]),
+        node("Neg", ["c"], ["y"]),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"], {"axis": np.int64(1)}, opset=26), tmp_path)
+    x = np.float32([[0.1, -0.2, 0.3], [0, 1, -1]])
+    np.testing.assert_allclose(net.run(x), -np.tanh(np.cumprod(np.exp(x), 1)), rtol=1e-6)
+    recording = net.plan(x).eval().recording
+    assert "CumProd (delegated)" in recording.nodes.label
+    kernels = [[recording.nodes.label[member] for member in kernel.nodes] for kernel in recording.schedule.kernels]
+    assert ["CumProd (delegated)"] in kernels
+
+
+def test_a_delegated_operator_has_no_gradient(tmp_path: Path) -> None:
+    net = opened(model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [20, 3, 3])}, ["y"]), tmp_path)
+    x = ex.tensor(np.ones((20, 3, 3), np.float32))
+    with pytest.raises(ex.OperandError, match="reference evaluator of the onnx package"):
+        ex.grad(net.build(x).sum(), [x])
+
+
+def test_a_shape_that_depends_on_values_is_refused_before_the_run(tmp_path: Path) -> None:
+    net = opened(model([node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"]), tmp_path)
+    (finding,) = net.check()
+    assert "the shape of a result is not known before the net runs" in finding
+
+
+def test_a_shape_that_depends_on_constants_is_known(tmp_path: Path) -> None:
+    made = model([node("NonZero", ["w"], ["i"]), node("Gather", ["x", "i"], ["y"], axis=0)], {"x": (INT64, [3])}, ["y"])
+    made.graph.initializer.extend(model([], {}, [], {"w": np.float32([0, 2, 3])}).graph.initializer)
+    net = opened(made, tmp_path)
+    np.testing.assert_array_equal(net.run(np.arange(3) * 10), [[10, 20]])
+
+
+def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: Path) -> None:
+    net = opened(model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"]), tmp_path)
+    (finding,) = net.check()
+    assert "operands and attributes must fit the standard's rules" in finding

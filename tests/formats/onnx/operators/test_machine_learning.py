@@ -1,0 +1,112 @@
+"""Operators of the domain ai.onnx.ml, each on numbers that one can check by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from explorer.net import Net
+from tests.formats.onnx.models import FLOAT, opened
+
+pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
+
+X = np.array([[1, 2], [3, 4], [-1, 0.5]], np.float32)
+STUMP = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_values": [2.0, 0.0, 0.0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+    "nodes_hitrates": [1.0, 1.0, 1.0],
+    "nodes_missing_value_tracks_true": [0, 0, 0],
+}
+"""a tree of one question: is the first feature at most 2?"""
+
+
+def net_of(folder: Path, type: str, outputs: tuple[str, ...] = ("y",), **arguments: Any) -> Net:
+    node = helper.make_node(type, ["x"], list(outputs), domain="ai.onnx.ml", **arguments)
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", FLOAT, X.shape)],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    net = opened(helper.make_model(graph, opset_imports=opsets), folder)
+    assert net.check() == []
+    return net
+
+
+def test_a_scaler_takes_an_offset_and_a_factor_of_each_feature(tmp_path: Path) -> None:
+    y = net_of(tmp_path, "Scaler", offset=[1.0, 2.0], scale=[2.0, 0.5]).run(X)
+    np.testing.assert_array_equal(y, (X - [1, 2]) * np.float32([2, 0.5]))
+
+
+@pytest.mark.parametrize(
+    ("norm", "order"),
+    [("MAX", np.inf), ("L1", 1), ("L2", 2)],
+)
+def test_a_normalizer_divides_rows_by_their_norm_and_keeps_zeros(tmp_path: Path, norm: str, order: float) -> None:
+    x = X.copy()
+    x[1] = 0
+    sizes = np.linalg.norm(x, order, axis=1, keepdims=True)
+    expected = x / np.where(sizes == 0, 1, sizes)
+    np.testing.assert_allclose(net_of(tmp_path, "Normalizer", norm=norm).run(x), expected, rtol=1e-6)
+
+
+def test_a_linear_regressor_has_a_row_of_coefficients_for_each_target(tmp_path: Path) -> None:
+    net = net_of(tmp_path, "LinearRegressor", coefficients=[1.0, 2.0, 0.0, -1.0], intercepts=[0.5, 0.0], targets=2)
+    np.testing.assert_allclose(net.run(X), X @ np.float32([[1, 0], [2, -1]]) + np.float32([0.5, 0]), rtol=1e-6)
+
+
+def test_a_linear_classifier_gives_labels_and_scores(tmp_path: Path) -> None:
+    net = net_of(
+        tmp_path,
+        "LinearClassifier",
+        ("label", "score"),
+        coefficients=[1.0, 2.0, -1.0, 1.0],
+        intercepts=[0.5, 0.0],
+        classlabels_ints=[3, 7],
+        post_transform="NONE",
+        multi_class=0,
+    )
+    label, score = net.run(X).values()
+    expected = X @ np.float32([[1, -1], [2, 1]]) + np.float32([0.5, 0])
+    np.testing.assert_allclose(score, expected, rtol=1e-6)
+    np.testing.assert_array_equal(label, np.array([3, 7])[expected.argmax(1)])
+
+
+def test_ensembles_of_trees_are_delegated_and_marked(tmp_path: Path) -> None:
+    regressor = net_of(
+        tmp_path,
+        "TreeEnsembleRegressor",
+        target_treeids=[0, 0],
+        target_nodeids=[1, 2],
+        target_ids=[0, 0],
+        target_weights=[10.0, 20.0],
+        n_targets=1,
+        **STUMP,
+    )
+    np.testing.assert_array_equal(regressor.run(X), [[10], [20], [10]])
+    assert "ai.onnx.ml.TreeEnsembleRegressor (delegated)" in regressor.preview_plan().explain()
+    classifier = net_of(
+        tmp_path,
+        "TreeEnsembleClassifier",
+        ("label", "score"),
+        class_treeids=[0, 0],
+        class_nodeids=[1, 2],
+        class_ids=[0, 1],
+        class_weights=[1.0, 1.0],
+        classlabels_int64s=[3, 7],
+        post_transform="NONE",
+        **STUMP,
+    )
+    label, score = classifier.run(X).values()
+    np.testing.assert_array_equal(label, [3, 7, 3])
+    np.testing.assert_array_equal(score, [[1, 0], [0, 1], [1, 0]])

@@ -1,0 +1,106 @@
+"""Quantised models: files of one operator against NumPy's whole numbers, and a network of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.formats.onnx.models import FLOAT, model, node, opened, result
+
+pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
+
+RANDOM = np.random.default_rng(14)
+
+
+def whole(*shape: int, dtype: Any = np.uint8) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RANDOM.integers(limits.min, limits.max, shape, endpoint=True).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+def test_numbers_are_rounded_to_even_and_kept_within_limits(tmp_path: Path, dtype: Any) -> None:
+    x = np.float32([0.5, 1.5, 2.5, -0.5, 1e6, -1e6, 3.49])
+    limits, zero = np.iinfo(dtype), np.array(3, dtype)
+    y = result(tmp_path, node("QuantizeLinear", ["x", "s", "z"], ["y"]), x, np.float32(1), zero)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, np.clip(np.rint(x) + 3, limits.min, limits.max))
+
+
+def test_an_axis_and_blocks_of_it_have_scales_of_their_own(tmp_path: Path) -> None:
+    x = whole(3, 5, dtype=np.int8)
+    scale, zero = np.float32([1, 0.5, 0.25, 2, 4]), np.arange(5, dtype=np.int8)
+    made = node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=1)
+    np.testing.assert_array_equal(result(tmp_path, made, x, scale, zero), (x.astype(np.float32) - zero) * scale)
+    # Blocks of two columns: the last one holds a single column.
+    blocks = np.float32([[1, 2, 4]] * 3) * np.float32([[1], [3], [5]])
+    made = node("DequantizeLinear", ["x", "s"], ["y"], axis=1, block_size=2)
+    expected = x * np.repeat(blocks, 2, axis=1)[:, :5]
+    np.testing.assert_array_equal(result(tmp_path, made, x, blocks, opset=21), expected)
+
+
+def test_a_scale_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    made = model(
+        [node("DequantizeLinear", ["x", "s"], ["y"])], {"x": (3, [3, 5])}, ["y"], {"s": np.ones(4, np.float32)}
+    )
+    (finding,) = opened(made, tmp_path).check()
+    assert "one for each place of the axis" in finding
+
+
+@pytest.mark.parametrize("depth", [7, 5000])
+def test_products_of_whole_numbers_are_exact_at_any_depth(tmp_path: Path, depth: int) -> None:
+    """Sums beyond 2²⁴ are no whole numbers of float32."""
+    a, b = whole(4, depth), whole(depth, 3, dtype=np.int8)
+    a[0], b[:, 0] = 255, -128
+    a_zero, b_zero = np.uint8([0, 1, 2, 3]), np.int8([127, 0, -5])
+    made = node("MatMulInteger", ["a", "b", "c", "d"], ["y"])
+    expected = (a.astype(np.int64) - a_zero[:, None]) @ (b.astype(np.int64) - b_zero)
+    y = result(tmp_path, made, a, b, a_zero, b_zero)
+    assert y.dtype == np.int32
+    np.testing.assert_array_equal(y, expected)
+    assert (np.abs(expected).max() > 1 << 24) == (depth == 5000)
+
+
+def test_filters_have_scales_and_zero_points_of_their_own(tmp_path: Path) -> None:
+    """Padding counts as the zero point, which is 0 once it is taken off."""
+    x, filters, bias = whole(1, 2, 5, 4), whole(3, 2, 3, 3, dtype=np.int8), np.int32([100, -200, 7])
+    w_scale, w_zero = np.float32([0.01, 0.02, 0.005]), np.int8([0, 3, -4])
+    scales = np.float32(0.1), np.float32(0.5)
+    names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "B"]
+    made = node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1], strides=[2, 1])
+    zeros = np.uint8(120), np.uint8(128)
+    y = result(tmp_path, made, x, scales[0], zeros[0], filters, w_scale, w_zero, scales[1], zeros[1], bias)
+    padded = np.pad(x.astype(np.int64) - 120, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2]
+    total = np.einsum("nchwij,ocij->nohw", windows, filters.astype(np.int64) - w_zero[:, None, None, None])
+    total += bias[:, None, None]
+    factor = scales[0] * w_scale[:, None, None] / scales[1]
+    assert y.dtype == np.uint8
+    np.testing.assert_array_equal(y, np.clip(np.rint(total.astype(np.float32) * factor) + 128, 0, 255))
+
+
+def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: Path) -> None:
+    """Rounding, clipping and the product of a QDQ layer are nodes; weights are dequantised once, not in every run."""
+    weights, bias = whole(8, 4, dtype=np.int8), np.zeros(4, np.float32)
+    scale, zero = np.float32(0.02), np.uint8(100)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        node("DequantizeLinear", ["w", "s"], ["b"]),
+        node("MatMul", ["a", "b"], ["m"]),
+        node("Add", ["m", "bias"], ["n"]),
+        node("Relu", ["n"], ["y"]),
+    ]
+    constants = {"s": scale, "z": zero, "w": weights, "bias": bias}
+    net = opened(model(nodes, {"x": (FLOAT, ["n", 8])}, ["y"], constants), tmp_path)
+    assert net.check() == []
+    x = RANDOM.normal(size=(3, 8)).astype(np.float32)
+    steps = (np.clip(np.rint(x / scale) + 100, 0, 255) - 100) * scale
+    expected = np.maximum(steps @ (weights * scale), 0)
+    np.testing.assert_allclose(net.run(x), expected, rtol=1e-5, atol=1e-5)
+    recording = net.plan(x).eval().recording
+    labels = set(recording.nodes.label)
+    assert {"round_half_even", "clip", "matmul", "subtract"} <= labels
+    assert {"chain", "computed_once"} <= {decision.code for decision in recording.decisions}
