@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
+    from explorer.net.blob_operator import blob_operator
+    from explorer.net.databases import DBReader
     from explorer.net.operators.caffe2 import net_operator
     from explorer.run.workers.workers import Workers
     from explorer.train.parallel import parallelize
@@ -160,26 +162,15 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
     return open_file(path, weights=weights)
 
 
-def _save(net: "Net", path: str | os.PathLike[str]) -> None:
-    from explorer.formats import save
-
-    save(net, path)
-
-
-def _save_training(module: Any, path: str | os.PathLike[str], loader: Any = None) -> None:
-    from explorer.formats import checkpoint
-
-    checkpoint.save(module, path, loader)
+def _later(module: str, name: str) -> Any:
+    """A function of a module that is imported when the function is called."""
+    return lambda *arguments, **named: getattr(import_module(module), name)(*arguments, **named)
 
 
-def _restore_training(module: Any, path: str | os.PathLike[str], loader: Any = None) -> None:
-    from explorer.formats import checkpoint
-
-    checkpoint.restore(module, path, loader)
-
-
-_hooks.open, _hooks.save = open, _save
-_hooks.save_training, _hooks.restore_training = _save_training, _restore_training
+_hooks.open, _hooks.save = open, _later("explorer.formats", "save")
+_hooks.save_training = _later("explorer.formats.checkpoint", "save")
+_hooks.restore_training = _later("explorer.formats.checkpoint", "restore")
+_hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view, _hooks.why = _check_view, _why
 _hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
@@ -191,10 +182,12 @@ _set_default_display(_notebook_bar)
 
 _LATER = {
     "Blob": "explorer.net",
+    "DBReader": "explorer.net.databases",
     "ModelHelper": "explorer.net",
     "Net": "explorer.net",
     "TypeMeta": "explorer.net",
     "Workspace": "explorer.net",
+    "blob_operator": "explorer.net.blob_operator",
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
@@ -254,6 +247,7 @@ __all__ = [
     "BudgetError",
     "Cancelled",
     "ConvolutionPolicy",
+    "DBReader",
     "Data",
     "DeclarationError",
     "Declined",
@@ -301,6 +295,7 @@ __all__ = [
     "Workers",
     "Workspace",
     "ZeroTensor",
+    "blob_operator",
     "budget",
     "calibrate",
     "category",

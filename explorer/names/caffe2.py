@@ -22,7 +22,7 @@ OPERATORS: dict[str, Entry] = {
     "Operator, OperatorBase": "operation",
     "OperatorDef": Said("an operator of ex.Net.operators: its type, name, inputs, outputs and arguments"),
     "RunOnDevice": "Workspace.run_operator_once",
-    "Input, Output": Owed("C-4", "an operator's blobs of any type, by index"),
+    "Input, Output": Said("op.input(0, kind) and op.output(0, kind) in the function of an ex.blob_operator"),
     "REGISTER_CPU_OPERATOR, OPERATOR_SCHEMA": "net_operator",
     "OpSchema": Said("the numbers of inputs and outputs, and the arguments, that @ex.net_operator declares"),
     "Registry, CAFFE_DEFINE_REGISTRY": "Registry",
@@ -36,7 +36,8 @@ OPERATORS: dict[str, Entry] = {
     "FillerOp, UniformFill, UniqueUniformFill, GaussianFill, XavierFill, MSRAFill": Said(
         "the operators of these names, of a seed and the name of their blob: net.XavierFill(…)"
     ),
-    "DBExists, Load, Save, Checkpoint, CreateDB, DBReader": Owed("C-5", "loading and storing as operators"),
+    "DBExists, Load, Save, Checkpoint, CreateDB": Said("the operators of these names, which a Workspace runs"),
+    "DBReader": "DBReader",
     "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, Concat, Flatten": Said(
         "the operators of these names: net.FC(…); dir(net) lists all"
     ),

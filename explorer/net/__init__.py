@@ -1,6 +1,8 @@
 """Nets: programs by names, as definitions read from files, and as nets that are built, run and explored."""
 
+from explorer.net import storage_operators as _storage_operators  # noqa: F401  # declares operator types
 from explorer.net.blob import Blob
+from explorer.net.blob_operator import BlobOperator
 from explorer.net.buildable import NetState
 from explorer.net.building.diagnostics import UnknownType
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
@@ -15,6 +17,7 @@ from explorer.net.workspace import Workspace
 
 __all__ = [
     "Blob",
+    "BlobOperator",
     "BlobType",
     "ModelHelper",
     "Net",

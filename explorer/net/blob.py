@@ -50,6 +50,10 @@ class Blob:
             )
         return value
 
+    def value(self) -> Any:
+        """Return the value, whatever it is; None of an empty blob."""
+        return self._value
+
     def get_mutable(self, kind: type[_Value]) -> _Value:
         """Return the value; one of another class, or none, is replaced by ``kind()``."""
         if not isinstance(self._value, kind):

@@ -11,15 +11,18 @@ from explorer.core.argument_checks import check_type
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.types.tensor_type import Array
 from explorer.net.blob import Blob
+from explorer.net.blob_operator import BLOB_OPERATORS
 from explorer.net.definition.edits import changed
 from explorer.net.net import Net
+from explorer.net.ordered_run import OrderedRun, has_blob_operators
 
 
 class Workspace:
     """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here.
 
     A net without outputs of its own leaves every blob that it wrote; one with outputs leaves these, and each input that
-    it wrote over. One run is one plan, which later runs reuse.
+    it wrote over. One run is one plan, which later runs reuse. Operators on blobs of any type (loading, storing,
+    readers: ``ex.blob_operator``) run in their place between plans, and what ran before a failed one stays.
 
     >>> workspace = ex.Workspace()
     >>> workspace.feed_blob("x", [1.0, -2.0])
@@ -38,7 +41,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._blobs: dict[str, Blob] = {}
-        self._nets: dict[str, Net] = {}
+        self._nets: dict[str, Net | OrderedRun] = {}
 
     # -- blobs -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +98,7 @@ class Workspace:
                 fix="give it another name, or reset() the workspace",
             )
         self._check_inputs(net)
-        self._nets[net.name] = _with_results(net)
+        self._nets[net.name] = _prepared(net)
 
     def nets(self) -> list[str]:
         """Return the names of all nets, in the order of their creation."""
@@ -112,14 +115,17 @@ class Workspace:
     def run_net_once(self, net: Net, executor: str = "simple") -> None:
         """Run a net without adding it."""
         self._check_inputs(net)
-        self._run(_with_results(net), executor)
+        self._run(_prepared(net), executor)
 
     def run_operator_once(self, type: str, inputs: Any = (), outputs: Any = None, **arguments: Any) -> None:
         """Run one operator on blobs: ``run_operator_once("Relu", "x", "y")``."""
         net = Net("operator")
         for name in dict.fromkeys([inputs] if isinstance(inputs, str) else inputs):
-            value = np.asarray(self.fetch_blob(name))
-            net.input(name, value.shape, value.dtype)
+            value = self.fetch_blob(name)
+            if type in BLOB_OPERATORS:
+                net.input(name)
+            else:
+                net.input(name, np.shape(value), np.asarray(value).dtype)
         net.add(type, inputs, outputs, **arguments)
         self.run_net_once(net)
 
@@ -151,7 +157,10 @@ class Workspace:
                 fix=f"workspace.feed_blob({missing[0]!r}, array)",
             )
 
-    def _run(self, net: Net, executor: str) -> None:
+    def _run(self, net: Net | OrderedRun, executor: str) -> None:
+        if isinstance(net, OrderedRun):
+            net.run(self.create_blob, executor)
+            return
         self._check_inputs(net)
         fed: dict[str, Array] = {name: self.blob(name).get(np.ndarray) for name in net.inputs}
         results = net.run(fed, executor=executor)
@@ -163,6 +172,11 @@ class Workspace:
 
     def __repr__(self) -> str:
         return f"<workspace: {len(self._blobs)} blobs, {len(self._nets)} nets>"
+
+
+def _prepared(net: Net) -> Net | OrderedRun:
+    """Return a net as it is run: as one plan, or in the order of its operators where one works on blobs by itself."""
+    return OrderedRun(net) if has_blob_operators(net.definition) else _with_results(net)
 
 
 def _with_results(net: Net) -> Net:

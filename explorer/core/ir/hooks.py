@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -103,6 +104,12 @@ class Save(Protocol):
     def __call__(self, net: Any, path: str | os.PathLike[str], /) -> None: ...
 
 
+class ReadArrays(Protocol):
+    """Reading of the arrays of a ``.npz`` file by name, which is not trusted."""
+
+    def __call__(self, path: Path, /) -> dict[str, Array]: ...
+
+
 class SaveTraining(Protocol):
     """Writing of a module's weights, optimizer's state and steps, and of a loader's epoch, to a file."""
 
@@ -134,6 +141,7 @@ class Hooks:
     lanes_picture: LanesPicture = _empty
     open: Open = _empty
     save: Save = _empty
+    read_arrays: ReadArrays = _empty
     save_training: SaveTraining = _empty
     restore_training: RestoreTraining = _empty
 

@@ -161,6 +161,19 @@ def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]
         return {key: _read_entry(archive, entries[key], key) for key in keys or entries}
 
 
+def read_database(path: Path) -> dict[str, NDArray[Any]]:
+    """Read all arrays of a ``.npz`` file; raises FileError for any other file."""
+    try:
+        return read_arrays(path)
+    except UNREADABLE as error:
+        raise FileError(
+            f"it holds no arrays: {error}",
+            path=str(path),
+            rule="a database of this type must be a .npz file",
+            fix="write it by net.Save(…, db=path), or np.savez(path, …)",
+        ) from None
+
+
 def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
     wrong = unsound(info, archive.size) or overclaimed([info])
     if wrong:

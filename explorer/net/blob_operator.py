@@ -1,0 +1,125 @@
+"""Operators on blobs of any type: they run by themselves, between the parts of a net that are planned.
+
+Loading, storing and reading records work on values that are no tensors, or on files. A workspace runs such an operator
+in its place of the net's order; what lies between two of them is one plan.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.registry_base import Registry
+from explorer.net.blob import Blob
+from explorer.net.definition.definition import OperatorDefinition
+from explorer.net.operators.caffe2 import TABLE
+
+_Value = TypeVar("_Value")
+_Run = TypeVar("_Run", bound=Callable[..., None])
+
+
+@dataclass(frozen=True, slots=True)
+class BlobOperator:
+    """An operator while it runs, with the blobs that it reads and writes, by their places."""
+
+    definition: OperatorDefinition
+    inputs: tuple[Blob, ...]
+    outputs: tuple[Blob, ...]
+
+    def input(self, position: int, kind: type[_Value]) -> _Value:
+        """Return the value of an input, which must be of a class; an array is a Tensor, too.
+
+        Raises OperandError that names the blob, the class that it holds and the class that is asked for.
+        """
+        blob = self._at(self.inputs, position, "inputs")
+        if issubclass(kind, Tensor) and isinstance(blob.value(), np.ndarray):
+            return cast("_Value", tensor(blob.value(), name=blob.name))
+        return blob.get(kind)
+
+    def output(self, position: int, kind: type[_Value]) -> _Value:
+        """Return the value of an output to change it; one of another class, or none, is replaced by ``kind()``."""
+        return self._at(self.outputs, position, "outputs").get_mutable(kind)
+
+    def set_output(self, position: int, value: Any) -> None:
+        """Set an output; of a tensor, its array, and of numbers an array of them."""
+        if isinstance(value, Tensor):
+            value = value.array
+        elif isinstance(value, (bool, int, float, complex, np.generic)):
+            value = np.asarray(value)
+        self._at(self.outputs, position, "outputs").reset(value)
+
+    def _at(self, blobs: tuple[Blob, ...], position: int, role: str) -> Blob:
+        if not 0 <= position < len(blobs):
+            raise OperandError(
+                f"number {position} of {len(blobs)} {role}: {', '.join([blob.name for blob in blobs]) or 'none'}",
+                rule=f"{self.definition.type} must have that many {role}",
+                fix=f"give it {position + 1}",
+            )
+        return blobs[position]
+
+
+BLOB_OPERATORS: Registry[str, Callable[..., None]] = Registry("operator type on blobs")
+"""type → function(operator, **arguments)"""
+
+
+def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int, ...] = ()) -> Callable[[_Run], _Run]:
+    """Decorate the function of an operator type that works on blobs of any class: ``function(op, *, arguments)``.
+
+    It reads ``op.input(0, kind)``, and writes ``op.set_output(0, value)`` or changes ``op.output(0, kind)``. Its
+    further parameters, after ``*``, are the operator's arguments, with types and defaults. ``inputs`` and ``outputs``
+    are the numbers of blobs that are allowed: by default any of inputs, and one or more outputs. A workspace runs nets
+    with such operators.
+
+    >>> @ex.blob_operator("CountWords", inputs=(1,), outputs=(1,))
+    ... def count_words(op, *, least: int = 1):
+    ...     "How many words of a text have so many letters, or more."
+    ...     op.set_output(0, sum(len(word) >= least for word in op.input(0, str).split()))
+    >>> workspace = ex.Workspace()
+    >>> workspace.feed_blob("text", "one engine, not two")
+    >>> workspace.run_operator_once("CountWords", "text", "count", least=4)
+    >>> workspace.fetch_blob("count")
+    array(1)
+    """
+
+    def enter(function: _Run) -> _Run:
+        for name in types or (function.__name__,):
+            options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH}
+            TABLE.declare(name, gradient="none", **options)(_declared(name, function))
+            BLOB_OPERATORS[name] = function
+        return function
+
+    return enter
+
+
+_EACH = tuple((position, position) for position in range(8))
+"""an operator may change a blob where it is"""
+
+
+def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
+    """Return a function of expressions with the same arguments, for the schema; building it is refused."""
+
+    def build(*blobs: Expr, **arguments: Any) -> Any:
+        raise OperandError(
+            f"{type} among operations that are planned",
+            rule=f"{type} must be run in a workspace, because it works on files, or on blobs that are no tensors",
+            fix="ex.Workspace().run_net_once(net)",
+        )
+
+    signature = inspect.signature(function, eval_str=True)
+    blobs = inspect.Parameter("blobs", inspect.Parameter.VAR_POSITIONAL, annotation=Expr)
+    written = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
+    build.__signature__ = inspect.Signature([blobs, *written], return_annotation=tuple[Expr, ...])  # type: ignore[attr-defined]
+    build.__annotations__ = {
+        "blobs": Expr,
+        **{parameter.name: parameter.annotation for parameter in written},
+        "return": tuple[Expr, ...],
+    }
+    build.__doc__, build.__module__, build.__qualname__ = function.__doc__, function.__module__, function.__qualname__
+    return build
