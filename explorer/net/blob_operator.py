@@ -90,7 +90,7 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
 
     def enter(function: _Run) -> _Run:
         for name in types or (function.__name__,):
-            options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH}
+            options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH, "planned": False}
             TABLE.declare(name, gradient="none", **options)(_declared(name, function))
             BLOB_OPERATORS[name] = function
         return function

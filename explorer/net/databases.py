@@ -59,6 +59,11 @@ class DBReader:
 
     Of ``num_shards`` readers of one database, the first reads the rows 0, num_shards, 2 · num_shards, …, and so on.
     Threads may read at a time: each row is handed out once a round.
+
+    >>> np.savez("digits.npz", image=np.zeros((3, 8, 8)), label=np.array([5, 0, 4]))
+    >>> reader = ex.DBReader("npz", "digits.npz")
+    >>> reader.read(2, ("label",)), reader.read(2, ("label",))
+    ([array([5, 0])], [array([4, 5])])
     """
 
     def __init__(self, db_type: str, db_name: str, num_shards: int = 1, shard_id: int = 0) -> None:

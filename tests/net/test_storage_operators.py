@@ -230,3 +230,11 @@ def test_a_type_of_database_is_registered() -> None:
     workspace.run_operator_once("Save", "x", [], db="there", db_type="memory of a test")
     np.testing.assert_array_equal(memory.held["there"]["x"], [1.0])
     del DATABASES["memory of a test"]
+
+
+@pytest.mark.spec("C-5", "C-16")
+def test_operators_on_blobs_are_drawn_and_say_where_they_run() -> None:
+    net = ex.Net("drawn")
+    net.CreateDB([], "reader", db_name="x.npz")
+    recording = net.explore().recording
+    assert [recording.label(node) for node in range(len(recording.nodes.label))] == ["CreateDB (runs in a workspace)"]

@@ -233,7 +233,9 @@ class NetBuilder:
         results = kinds if len(kinds) == len(noted) else ()
         # Part of the operation's identity: two operators that fail for different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
-        whole = Opaque(operator.type, results, *key)(*operands, *weights)
+        schema = self.table.schema(operator.type)
+        note = "cannot run" if schema is None or schema.planned else "runs in a workspace"
+        whole = Opaque(operator.type, results, *key, note)(*operands, *weights)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

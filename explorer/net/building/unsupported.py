@@ -22,6 +22,8 @@ class Opaque(Operation):
     operator: str
     """name in the file"""
     format: str
+    note: str = "cannot run"
+    """why it is drawn like this, on its label"""
     takes_tuples = True
     nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
     refuses_gradient = True
@@ -46,5 +48,5 @@ class Opaque(Operation):
 
     @property
     def label(self) -> str:
-        """The operator type, marked as unsupported."""
-        return f"{self.kind} (cannot run)"
+        """The operator type, marked as one that is not planned."""
+        return f"{self.kind} ({self.note})"

@@ -96,6 +96,8 @@ class OperatorSchema:
     by_output: bool | tuple[int, ...] = False
     """whether its gradient follows from its outputs, where one of them has overwritten an input; or the positions of
     inputs that may be overwritten"""
+    planned: bool = True
+    """whether it becomes operations of a plan; else a workspace runs it by itself"""
 
     @classmethod
     def of(
@@ -110,6 +112,7 @@ class OperatorSchema:
         gradient: GradientAnswer = "own",
         no_gradient: tuple[int, ...] = (),
         by_output: bool | tuple[int, ...] = False,
+        planned: bool = True,
     ) -> OperatorSchema:
         """The schema of a function; ``inputs`` and ``outputs`` are the numbers allowed, where a range says too little.
 
@@ -161,6 +164,7 @@ class OperatorSchema:
             gradient,
             no_gradient,
             by_output,
+            planned,
         )
 
     def may_lose(self, position: int) -> bool:
