@@ -83,6 +83,12 @@ def to_json(definition: NetDefinition) -> dict[str, Any]:
 
 
 def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
+    if operator.bodies:
+        raise OperandError(
+            f"operator {operator.name!r} ({operator.type}) with the inner graphs {', '.join(operator.bodies)}",
+            rule="a net that is saved as JSON must have no control flow: the format holds no inner graphs",
+            fix="keep the file that was opened, or cut the net in front of the operator: net.cut(outputs=[…])",
+        )
     weights = {
         name: {"key": weight.key, "shape": list(weight.shape), "dtype": weight.dtype}
         for name, weight in operator.weights.items()

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.function import Parameter
+from explorer.core.ir.tensor import tensor
 from explorer.core.tracing.trace import outputs_of
 from explorer.ops.control.bodies import check_same_types, recorded_body
 from explorer.ops.control.scan import Scan, element_type
+from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, sigmoid, tanh
+from explorer.ops.manipulation.reshape import reshape
 
 Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
 """(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
@@ -77,9 +82,13 @@ CELLS: dict[str, Cell] = {
 
 
 class Recurrence(Scan):
-    """Scan of a cell of ``CELLS``: states, the inputs' parts of the gates, weights and bias → last states, sequence."""
+    """Scan of a cell of ``CELLS``: states, the inputs' parts of the gates, weights and bias → last states, sequence.
+
+    Where the sequences have lengths of their own, the steps' numbers follow the inputs, and the lengths come last.
+    """
 
     cell: str
+    has_lengths: bool = False
     name = "recurrence"
 
 
@@ -92,24 +101,41 @@ def recurrence(
     state: Sequence[Expr],
     axis: int = 0,
     reverse: bool = False,
+    lengths: Expr | None = None,
 ) -> tuple[Expr, tuple[Expr, ...]]:
     """Record a recurrence over ``x`` along an axis; return the sequence of first states, and the last state.
 
     ``x`` are the inputs' parts of the gates (steps, N, gates · H); ``weights`` (H, gates · H) and ``bias``
-    (gates · H) those of the state. Raises OperandError for a state that a step does not keep.
+    (gates · H) those of the state; ``lengths`` (N) are integers. Behind its length a sequence keeps its state, and its
+    output is 0. Raises OperandError for a state that a step does not keep.
     """
-    rest = [weights] if bias is None else [weights, bias]
-    element = Parameter(element_type(x.tensor_type, axis), "x")()
+    rest = {"weights": weights, **({} if bias is None else {"bias": bias})}
+    sequences: dict[str, Expr] = {"x": x}
+    axes: tuple[int, ...] = (axis,)
+    if lengths is not None:
+        rest["lengths"], axes = lengths, (axis, 0)
+        sequences["number"] = tensor(np.arange(x.shape[axis], dtype=lengths.dtype), name="number")
+    elements = [
+        Parameter(element_type(node.tensor_type, each), title)()
+        for each, (title, node) in zip(axes, sequences.items(), strict=True)
+    ]
 
-    def step(state: list[Expr], x: Expr, weights: Expr, bias: Expr | None = None) -> list[Expr]:
-        after = CELLS[cell](x, weights, bias, *state)
+    def step(state: list[Expr], elements: list[Expr], rest: dict[str, Expr]) -> list[Expr]:
+        after = CELLS[cell](elements[0], rest["weights"], rest.get("bias"), *state)
         check_same_types(state, after, ("the state before a step", "the state after it"), name)
-        return [*after, after[0]]
+        if lengths is None:
+            return [*after, after[0]]
+        within = reshape(elements[1] < rest["lengths"], (-1, 1))
+        kept = [where(within, new, old) for new, old in zip(after, state, strict=True)]
+        return [*kept, where(within, after[0], 0)]
 
-    titles = [*["h", "c"][: len(state)], "x", "weights", *["bias"] * (bias is not None)]
-    body, _ = recorded_body(step, name, [*state], element, *rest, titles=titles)
-    operation = Recurrence(body, x.shape[axis], len(state), (axis,), (axis,), reverse, cell)
-    *last, sequence = outputs_of(record(operation, (*state, x, *rest)), len(state) + 1)
+    titles = [*["h", "c"][: len(state)], *sequences, *rest]
+    body, _ = recorded_body(step, name, [*state], elements, rest, titles=titles)
+    operation = Recurrence(
+        body, x.shape[axis], len(state), axes, (axis,), reverse, cell=cell, has_lengths=lengths is not None
+    )
+    operands = (*state, *sequences.values(), *rest.values())
+    *last, sequence = outputs_of(record(operation, operands), len(state) + 1)
     return sequence, tuple(last)
 
 

@@ -27,10 +27,22 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
     order = range(operation.length)[:: -1 if operation.reverse else 1]
 
     def run(operands: Sequence[Array]) -> list[Any]:
-        state, (x,), (weights, *bias) = operation.parts(operands)
+        state, (x, *_), (weights, *bias) = operation.parts(operands)
+        ends = bias.pop() if operation.has_lengths else None
         (sequence,) = allocate_parts()
-        filled = np.moveaxis(sequence, axis, 0)
-        last = steps(np.moveaxis(x, axis, 0), weights, bias[0] if bias else None, state, filled, order)
+        inputs, filled, offset = np.moveaxis(x, axis, 0), np.moveaxis(sequence, axis, 0), bias[0] if bias else None
+        if ends is None:
+            return [*steps(inputs, weights, offset, state, filled, order), sequence]
+        last = [np.array(part) for part in state]
+        # sequences of one length are computed together, as if there were no others
+        for length in np.unique(np.clip(ends, 0, operation.length)).tolist():
+            chosen = np.flatnonzero(np.clip(ends, 0, operation.length) == length)
+            own = np.zeros((operation.length, len(chosen), sequence.shape[-1]), sequence.dtype)
+            within = range(length)[:: -1 if operation.reverse else 1]
+            after = steps(inputs[:length, chosen], weights, offset, [s[chosen] for s in state], own[:length], within)
+            filled[:, chosen] = own
+            for part, values in zip(last, after, strict=True):
+                part[chosen] = values
         return [*last, sequence]
 
     return run

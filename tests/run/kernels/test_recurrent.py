@@ -10,6 +10,7 @@ import pytest
 import explorer as ex
 from explorer.ops.control.recurrence import CELLS, recurrence
 from explorer.run.kernels.recurrent import KERNELS
+from tests.support.interpreter import reference
 
 GATES = {"lstm": 4, "gru": 3, "early gru": 3, "rnn": 1, "relu rnn": 1}
 LENGTH, HIDDEN = 6, 5
@@ -84,3 +85,21 @@ def test_operands_are_left_as_they_are() -> None:
     np.testing.assert_array_equal(first, ex.evaluate(sequence))
     for value, before in zip((x, weights, bias, *state), held, strict=True):
         np.testing.assert_array_equal(value.array, before)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("cell", GATES)
+def test_sequences_of_lengths_of_their_own(cell: str, axis: int, reverse: bool) -> None:
+    """The kernel gives what the body says, for lengths of 0 and beyond the end, too; so do the gradients."""
+    x, weights, bias, state = operands(cell, 5, True, axis)
+    lengths = ex.tensor(np.array([3, LENGTH, 0, 3, LENGTH + 4]))
+    sequence, last = recurrence(cell, cell, x, weights, bias, state, axis, reverse, lengths)
+    expected = [np.asarray(value) for value in reference([sequence, *last])]
+    for one, other in zip([sequence, *last], expected, strict=True):
+        np.testing.assert_allclose(ex.evaluate(one), other, rtol=1e-12, atol=1e-13)
+    (slope,) = ex.evaluate(ex.grad((sequence * sequence).sum(), [x]))
+    outside = np.moveaxis(slope, axis, 0)
+    assert not outside[3:, [0, 3]].any()
+    assert not outside[:, 2].any()
+    assert outside[:3, 0].any()

@@ -95,8 +95,8 @@ def _steps(
     """Return the sequence and the last states of one direction: a recurrence of a known cell, or a scan."""
     entering, weights, bias = parts
     name = op.definition.type.lower()
-    if options.known and peephole is None and lengths is None:
-        return recurrence(options.known, name, entering, weights, bias, start, 0, backwards)
+    if options.known and peephole is None:
+        return recurrence(options.known, name, entering, weights, bias, start, 0, backwards, lengths)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
         after = options.step(elements[0], weights, bias, peephole, *state)

@@ -226,3 +226,21 @@ def test_an_unknown_operator_inside_is_named(tmp_path: Path) -> None:
     assert "Mystery" in "\n".join(net.check())
     with pytest.raises(ex.FileError, match=r"choice.*\n?.*Mystery"):
         net.run(X)
+
+
+def test_a_net_with_inner_graphs_is_not_saved_without_them(tmp_path: Path) -> None:
+    net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
+    with pytest.raises(ex.OperandError, match="must have no control flow"):
+        net.save(tmp_path / "net.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
+    """A weight that a branch reads, and a number inside it, are differences; the same file twice has none."""
+    nets = [
+        opened(model(choice(factor), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path, name)
+        for factor, name in ((2.0, "a.onnx"), (2.0, "b.onnx"), (3.0, "c.onnx"))
+    ]
+    first, same, other = (net.preview_plan() for net in nets)
+    assert "the same graph" in str(first.compare(same))
+    assert "reads 2 → 3" in str(first.compare(other))
