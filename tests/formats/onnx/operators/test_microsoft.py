@@ -1,0 +1,124 @@
+"""Operators of ONNX Runtime's own domain, against NumPy; the formulas were compared with ONNX Runtime 1.32.0."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, opened
+
+pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
+
+RANDOM = np.random.default_rng(3)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def result(
+    folder: Path,
+    type: str,
+    x: np.ndarray,
+    *constants: np.ndarray | None,
+    outputs: tuple[str, ...] = ("y",),
+    **given: Any,
+) -> Any:
+    """The outputs of a model of one operator, whose inputs but the first are initializers; None is left out."""
+    names = ["x", *[f"c{place}" if array is not None else "" for place, array in enumerate(constants)]]
+    graph = helper.make_graph(
+        [helper.make_node(type, names, list(outputs), domain="com.microsoft", **given)],
+        "graph",
+        [helper.make_tensor_value_info("x", FLOAT, x.shape)],
+        [helper.make_empty_tensor_value_info(name) for name in outputs if name],
+        [numpy_helper.from_array(array, name) for name, array in zip(names[1:], constants, strict=True) if name],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    net = opened(helper.make_model(graph, opset_imports=opsets), folder)
+    assert net.check() == []
+    return net.run(x)
+
+
+def erf_gelu(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+
+
+def tanh_gelu(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def test_the_family_of_gelu(tmp_path: Path) -> None:
+    x, bias = real(2, 3, 8), real(8)
+    for type, constants, expected in (
+        ("Gelu", (), erf_gelu(x)),
+        ("BiasGelu", (bias,), erf_gelu(x + bias)),
+        ("FastGelu", (), tanh_gelu(x)),
+        ("FastGelu", (bias,), tanh_gelu(x + bias)),
+    ):
+        np.testing.assert_allclose(result(tmp_path, type, x, *constants), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result(tmp_path, "QuickGelu", x, alpha=1.5), x / (1 + np.exp(-1.5 * x)), rtol=1e-5)
+
+
+def test_a_product_takes_a_factor_and_transposed_operands(tmp_path: Path) -> None:
+    a, b = real(2, 8, 3), real(2, 5, 8)
+    y = result(tmp_path, "FusedMatMul", a, b, transA=1, transB=1, alpha=0.5)
+    np.testing.assert_allclose(y, 0.5 * np.swapaxes(a, 1, 2) @ np.swapaxes(b, 1, 2), rtol=1e-5)
+
+
+def test_a_residual_is_normalised_and_handed_on(tmp_path: Path) -> None:
+    x, skip, scale, shift, bias = real(2, 3, 8), real(2, 3, 8), real(8), real(8), real(8)
+    total = x + skip + bias
+    centred = total - total.mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale + shift
+    outputs = ("y", "", "", "s")
+    options: dict[str, Any] = {"outputs": outputs, "epsilon": 1e-5}
+    y, s = result(tmp_path, "SkipLayerNormalization", x, skip, scale, shift, bias, **options).values()
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(s, total, rtol=1e-6)
+    y, s = result(tmp_path, "SkipSimplifiedLayerNormalization", x, skip, scale, bias, **options).values()
+    root = np.sqrt((total**2).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, total / root * scale, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zero", ["none", "packed", "real"])
+def test_weights_of_few_bits_have_a_scale_and_a_zero_point_a_block(tmp_path: Path, bits: int, zero: str) -> None:
+    """Three blocks a row: of 4 bits the last byte of each row's zero points is half filled; the last block is cut."""
+    rows, depth, size, blocks = 5, 70, 32, 3
+    numbers = RANDOM.integers(0, 1 << bits, (rows, blocks, size))
+    points = RANDOM.integers(0, 1 << bits, (rows, blocks))
+    scales = np.abs(real(rows * blocks))
+
+    def packed(values: np.ndarray) -> np.ndarray:
+        if bits == 8:
+            return values.astype(np.uint8)
+        even = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)])
+        return (even[..., ::2] | even[..., 1::2] << 4).astype(np.uint8)
+
+    given = {"none": None, "packed": packed(points).reshape(-1), "real": points.astype(np.float32).reshape(-1)}[zero]
+    middle = points if given is not None else np.full((rows, blocks), 1 << (bits - 1))
+    weights = ((numbers - middle[..., None]) * scales.reshape(rows, blocks, 1)).reshape(rows, -1)[:, :depth]
+    x = real(3, depth)
+    y = result(tmp_path, "MatMulNBits", x, packed(numbers), scales, given, N=rows, K=depth, block_size=size, bits=bits)
+    np.testing.assert_allclose(y, x @ weights.T, rtol=1e-4, atol=1e-4 * np.abs(weights).max())
+
+
+def test_weights_of_other_widths_are_refused(tmp_path: Path) -> None:
+    with pytest.raises((AssertionError, ex.ExplorerError), match="4 or 8 bits"):
+        result(
+            tmp_path,
+            "MatMulNBits",
+            real(3, 32),
+            np.zeros((5, 1, 8), np.uint8),
+            real(5),
+            N=5,
+            K=32,
+            block_size=32,
+            bits=2,
+        )
