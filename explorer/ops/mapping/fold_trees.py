@@ -20,10 +20,11 @@ from explorer.core.registry import public
 from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.gather import Take
 from explorer.ops.manipulation.slicing import Slice
-from explorer.ops.mapping.forest import Forest, Level, Rows, forest
+from explorer.ops.mapping.forest import Forest, Rows, Step, forest
 from explorer.ops.mapping.mapping import check_function, mapped, name_of
 from explorer.ops.mapping.members import Members
 from explorer.ops.mapping.samples import Group, column, groups
+from explorer.record.gc_pause import gc_paused
 
 
 @public
@@ -48,13 +49,17 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
             rule="there must be a list of trees, each of them a leaf, or a tuple or list of trees",
             fix="ex.fold_trees(node, [((a, b), c), (a, c)])",
         )
-    taken_apart = forest(trees)
+    with gc_paused():
+        taken_apart = forest(trees)
     with single_source_line(), scope(f"{name_of(node)} over {len(trees)} trees"):
         structure, values = _leaves(taken_apart, leaf)
-        pool = [_rows(value, taken_apart.start) for value in values]
-        for level in taken_apart.levels:
-            pool = _compute(node, level, structure, pool)
-        roots = [Members([_rows(value, taken_apart.roots)], range(len(trees))) for value in pool]
+        leaves = [_rows(value, taken_apart.order) for value in values]
+        pool: list[list[Expr]] = [[] for _ in leaves]
+        """for each part of a value the pieces, to be joined, of what waits for its reader"""
+        finished = [[_part(value, len(taken_apart.order) - taken_apart.single, None)] for value in leaves]
+        for step in taken_apart.steps:
+            _compute(node, step, structure, leaves, pool, finished)
+        roots = [Members([_rows(_joined(parts), taken_apart.roots)], range(len(trees))) for parts in finished]
     return unflatten(structure, roots)
 
 
@@ -74,27 +79,36 @@ def _leaves(taken_apart: Forest, leaf: Callable[..., Any] | None) -> tuple[Any, 
     return mapped(leaf, divided[0])
 
 
-def _compute(node: Callable[..., Any], level: Level, structure: Any, pool: list[Expr]) -> list[Expr]:
-    """Record one level: the next pool, which has its results, and the rows of the last one that it does not read."""
-    ordered = [_rows(value, level.rows) for value in pool]
-    count, read = level.count, level.count * level.arity
+def _compute(
+    node: Callable[..., Any],
+    step: Step,
+    structure: Any,
+    leaves: list[Expr],
+    pool: list[list[Expr]],
+    finished: list[list[Expr]],
+) -> None:
+    """Record one step; its results, and the rows that it does not read, are the next pool, and trees are finished."""
+    ordered = [
+        _rows(_joined([*parts, _part(value, *step.leaves)]), step.rows)
+        for parts, value in zip(pool, leaves, strict=True)
+    ]
+    count, read, waiting = step.count, step.count * step.arity, step.count - step.roots
     arguments = [
         (structure, [_part(value, place, place + count) for value in ordered]) for place in range(0, read, count)
     ]
     of_results, results = mapped(node, Group(range(count), arguments))
-    wanted, given = [[value.tensor_type.with_shape(value.shape[1:]) for value in values] for values in (pool, results)]
+    wanted, given = [
+        [value.tensor_type.with_shape(value.shape[1:]) for value in values] for values in (leaves, results)
+    ]
     if of_results != structure or wanted != given:
         raise DeclarationError(
             f"ex.fold_trees with {name_of(node)}, which makes {_types(given)} of {_types(wanted)}",
             rule="a node's value must have the containers, shapes and dtypes of its children's values",
             fix="use leaf= to bring the leaves to the shape and dtype of the nodes",
         )
-    if read == len(level.rows):
-        return results
-    return [
-        Concatenate(0)(result, _part(value, read, len(level.rows)))
-        for result, value in zip(results, ordered, strict=True)
-    ]
+    for place, (result, value) in enumerate(zip(results, ordered, strict=True)):
+        pool[place] = [_part(result, 0, waiting), _part(value, read, None)]
+        finished[place].append(_part(result, waiting, None))
 
 
 def _types(types: list[Any]) -> str:
@@ -108,8 +122,15 @@ def _rows(value: Expr, rows: Rows) -> Expr:
     return Take(0)(value, tensor(rows))
 
 
-def _part(value: Expr, start: int, stop: int) -> Expr:
+def _part(value: Expr, start: int, stop: int | None) -> Expr:
     """Return consecutive rows of a value."""
+    stop = value.shape[0] if stop is None else stop
     if (start, stop) == (0, value.shape[0]):
         return value
     return Slice(((start, stop, 1), *[(0, size, 1) for size in value.shape[1:]]))(value)
+
+
+def _joined(parts: list[Expr]) -> Expr:
+    """Return parts one behind the other, without those that have no rows."""
+    filled = [part for part in parts if part.shape[0]]
+    return filled[0] if len(filled) == 1 else Concatenate(0)(*filled)

@@ -1,13 +1,13 @@
-"""Trees of nested tuples and lists, taken apart into levels: the order in which their nodes are computed together.
+"""Trees of nested tuples and lists, taken apart into steps: nodes that are computed together, and the rows they read.
 
-A node's level is the length of the longest path down to a leaf. All nodes of a level have their children on lower ones,
-so that they are computed at once. Values that are waiting for their reader stand in a *pool*, of which each level takes
-the rows that it reads, and to which it adds its results.
+A node's height is the length of the longest path down to a leaf. All nodes of one height have their children below it,
+so that they are computed at once. Results that wait for their reader stand in a *pool*; each step takes the rows that
+it reads from there, and from the leaves, which are in the order of the steps that read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,82 +17,133 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Array
 
 Rows: TypeAlias = Array
-"""row numbers of a pool, int64"""
-_HEIGHT = 40
-"""a value is its height << 40 | its number, so that the largest of some has the largest height"""
-_NUMBER = (1 << _HEIGHT) - 1
+"""row numbers, or numbers of nodes, int64"""
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Step:
     """Nodes of one height and with equally many children."""
 
     count: int
     """number of nodes"""
+    roots: int
+    """how many of them, the last ones, are trees"""
     arity: int
     """number of children of each"""
+    leaves: tuple[int, int]
+    """first of the leaves that it reads, and end of them; they stand behind the pool"""
     rows: Rows
-    """rows of the pool: the first child of each node, then the second of each, …, then all rows that are kept"""
+    """rows of pool and leaves: the first child of each node, then the second of each, …, then all rows that are kept"""
 
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """Levels of some trees, from the leaves up; after each the pool holds its results, then the rows it has kept."""
+    """Steps of some trees, from the leaves up; after each the pool has its results, without roots, then the rows kept.
+
+    Values of trees are the leaves that no step reads, then the roots of each step.
+    """
 
     leaves: list[Any]
     """leaves, each once where it is the same object or number"""
-    start: Rows
-    """number of the leaf in each row of the first pool"""
-    levels: list[Level]
+    order: Rows
+    """leaves in the order in which they are read, those that are trees at the end: numbers among the distinct ones"""
+    steps: list[Step]
+    single: int
+    """number of trees that are leaves"""
     roots: Rows
-    """rows of the trees' values in the last pool"""
+    """for each tree the row of its value among those of all trees"""
 
 
 def forest(trees: Sequence[Any]) -> Forest:
-    """Take trees apart into levels; raises OperandError for a node without children."""
-    arities, leaves = _in_order(trees)
-    groups: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-    """height and number of children → the nodes' numbers, and those of their children"""
-    values: list[int] = []
-    for number, arity in enumerate(arities):
-        if not arity:
-            values.append(number)
-            continue
-        children = values[-arity:]
-        del values[-arity:]
-        height = (max(children) >> _HEIGHT) + 1
-        group = groups.get((height, arity))
-        if group is None:
-            group = groups[height, arity] = [], []
-        group[0].append(number)
-        group[1].extend(children)
-        values.append(height << _HEIGHT | number)
-    distinct, start = _distinct(leaves)
-    pool = np.flatnonzero(np.array(arities) == 0)
-    return _in_pools(distinct, start, pool, groups, np.array(values) & _NUMBER)
+    """Take trees apart into steps; raises OperandError for a node without children."""
+    parents, leaves, numbers = _nodes(trees)
+    parent, is_leaf = np.array(parents), np.zeros(len(parents), bool)
+    leaf_nodes = np.array(numbers)
+    is_leaf[leaf_nodes] = True
+    # A node's children have descending numbers, from the first to the last: see _nodes.
+    inner = np.flatnonzero(parent >= 0)[::-1]
+    children = inner[np.argsort(parent[inner], kind="stable")]
+    arity = np.bincount(parent[inner], minlength=len(parents))
+    first = np.cumsum(arity) - arity
+    groups = [*_groups(parent, arity, leaf_nodes)]
+    reader = np.full(len(parents), len(groups))
+    """step that reads a node's value; one behind the last for a tree's"""
+    for number, nodes in enumerate(groups):
+        reader[children[first[nodes][:, None] + np.arange(arity[nodes[0]])]] = number
+    distinct, of_leaf = _distinct(leaves)
+    by_reader = np.argsort(reader[leaf_nodes], kind="stable")
+    leaf_nodes = leaf_nodes[by_reader]
+    ends = np.searchsorted(reader[leaf_nodes], np.arange(len(groups)), side="right")
+    steps, pool, begin = [], np.zeros(0, np.int64), 0
+    finished = [leaf_nodes[ends[-1] if groups else 0 :]]
+    row_of = np.zeros(len(parents), np.int64)
+    for nodes, end in zip(groups, map(int, ends), strict=True):
+        is_root = parent[nodes] < 0
+        nodes = np.concatenate([nodes[~is_root], nodes[is_root]])
+        roots = int(is_root.sum())
+        available = np.concatenate([pool, leaf_nodes[begin:end]])
+        row_of[available] = np.arange(len(available))
+        each = int(arity[nodes[0]])
+        read = row_of[children[first[nodes] + np.arange(each)[:, None]].ravel()]
+        is_kept = np.ones(len(available), bool)
+        is_kept[read] = False
+        kept = np.flatnonzero(is_kept)
+        steps.append(Step(len(nodes), roots, each, (begin, end), np.concatenate([read, kept])))
+        waiting = len(nodes) - roots
+        finished.append(nodes[waiting:])
+        pool, begin = np.concatenate([nodes[:waiting], available[kept]]), end
+    values = np.concatenate(finished)
+    row_of[values] = np.arange(len(values))
+    trees_in_order = np.flatnonzero(parent < 0)[::-1]
+    return Forest(distinct, of_leaf[by_reader], steps, len(finished[0]), row_of[trees_in_order])
 
 
-def _in_order(trees: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """Return the number of children of each node, 0 for a leaf, children before their parents; and the leaves.
+def _nodes(trees: Sequence[Any]) -> tuple[list[int], list[Any], list[int]]:
+    """Number all nodes, the last tree and the last child first; return the parent of each, −1 for a tree; the leaves;
+    and their numbers.
 
     There is no recursion, since trees may be deep, and little in the loop, which runs for each node.
     """
-    pending, arities, leaves = [*trees], [], []
+    pending, above = [*trees], [-1] * len(trees)
+    parents: list[int] = []
+    leaves: list[Any] = []
+    numbers: list[int] = []
+    number = 0
     while pending:
         tree = pending.pop()
-        if type(tree) is tuple or type(tree) is list or isinstance(tree, (tuple, list)):
+        parents.append(above.pop())
+        class_ = type(tree)
+        if class_ is tuple or class_ is list or (class_ is not int and isinstance(tree, (tuple, list))):
             if not tree:
                 raise OperandError(
                     f"a tree with the node {tree!r}",
                     rule="a node must have a child, and a leaf must not be a tuple or list",
                     fix="leave the node out, or put a leaf in its place",
                 )
-            arities.append(len(tree))
             pending.extend(tree)
+            above.extend([number] * len(tree))
         else:
-            arities.append(0)
             leaves.append(tree)
-    return arities[::-1], leaves[::-1]
+            numbers.append(number)
+        number += 1
+    return parents, leaves, numbers
+
+
+def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:
+    """Yield the nodes of each height and number of children, from the lowest up."""
+    unfinished = arity.copy()
+    """number of children that are not yet reached"""
+    below = leaves
+    while True:
+        above = parent[below]
+        above = above[above >= 0]
+        np.subtract.at(unfinished, above, 1)
+        below = np.unique(above[unfinished[above] == 0])
+        if not len(below):
+            return
+        arities = arity[below]
+        for each in np.unique(arities):
+            yield below[arities == each]
 
 
 def _distinct(leaves: list[Any]) -> tuple[list[Any], Rows]:
@@ -100,32 +151,11 @@ def _distinct(leaves: list[Any]) -> tuple[list[Any], Rows]:
 
     Numbers are equal by type and value, other leaves by identity.
     """
-    keys: list[Any] = leaves
-    if {type(leaf) for leaf in leaves} != {int}:
-        keys = [(type(leaf), leaf) if isinstance(leaf, (int, float)) else id(leaf) for leaf in leaves]
     number_of: dict[Any, int] = {}
+    if {type(leaf) for leaf in leaves} == {int}:
+        places = [number_of.setdefault(leaf, len(number_of)) for leaf in leaves]
+        return [*number_of], np.array(places)
+    keys = [(type(leaf), leaf) if isinstance(leaf, (int, float)) else id(leaf) for leaf in leaves]
     places = [number_of.setdefault(key, len(number_of)) for key in keys]
     by_key = dict(zip(keys, leaves, strict=True))
     return [by_key[key] for key in number_of], np.array(places)
-
-
-def _in_pools(
-    leaves: list[Any],
-    start: Rows,
-    pool: Rows,
-    groups: dict[tuple[int, int], tuple[list[int], list[int]]],
-    roots: Rows,
-) -> Forest:
-    """Follow the pool through all levels: ``pool`` are the numbers of the nodes whose values stand in its rows."""
-    row_of = np.zeros(len(pool) + sum([len(nodes) for nodes, _ in groups.values()]), np.int64)
-    levels = []
-    for (_, arity), (nodes, children) in sorted(groups.items(), key=lambda pair: pair[0]):
-        row_of[pool] = np.arange(len(pool))
-        read = row_of[np.array(children).reshape(len(nodes), arity).T.ravel() & _NUMBER]
-        is_kept = np.ones(len(pool), bool)
-        is_kept[read] = False
-        kept = np.flatnonzero(is_kept)
-        levels.append(Level(len(nodes), arity, np.concatenate([read, kept])))
-        pool = np.concatenate([np.array(nodes), pool[kept]])
-    row_of[pool] = np.arange(len(pool))
-    return Forest(leaves, start, levels, row_of[roots])

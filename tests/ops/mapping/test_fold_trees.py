@@ -19,6 +19,7 @@ from explorer.plan import plan
 pytestmark = pytest.mark.spec("P-4")
 random = np.random.default_rng(5)
 TREES = [((0, 1), 2), (1, 1), 2, [((3, 4), 0, 1), (2,)], ((0,)), ((((0, 1), 2), 3), 4)]
+big = ex.tensor(random.normal(size=(30, 3)))
 table = ex.tensor(random.normal(size=(5, 3)))
 weight = ex.tensor(random.normal(size=(3, 3)) / 2)
 
@@ -102,9 +103,22 @@ def test_leaves_are_values_where_there_is_no_function_for_them() -> None:
 def test_a_tree_may_be_deep() -> None:
     """Trees are taken apart without recursion."""
     tree: Any = 0
-    for _ in range(50_000):
+    for _ in range(20_000):
         tree = (tree, 1)
-    assert len(forest([tree]).levels) == 50_000
+    assert len(forest([tree]).steps) == 20_000
+
+
+def test_leaves_do_not_wait_in_the_pool() -> None:
+    """A step takes its leaves where they are read: a tree that leans to one side copies each leaf once."""
+    tree: Any = 0
+    for number in range(1, 30):
+        tree = (tree, number)
+    assert [len(step.rows) for step in forest([tree] * 4).steps] == [8] * 29
+    leaning = ex.fold_trees(compose, [tree] * 4, leaf=lambda number: ex.embedding(big, number))
+    big_by_hand = by_hand(tree, compose, lambda number: big[number])
+    np.testing.assert_allclose(ex.evaluate(leaning)[3], ex.evaluate(big_by_hand))
+    gradients = [ex.evaluate(ex.grad(value.sum(), big)) for value in (leaning[0], big_by_hand)]
+    np.testing.assert_allclose(*gradients)
 
 
 @pytest.mark.parametrize(
