@@ -79,8 +79,9 @@ class Scan(Call):
             outputs = outputs_of(record(step, (*states, *elements, *captured)), len(smooth))
             return outputs[: self.states], [*outputs[self.states :], *states]
 
+        out_axes = (*self.out_axes, *[0] * self.states)
         kept = scan_operands(
-            keep, states, sequences, self.axes, (*self.out_axes, *[0] * self.states), self.reverse, self.body.name
+            keep, states, sequences, self.axes, out_axes, self.reverse, self.body.name, length=self.length
         )
         entered = kept[len(smooth) :]
 

@@ -63,6 +63,35 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(second(scanned), second(by_hand), rtol=1e-11)
 
 
+def test_gradients_go_through_choices_and_scans_inside_a_scan() -> None:
+    """Against central differences; the weights are captured by all of them, and the inner scan has no sequences."""
+    steps = np.array([[1.0, 1.0], [-1.0, 0.0], [2.0, 1.0]])
+    weights = np.array([[0.5, 0.1], [0.2, 0.3]])
+
+    def loss(w: ex.Expr) -> ex.Expr:
+        def step(h: ex.Expr, x: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+            halved = lambda h: ex.scan(lambda k, _: (k * 0.5 @ w, None), h, length=3)[0]  # noqa: E731
+            return ex.cond(x.sum() > 0, lambda h: ex.tanh(h @ w), halved, h), h
+
+        h, passed = ex.scan(step, ex.tensor([1.0, 2.0]), ex.tensor(steps))
+        return (passed * passed).sum() + h.sum()
+
+    w = ex.tensor(weights)
+    found = ex.evaluate(ex.grad(loss(w), w))
+    for index in np.ndindex(2, 2):
+        moved = np.zeros((2, 2))
+        moved[index] = 1e-6
+        high, low = (float(ex.evaluate(loss(ex.tensor(weights + sign * moved)))) for sign in (1, -1))
+        assert found[index] == pytest.approx((high - low) / 2e-6, rel=1e-6)
+
+
+def test_whole_numbers_in_the_state_have_no_gradient_and_stop_none() -> None:
+    x = ex.tensor([2.0, 3.0])
+    (count, product), _ = ex.scan(lambda s, x: ((s[0] + 1, s[1] * x), None), (ex.tensor(0), ex.tensor(1.0)), x)
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(product, x)), [3.0, 2.0])
+    assert ex.evaluate(count) == 2
+
+
 def test_containers_of_states_elements_and_outputs() -> None:
     def step(state: dict[str, ex.Expr], element: tuple[ex.Expr, ex.Expr]) -> tuple[dict[str, ex.Expr], Any]:
         a, b = element

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -46,6 +49,16 @@ def test_a_loop_whose_condition_is_false_at_first_is_its_state_and_says_so() -> 
     np.testing.assert_array_equal(y.data(), [1.0, 2.0])
     (decision,) = [d for d in plan.recording.decisions if d.code == "no_turns"]
     exec(plan.reproducer(decision), {})
+
+
+def test_an_endless_loop_can_be_interrupted() -> None:
+    endless = ex.while_loop(lambda x: x > 0, lambda x: x + 1, ex.tensor(1.0))
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ex.evaluate(endless)
+    timer.join()
+    assert ex.evaluate(halvings(ex.tensor(8.0))[1]) == 3
 
 
 def test_there_is_no_gradient_and_the_error_says_what_has_one() -> None:
