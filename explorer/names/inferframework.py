@@ -7,19 +7,21 @@ from explorer.names.entry import Entry, Owed, Said, Sections
 TENSORS: dict[str, Entry] = {
     "Tensor, ftensor, sftensor": "Tensor",
     "size": "Expr.size",
-    "shapes, raw_shapes, rows, cols, channels": Owed("I-8", "ex.Expr.shape is a tuple"),
+    "shapes, raw_shapes, rows, cols, channels": (
+        "Tensor.shapes, Tensor.raw_shapes, Tensor.rows, Tensor.cols, Tensor.channels"
+    ),
     "flatten": "Expr.flatten",
     "reshape": "Expr.reshape",
-    "index, at, slice": "getitem",
-    "values, data, raw_ptr, matrix_raw_ptr": Said("the elements: ex.evaluate(x), an array of NumPy's"),
-    "set_data": "copyto",
-    "fill, ones": "TrivialTensor",
-    "rand": Owed("I-8", "random tensors in place"),
-    "padding": "pad",
-    "transform": Said("any function of arrays or expressions: what it gives is recorded"),
-    "clone": "copyto",
-    "empty": Owed("I-8"),
-    "show, show_shapes": "explore",
+    "index, at, slice": "Tensor.index, Tensor.at, Tensor.slice",
+    "values, data, raw_ptr, matrix_raw_ptr": "Tensor.values, Tensor.data, Tensor.raw_ptr, Tensor.matrix_raw_ptr",
+    "set_data": "Tensor.set_data",
+    "fill, ones": "Tensor.fill, Tensor.ones",
+    "rand": "Tensor.rand",
+    "padding": "Tensor.padding",
+    "transform": "Tensor.transform",
+    "clone": "Tensor.clone",
+    "empty": "Tensor.empty",
+    "show, show_shapes": "Tensor.show, Tensor.show_shapes",
 }
 GRAPHS: dict[str, Entry] = {
     "RuntimeGraph": "Net",

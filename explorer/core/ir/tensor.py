@@ -21,6 +21,7 @@ from explorer.core.ir.expr import Expr, assign_identity
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.source_location import Place, assigned_name
+from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
@@ -73,7 +74,7 @@ STORED = Stored()
 """the operation of all tensors"""
 
 
-class Tensor(Expr):
+class Tensor(TensorFunctions, Expr):
     """Expression that holds its value; ``name`` is its name in pictures.
 
     ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of the given dtype, that
@@ -125,6 +126,22 @@ class Tensor(Expr):
             return self.name
         is_placed = self.code is None or isinstance(self.code, Place)
         return ("" if is_placed else assigned_name(self.code, self.instruction)) or "tensor"
+
+    def clone(self) -> Tensor:
+        """Return a tensor of the same elements, name and device that shares nothing with this one."""
+        return tensor(self.array, name=self.name, device=self.device)
+
+    def padding(self, pads: tuple[int, int, int, int], value: Any = 0) -> Tensor:
+        """Return a tensor with rows above and below and columns left and right of each matrix, in this order."""
+        if len(pads) != 4 or any(type(pad) is not int or pad < 0 for pad in pads) or self.ndim < 2:
+            raise OperandError(
+                f"padding({pads!r}) of {self.type}",
+                rule="pads must be four numbers of 0 or more: above, below, left, right, of a matrix or matrices",
+                fix="x.padding((1, 1, 1, 1))",
+            )
+        above, below, left, right = pads
+        widths = [*[(0, 0)] * (self.ndim - 2), (above, below), (left, right)]
+        return tensor(np.pad(self.array, widths, constant_values=value), name=self.name, device=self.device)
 
     def mark_used(self) -> None:
         """Mark the tensor as used by an expression: its storage must not be written to any more."""
