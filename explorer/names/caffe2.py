@@ -55,11 +55,11 @@ NETS: dict[str, Entry] = {
     "BlobReference": Said("a blob's name, a string: net.Relu('x', 'y') gives 'y'"),
     "SimpleNet": Said("executor='simple' of ex.EvalPlan and ex.Net.run"),
     "DAGNet": Said("executor='dag' of ex.EvalPlan and ex.Net.run"),
-    "AsyncDAGNet, eventRecorded, events": Owed("C-10", "executor='async'"),
-    "OperatorNode, OpGraphNode, children, parents, runtime_parent_count, is_chain_start, visited_inputs": Owed(
-        "C-10", "what a DAG net's node tells; levels and chains are in ex.EvalPlan.recording: .schedule.kernels"
+    "AsyncDAGNet, eventRecorded, events": Said("executor='async' of ex.EvalPlan and ex.Net.run"),
+    "OperatorNode, OpGraphNode, children, parents, runtime_parent_count, is_chain_start, visited_inputs": Said(
+        "levels and chains of kernels: ex.EvalPlan.recording, .schedule.kernels; what chains wait for: ex.Executor"
     ),
-    "RunAt, execution_chains, num_orig_parents": Owed("C-10", "a chain run by itself"),
+    "RunAt, execution_chains, num_orig_parents": Said("program.chains, in ex.Executor: a function runs chain by chain"),
     "Workspace, FeedBlob, FetchBlob, HasBlob, Blobs": (
         "Workspace, Workspace.feed_blob, Workspace.fetch_blob, Workspace.has_blob, Workspace.blobs"
     ),
@@ -69,8 +69,8 @@ NETS: dict[str, Entry] = {
 TRAINING: dict[str, Entry] = {
     "AddGradientOperators, GetBackwardPass, _GenerateGradientsForForwardOp": "Net.add_gradient_operators",
     "ModelHelper, params, params_to_grad, param_init_net": "ModelHelper",
-    "Parallelize, Parallelize_GPU, input_builder, forward_pass_builder, ValidateParams, AllReduceGradients": Owed(
-        "C-14"
+    "Parallelize, Parallelize_GPU, input_builder, forward_pass_builder, ValidateParams, AllReduceGradients": (
+        "parallelize"
     ),
     "memonger": Said("the buffers pass of every plan: each reuse is in ex.EvalPlan.explain"),
     "net_drawer": "explore",
