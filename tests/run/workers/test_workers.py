@@ -23,7 +23,7 @@ from tests.support.refusals import refused
 pytestmark = [pytest.mark.filterwarnings("default::DeprecationWarning:distributed"), pytest.mark.xdist_group("dask")]
 
 
-class Slow(ex.Elementwise):
+class Fatal(ex.Elementwise):
     """x; at 7 it waits, at 8 it fails, at 9 it ends the process that runs it, once."""
 
     flag: str = ""
@@ -49,7 +49,7 @@ def workers() -> Iterator[ex.Workers]:
 
 
 def branches(*values: float, flag: str = "") -> list[ex.Expr]:
-    return [Slow(flag)(ex.tensor(np.full(2000, value))) for value in values]
+    return [Fatal(flag)(ex.tensor(np.full(2000, value))) for value in values]
 
 
 def spread(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
@@ -130,7 +130,7 @@ def test_values_are_summarised_here(workers: ex.Workers) -> None:
 @pytest.mark.spec("C-14", "P-11")
 def test_a_kernel_that_fails_on_a_worker_is_named_with_its_line(workers: ex.Workers) -> None:
     with pytest.raises(
-        ex.RunError, match=r"slow of \(2000 float64\) recorded at test_workers.py line \d+: .*no more"
+        ex.RunError, match=r"fatal of \(2000 float64\) recorded at test_workers.py line \d+: .*no more"
     ) as raised:
         spread(*branches(1.0, 8.0))
     assert isinstance(raised.value.__cause__, ValueError)
