@@ -20,10 +20,10 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.operator_names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
-from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, dtype_name, is_supported, stored
+from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
+from explorer.formats.onnx.value_types import blob_type, unreadable_kind
 from explorer.net.definition.definition import (
     BlobType,
-    Dimension,
     NetDefinition,
     OperatorDefinition,
     Plain,
@@ -113,11 +113,8 @@ class _Reader:
         self.weights: dict[str, StoredTensor] = {}
         self.names = Names()
         self.readers = Counter[str]()
-        self.kinds = {
-            value.name: value_type
-            for value in (*self.graph.input, *self.graph.value_info)
-            if (value_type := value.type.WhichOneof("value")) not in ("tensor_type", None)
-        }
+        values = (*self.graph.input, *self.graph.value_info)
+        self.kinds = {value.name: kind for value in values if (kind := unreadable_kind(value.type))}
 
     def read(self, outside: Mapping[str, object] | None = None) -> NetDefinition:
         """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""
@@ -264,7 +261,7 @@ class _Reader:
     def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
         strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
-        return f"{type} (of a {strange.removesuffix('_type')})" if strange else type
+        return f"{type} (of a {strange})" if strange else type
 
     def _given(
         self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
@@ -293,23 +290,8 @@ class _Reader:
         types = {}
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
             if value.type.HasField("tensor_type"):
-                types[value.name] = _blob_type(value.type.tensor_type)
+                types[value.name] = blob_type(value.type.tensor_type)
         return types
-
-
-def _blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
-    name = dtype_name(tensor_type.elem_type)
-    dtype = name if is_supported(name) else None
-    if not tensor_type.HasField("shape"):
-        return BlobType(None, dtype)
-    shape: list[Dimension] = []
-    for dimension in tensor_type.shape.dim:
-        # some exporters write −1 for an unknown length
-        if dimension.HasField("dim_value") and dimension.dim_value >= 0:
-            shape.append(dimension.dim_value)
-        else:
-            shape.append(dimension.dim_param or None)
-    return BlobType(tuple(shape), dtype)
 
 
 def constant(node: NodeProto, path: Path) -> StoredTensor | None:

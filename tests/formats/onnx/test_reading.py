@@ -294,3 +294,13 @@ def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
     found = [names.name(placed, number) for number in range(50_000)]
     assert len(set(found)) == len(found)
     assert found[-1] == "same (50000)"
+
+
+@pytest.mark.spec("I-5")
+@pytest.mark.parametrize(("code", "name"), [(22, "int4"), (17, "float8e4m3fn"), (8, "string")])
+def test_an_input_of_elements_that_explorer_has_not_takes_no_others(tmp_path: Path, code: int, name: str) -> None:
+    net = opened(model([node("Identity", ["x"], ["y"], "same")], {"x": (code, [2])}, ["y"]), tmp_path)
+    (finding,) = net.check()
+    assert f"Identity (of a tensor of {name}): 'same'" in finding
+    with pytest.raises(ex.FileError, match=f"of a tensor of {name}"):
+        net.run(np.float32([1.5, 2]))
