@@ -58,7 +58,8 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
     directions = _DIRECTIONS[word(op, "direction", "forward", tuple(_DIRECTIONS))]
     options = options_of(op, len(directions))
     hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
-    bias, peepholes = optional(op, "B"), optional(op, "P")
+    # fetched here: a weight stands in the box where it was fetched last, and both directions read these
+    both, peepholes = (given(op, "W"), given(op, "R"), optional(op, "B")), optional(op, "P")
     starts = [optional(op, state) for state in states]
     sequences: list[Expr] = []
     last: list[tuple[Expr, ...]] = []
@@ -73,7 +74,7 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
         )
         peephole = None if peepholes is None else peepholes[number]
         with scope("reversed" if backwards else "forward", "file"):
-            weights = _weights(op, x, bias, number, hidden, order)
+            weights = _weights(x, both, number, hidden, order)
             sequence, state = _steps(op, options[number], weights, peephole, start, lengths, backwards)
         sequences.append(sequence)
         last.append(state)
@@ -134,7 +135,7 @@ def _check_shapes(
 
 
 def _weights(
-    op: OperatorContext, x: Expr, bias: Expr | None, number: int, hidden: int, order: tuple[int, ...]
+    x: Expr, given: tuple[Expr, Expr, Expr | None], number: int, hidden: int, order: tuple[int, ...]
 ) -> tuple[Expr, Expr, Expr | None]:
     """Return the inputs' part of the gates, the state's weights and their bias of one direction, in torch's order."""
 
@@ -142,8 +143,9 @@ def _weights(
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
-    entering = x @ ordered(given(op, "W")[number]).T
-    weights = ordered(given(op, "R")[number]).T
+    of_inputs, of_state, bias = given
+    entering = x @ ordered(of_inputs[number]).T
+    weights = ordered(of_state[number]).T
     if bias is None:
         return entering, weights, None
     count = len(order) * hidden
