@@ -352,3 +352,18 @@ def test_a_node_says_what_it_computes_and_the_panel_says_it_whole(show):
     node(view, "exp").click()
     expect(view.locator(".ex-why")).not_to_contain_text("@ a_weight")
     expect(view.locator(".ex-node").filter(has_text="1 − matmul")).to_have_count(1)
+
+
+@pytest.mark.spec("T-14")
+def test_a_tensor_is_shown_as_one_block_with_its_strides(show):
+    """A tensor that is held says how far its neighbours are, in elements; what is computed has no memory of its own."""
+    x, row = ex.tensor(np.zeros((2, 3, 4), np.float32), name="x"), ex.tensor(np.zeros(4, np.float32), name="row")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x + row))
+    plan.prepare()
+    view = show(plan.recording)
+    for name, strides in (("x", "12 · 4 · 1"), ("row", "1")):
+        node(view, name).click()
+        expect(view.locator(".ex-why")).to_contain_text(f"one block, strides {strides} elements")
+    node(view, "tanh").click()
+    expect(view.locator(".ex-why")).not_to_contain_text("strides")

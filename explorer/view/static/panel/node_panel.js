@@ -80,8 +80,19 @@ export class NodePanel {
     for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
       place.append(" · ", name, " ", html("code", {}, value));
     }
+    const strides = this.#strides(node);
+    if (strides.length) place.append(" · one block, strides ", html("code", {}, strides.join(" · ")), " elements");
     const declared = trace.recording.declared?.[node];
     return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
+  }
+
+  /** Elements between neighbours along each axis of a tensor that is held: one contiguous block, its last axis the closest. */
+  #strides(node) {
+    const { trace } = this.parts;
+    const { operation, type } = trace.nodes;
+    if (trace.recording.operations[operation[node]] !== "tensor") return [];
+    const { shape } = trace.recording.types[type[node]];
+    return shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
   }
 
   /** Its numbers of the metrics that readers have added. */
