@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.names.entry import Entry, Owed, Said, Sections
+from explorer.names.entry import Entry, Said, Sections
 
 DEVICES: dict[str, Entry] = {
     "Context, CPUContext, BaseContext": "Device",

@@ -17,6 +17,10 @@ from typing import NamedTuple
 HOME = 0
 """the lane of the process that asks: it holds the inputs, and the results are sent there"""
 
+BANDWIDTH, LATENCY, OVERHEAD = 500.0, 2000.0, 3000.0
+"""MB/s, and µs of a message and of starting a task, where nobody says others: about Dask's between processes of one
+machine (tests/bench/README.md)"""
+
 
 class Task(NamedTuple):
     """Piece of work that is not divided: kernels that run one after the other."""

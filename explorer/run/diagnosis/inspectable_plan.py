@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
 from explorer.plan.planner import Plan
+from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
 from explorer.record import Decision, Recording
 from explorer.run.diagnosis.reproducer import reproducer
-from explorer.run.diagnosis.scale_estimate import BANDWIDTH, LATENCY, OVERHEAD, ScaleEstimate, scale_estimate
+from explorer.run.diagnosis.scale_estimate import ScaleEstimate, scale_estimate
 from explorer.run.diagnosis.what_if import WhatIf, what_if
 
 if TYPE_CHECKING:

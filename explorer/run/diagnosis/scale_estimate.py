@@ -13,13 +13,18 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.hooks import hooks
 from explorer.plan.schedule.chain_tasks import ChainTasks, chain_tasks
 from explorer.plan.schedule.schedule import Schedule
-from explorer.plan.schedule.task_assignment import HOME, Assignment, Network, assign, critical_path
+from explorer.plan.schedule.task_assignment import (
+    BANDWIDTH,
+    HOME,
+    LATENCY,
+    OVERHEAD,
+    Assignment,
+    Network,
+    assign,
+    critical_path,
+)
 from explorer.record.lanes import Lane, Span, lanes_text
 from explorer.record.reasons import bytes_text, counted_text, micros_text
-
-BANDWIDTH, LATENCY, OVERHEAD = 500.0, 1000.0, 1500.0
-"""prices of messages and tasks where a caller gives none: Dask's between processes of one machine, as
-tests/bench/test_workers.py measures them on the reference machine"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from explorer.core.errors import OperandError, RunError, StateError
-from explorer.plan.schedule.task_assignment import Network
+from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD, Network
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.reasons import counted_text
 
@@ -34,9 +34,9 @@ class Workers:
         workers: int | str | None = None,
         *,
         processes: bool = True,
-        bandwidth: float = 500.0,
-        latency: float = 1000.0,
-        overhead: float = 1500.0,
+        bandwidth: float = BANDWIDTH,
+        latency: float = LATENCY,
+        overhead: float = OVERHEAD,
     ) -> None:
         count = workers if workers is not None else max(2, os.cpu_count() or 2)
         if isinstance(count, bool) or not isinstance(count, (int, str)) or (isinstance(count, int) and count < 1):
