@@ -81,7 +81,7 @@ export class NodePanel {
       place.append(" · ", name, " ", html("code", {}, value));
     }
     const strides = this.#strides(node);
-    if (strides.length) place.append(" · one block, strides ", html("code", {}, strides.join(" · ")), " elements");
+    if (strides.length) place.append(" · one block, strides ", html("code", {}, `(${strides.join(",\u00a0")})`), " elements");
     const declared = trace.recording.declared?.[node];
     return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
   }
