@@ -24,6 +24,7 @@ from tests.laws.claims import (
     control,
     fusion,
     identities,
+    mapped,
     parts,
     passes,
     properties,
@@ -36,7 +37,9 @@ from tests.laws.occasions import LIMITS, OCCASIONS, occasion, row, x, zero
 from tests.support.programs import prepared, programs
 
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
-MODULES = (batching, constants, control, fusion, identities, parts, passes, properties, schedule, stability, weights)
+MODULES = (
+    batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, weights,
+)  # fmt: skip
 """they enter the checks"""
 
 

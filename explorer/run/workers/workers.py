@@ -24,7 +24,9 @@ class Workers:
     of a cluster of Dask, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
     (µs) are the prices by which work is spread; the defaults are those of processes on one machine.
 
-    Example: ``with ex.Workers(4): ex.evaluate(y, executor="dask")``.
+    >>> with ex.Workers(1, processes=False) as workers:
+    ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))
+    (1, 6.0)
     """
 
     _open: list[Workers] = []  # noqa: RUF012  # the stack of all that are open, in the process that opened them

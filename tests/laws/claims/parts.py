@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.ops.elementwise.arithmetic import Add, AddN
-from explorer.ops.manipulation.slicing import Index0, Slice
+from explorer.ops.manipulation.slicing import Index0, Slice, SliceScatter, index_of
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rules import (
     batch_sums,
     slice_of_concat,
+    sum_of_parts,
 )
 from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes
 from tests.laws.claims.nodes import Expr, names, triple
@@ -143,3 +144,23 @@ of_nodes(parts.several_parts, holds=lambda at, node: len(places(at, node)) > 1)(
 of_nodes(parts.dtype, holds=lambda at, node: source(at, node).dtype != node.dtype)(
     lambda at, node: {"source": source(at, node), "given": str(source(at, node).dtype), "wanted": str(node.dtype)}
 )
+
+
+def scattered(at: At, node: Expr) -> tuple[Facts, bool]:
+    """The facts of a sum of slice scatters, and whether each place of the result is in one part, and no more."""
+    terms = at.operands(node)
+    times = np.zeros(node.shape, int)
+    for term in terms:
+        assert isinstance(term.operation, SliceScatter)
+        times[index_of(term.operation.spans)] += 1
+    return {"count": len(terms)}, bool((times == 1).all())
+
+
+@of_nodes(sum_of_parts.SumOfParts.joined, holds=lambda at, node: scattered(at, node)[1])
+def joined_parts(at: At, node: Expr) -> Facts:
+    return scattered(at, node)[0]
+
+
+@of_nodes(sum_of_parts.SumOfParts.gaps, holds=lambda at, node: not scattered(at, node)[1])
+def parts_with_gaps(at: At, node: Expr) -> Facts:
+    return scattered(at, node)[0]

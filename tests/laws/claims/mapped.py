@@ -1,0 +1,73 @@
+"""What the pass claims that inlines calls: mapped ones, and those that workers run whole."""
+
+from __future__ import annotations
+
+from explorer.core.ir.mapped_call import MappedCall
+from explorer.plan.batching.vectorize import batch_body
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes import Inline
+from tests.laws.claims.batching import price_of_body
+from tests.laws.claims.decisions import Claim, of_decision
+
+
+def call_of(claim: Claim) -> MappedCall:
+    (node,) = claim.subjects
+    assert isinstance(node.operation, MappedCall)
+    return node.operation
+
+
+def prices(claim: Claim) -> Facts:
+    """One after the other every member reads rows of its operands, and its results are copied into the whole."""
+    call = call_of(claim)
+    model = REFERENCE_COST_MODEL
+    copied = sum(output.type.nbytes for output in call.body.outputs)
+    views = sum(call.batched) + len(call.body.outputs)
+    separate = call.size * (price_of_body(call.body) + views * model.view + copied / model.bandwidth)
+    together = price_of_body(batch_body(call.body, call.size, call.batched))
+    return {
+        "name": call.body.name,
+        "count": call.size,
+        "separate_us": round(separate, 2),
+        "together_us": round(together, 2),
+    }
+
+
+@of_decision(Inline.batched)
+def batched(claim: Claim) -> Facts:
+    facts = prices(claim)
+    assert facts["together_us"] <= facts["separate_us"]
+    assert {node.uid for node in claim.subjects}.isdisjoint(claim.last.live)
+    return facts
+
+
+@of_decision(Inline.dear)
+def dear(claim: Claim) -> Facts:
+    facts = prices(claim)
+    assert facts["together_us"] > facts["separate_us"]
+    assert {node.uid for node in claim.subjects} <= claim.last.live.keys()
+    return facts
+
+
+@of_decision(Inline.not_asked)
+def not_asked(claim: Claim) -> Facts:
+    assert "batch" in claim.planned.options.without
+    return {"name": call_of(claim).body.name, "count": call_of(claim).size}
+
+
+@of_decision(Inline.not_batchable)
+def not_batchable(claim: Claim) -> Facts:
+    """An operation of the body says that it has no batching rule."""
+    call = call_of(claim)
+    (node,) = [node for node in call.body.nodes if node.operation.unbatchable and node.operands]
+    return {"name": call.body.name, "count": call.size, "why": f"{node.operation.label} over members"}
+
+
+@of_decision(Inline.kept_whole)
+def kept_whole(claim: Claim) -> Facts:
+    (name,) = {call.operation.body.name for call in claim.subjects}  # type: ignore[attr-defined]
+    step = claim.planned.options.inline
+    assert step is not None
+    assert name in step.whole
+    assert {node.uid for node in claim.subjects} <= claim.last.live.keys() | claim.stage.live.keys()
+    return {"name": name}
