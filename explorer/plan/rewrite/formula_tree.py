@@ -1,0 +1,127 @@
+"""Formulas as trees: names, numbers and operations, read from Python's own notation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import functions
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
+    ast.MatMult: "matmul", ast.FloorDiv: "floor_divide", ast.Mod: "remainder",
+}  # fmt: skip
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "invert"}
+_LONGEST = 10_000
+"""characters of a formula: Python's parser takes long formulas of brackets badly"""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name that stands for any value."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def variables(self) -> set[str]:
+        """Return the names that the formula reads."""
+        return {self.name}
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number."""
+
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+    def variables(self) -> set[str]:
+        """Return the names that the formula reads: none."""
+        return set()
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operation on formulas, with attributes that it must have."""
+
+    operation: str
+    operands: tuple[Formula, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [*map(str, self.operands), *(f"{name}={value!r}" for name, value in self.attributes)]
+        return f"{self.operation}({', '.join(parts)})"
+
+    def variables(self) -> set[str]:
+        """Return the names that the formula reads."""
+        return {name for operand in self.operands for name in operand.variables()}
+
+
+Formula: TypeAlias = Variable | Literal | Apply
+
+
+def parse(text: str, known: Collection[str]) -> Formula:
+    """Read a formula of known operations; raises OperandError for a text that is none, UnknownNameError for another."""
+    if len(text) > _LONGEST:
+        raise _refusal(text, f"{len(text)} characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    # brackets that are nested too deeply are a MemoryError or RecursionError of Python's parser
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _refusal(text, str(error).splitlines()[0]) from None
+    return _formula(tree.body, text, known)
+
+
+def _formula(node: ast.expr, text: str, known: Collection[str]) -> Formula:
+    def part(inner: ast.expr) -> Formula:
+        return _formula(inner, text, known)
+
+    match node:
+        case ast.Name(id=name):
+            return Variable(name)
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return Literal(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return Literal(-value)
+        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
+            return Apply(_UNARY[type(operator)], (part(operand),))
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
+            return Apply(_BINARY[type(operator)], (part(left), part(right)))
+        case ast.Call(func=ast.Name(id=name), args=operands, keywords=keywords):
+            if name not in known:
+                raise UnknownNameError(name, kind="operation", known=known)
+            return Apply(name, tuple(map(part, operands)), tuple(_attribute(word, text) for word in keywords))
+    raise _refusal(text, ast.unparse(node))
+
+
+def _attribute(word: ast.keyword, text: str) -> tuple[str, Any]:
+    try:
+        return word.arg or "**", ast.literal_eval(word.value)
+    except ValueError:
+        raise _refusal(text, f"{ast.unparse(word)} is no number, text or tuple") from None
+
+
+def _refusal(text: str, reason: str) -> OperandError:
+    return OperandError(
+        f"the formula {text[:80]!r}: {reason[:80]}",
+        rule="a formula must be made of names, numbers, operators, and operations with their attributes",
+        fix='"x * sigmoid(x)", "softmax(x, axis=1)"',
+    )
+
+
+def record(tree: Formula, values: Mapping[str, Expr]) -> Any:
+    """Record a formula of variables' values; a number stays one, whose dtype is that of what it meets."""
+    if isinstance(tree, Variable):
+        return values[tree.name]
+    if isinstance(tree, Literal):
+        return tree.value
+    operands = [record(operand, values) for operand in tree.operands]
+    return functions[tree.operation](*operands, **dict(tree.attributes))

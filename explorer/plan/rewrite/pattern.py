@@ -1,0 +1,250 @@
+"""Patterns: subgraphs found and replaced by the formula that writes them, with the condition that near misses fail.
+
+A pattern is matched against the graph as it was recorded. It holds no engine of its own: a replacement is recorded by
+the operations that the formula names, and the rest of the graph is copied around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr, make_replacement
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.registry import functions, operations
+from explorer.ops.creation.constants import Full, Zero
+from explorer.plan.rewrite.formula_tree import Apply, Formula, Literal, Variable, parse, record
+
+Condition = Callable[[Expr], bool]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A subgraph that a pattern describes: its last node, all of its nodes, and the values of the variables."""
+
+    root: Expr
+    nodes: tuple[Expr, ...]
+    """operands first; values of variables are not among them"""
+    variables: Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A node with the last operation of a pattern, and the first condition that it fails."""
+
+    root: Expr
+    matched: int
+    """operations of the pattern that were there"""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.root!r}: {self.reason}"
+
+
+class Pattern:
+    """A formula whose subgraphs are found and replaced: ``x * sigmoid(x)``.
+
+    Names are variables: each stands for any value, and for one value wherever it stands. Numbers are constants;
+    operators and functions are operations under the names that nodes show, ``axis=1`` behind operands is a condition on
+    an attribute. Operands of commutative operations may be exchanged. ``where`` has further conditions by variable.
+    Calls of functions are single nodes: their bodies are not searched.
+    """
+
+    def __init__(self, formula: str, where: Mapping[str, Condition] | None = None) -> None:
+        self.formula, self.where = formula, dict(where or {})
+        tree = parse(formula, operations)
+        if not isinstance(tree, Apply):
+            raise OperandError(
+                f"the pattern {formula!r}", rule="a pattern must have an operation", fix='ex.pattern("x * sigmoid(x)")'
+            )
+        self._tree, names = tree, tree.variables()
+        if unknown := sorted(set(self.where) - names):
+            raise OperandError(
+                f"a condition of {', '.join(unknown)}",
+                rule=f"a condition must be of a variable of {formula!r}: {', '.join(sorted(names))}",
+            )
+
+    def __repr__(self) -> str:
+        return f"<pattern {self.formula!r}>"
+
+    def find(self, *roots: Expr) -> list[Match]:
+        """Return every match in the graphs of some expressions, operands first."""
+        return [answer for answer in self._answers(roots) if isinstance(answer, Match)]
+
+    def near_misses(self, *roots: Expr) -> list[NearMiss]:
+        """Return the nodes that begin like the pattern and fail a condition of it, the nearest first."""
+        misses = [answer for answer in self._answers(roots) if isinstance(answer, NearMiss)]
+        return sorted(misses, key=lambda miss: -miss.matched)
+
+    def overlay(self, *roots: Expr) -> dict[Expr, float]:
+        """Return the number of the match that each node belongs to, from 1 on: ``view.overlay(pattern.overlay(y))``."""
+        return {node: place for place, match in enumerate(self.find(*roots), 1) for node in match.nodes}
+
+    def replace(self, root: Expr, formula: str | Callable[..., Expr]) -> Expr:
+        """Return an expression with every match replaced, by a formula of the variables or a function of them by name.
+
+        Of matches that share a node, the last to be recorded is replaced. Raises OperandError where a replacement has
+        another type than the value that it replaces.
+        """
+        replacement = (
+            formula if callable(formula) else _recording(parse(formula, functions), self._tree.variables(), formula)
+        )
+        taken: set[int] = set()
+        chosen: list[Match] = []
+        for match in reversed(self.find(root)):
+            if taken.isdisjoint(node.uid for node in match.nodes):
+                taken.update(node.uid for node in match.nodes)
+                chosen.append(match)
+        nodes, copies, ends = (
+            reachable([root]),
+            dict[int, Expr](),
+            {match.root.uid: match.variables for match in chosen},
+        )
+        for node in nodes:
+            if node.uid in ends:
+                values = {name: copies.get(value.uid, value) for name, value in ends[node.uid].items()}
+                copies[node.uid] = new = replacement(**values)
+                if new.type != node.type:
+                    raise OperandError(
+                        f"{self.formula} of {node.type} replaced by {new.type}",
+                        rule="a replacement must have the type of the value that it replaces",
+                    )
+            elif any(operand.uid in copies for operand in node.operands):
+                operands = tuple([copies.get(operand.uid, operand) for operand in node.operands])
+                copies[node.uid] = make_replacement(node.operation, operands, node, node.scope)
+        return copies.get(root.uid, root)
+
+    def _answers(self, roots: Iterable[Expr]) -> Iterator[Match | NearMiss]:
+        for node in reachable(roots):
+            if node.operation.name == self._tree.operation:
+                yield self._answer(node)
+
+    def _answer(self, root: Expr) -> Match | NearMiss:
+        """Try the orders of commutative operands one after the other; of those that fail, tell the nearest."""
+        nearest = NearMiss(root, -1, "")
+        for attempt in _attempts(self._tree, root, _Binding({}, ())):
+            if isinstance(attempt, _Binding):
+                failed = next((name for name, holds in self.where.items() if not holds(attempt.values[name])), None)
+                if failed is None:
+                    return Match(root, tuple(sorted(attempt.nodes, key=lambda node: node.uid)), attempt.values)
+                attempt = _Failure(
+                    len(attempt.nodes), f"the condition of `{failed}` does not hold for {attempt.values[failed]!r}"
+                )
+            if attempt.matched > nearest.matched:
+                nearest = NearMiss(root, attempt.matched, attempt.reason)
+        return nearest
+
+
+def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Pattern:
+    """Describe a subgraph by the formula that writes it, to find or replace it.
+
+    Raises OperandError for a text that is no formula, UnknownNameError for an operation that is not there.
+
+    >>> x = ex.tensor([[1.0, -2.0]], name="x")
+    >>> silu = ex.pattern("x * sigmoid(x)")
+    >>> y = ex.tanh(x * ex.sigmoid(x))
+    >>> [match.root.operation.name for match in silu.find(y)]
+    ['multiply']
+    >>> z = silu.replace(y, "relu(x)")
+    >>> bool((ex.evaluate(z) == np.tanh([[1.0, 0.0]])).all())
+    True
+    >>> silu.near_misses(x * ex.tanh(x))[0].reason
+    'operand 2 of multiply must be sigmoid(x), and is tanh'
+    """
+    return Pattern(formula, where)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """Values of variables and nodes of operations that fit so far."""
+
+    values: Mapping[str, Expr]
+    nodes: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class _Failure:
+    matched: int
+    reason: str
+
+
+def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding | _Failure]:
+    """Yield each way in which a node fits a formula, and the condition that fails of each that does not."""
+    pending: list[tuple[_Binding, tuple[tuple[Formula, Expr, str], ...]]] = [(bound, ((tree, node, "the node"),))]
+    while pending:
+        binding, goals = pending.pop()
+        if not goals:
+            yield binding
+            continue
+        (formula, value, place), rest = goals[0], goals[1:]
+        reason = _mismatch(formula, value, place, binding)
+        if reason:
+            yield _Failure(len(binding.nodes), reason)
+        elif isinstance(formula, Variable):
+            pending.append((_Binding({**binding.values, formula.name: value}, binding.nodes), rest))
+        elif isinstance(formula, Apply):
+            inner = _Binding(binding.values, (*binding.nodes, value))
+            # The order that was written is tried first: it is pushed last.
+            for order in reversed(_orders(formula, value)):
+                steps = tuple(
+                    (part, operand, f"operand {number} of {formula.operation}")
+                    for number, (part, operand) in enumerate(zip(formula.operands, order, strict=True), 1)
+                )
+                pending.append((inner, steps + rest))
+        else:
+            pending.append((binding, rest))
+
+
+def _orders(formula: Apply, node: Expr) -> list[Sequence[Expr]]:
+    operands = node.operands
+    exchanged = node.operation.commutative and len(operands) == 2
+    return [operands, operands[::-1]] if exchanged else [operands]
+
+
+def _mismatch(formula: Formula, node: Expr, place: str, binding: _Binding) -> str:
+    """Return the condition that a node fails, "" if it fits so far."""
+    if isinstance(formula, Variable):
+        held = binding.values.get(formula.name)
+        same = held is None or held is node
+        return "" if same else f"{place} must be the same value as the other `{formula.name}`, and is {_named(node)}"
+    if isinstance(formula, Literal):
+        return "" if _is_number(node, formula.value) else f"{place} must be {formula}, and is {_named(node)}"
+    if node.operation.name != formula.operation:
+        return f"{place} must be {formula}, and is {_named(node)}"
+    if len(node.operands) != len(formula.operands):
+        return f"{formula.operation} must have {len(formula.operands)} operands, and has {len(node.operands)}"
+    for name, value in formula.attributes:
+        own = getattr(node.operation, name, None)
+        if own != value and own != (value,):
+            return f"{name} of {formula.operation} must be {value!r}, and is {own!r}"
+    return ""
+
+
+def _is_number(node: Expr, value: float) -> bool:
+    if isinstance(node.operation, (Full, Zero)):
+        return bool(getattr(node.operation, "value", 0) == value)
+    return isinstance(node, Tensor) and node.size == 1 and bool(np.all(node.array == value))
+
+
+def _named(node: Expr) -> str:
+    return node.operation.name
+
+
+def _recording(tree: Formula, known: set[str], formula: str) -> Callable[..., Expr]:
+    """Return a function of variables by name that records a formula."""
+    unknown = sorted(tree.variables() - known)
+    if unknown:
+        raise OperandError(
+            f"the replacement {formula!r} reads {', '.join(unknown)}",
+            rule=f"a replacement must read variables of its pattern: {', '.join(sorted(known))}",
+        )
+
+    def recorded(**values: Expr) -> Expr:
+        expression: Expr = record(tree, values)
+        return expression
+
+    return recorded

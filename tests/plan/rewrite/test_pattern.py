@@ -1,0 +1,132 @@
+"""Patterns: subgraphs found by the formula that writes them, replaced, marked, and nearly found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+pytestmark = pytest.mark.spec("I-12")
+
+X = np.array([[1.0, -2.0, 0.5]])
+
+
+@pytest.fixture
+def x() -> ex.Tensor:
+    return ex.tensor(X, name="x")
+
+
+def test_a_subgraph_is_found_whichever_way_its_operands_stand(x: ex.Tensor) -> None:
+    """Of a commutative operation operands may be exchanged; of another they may not."""
+    silu = ex.pattern("x * sigmoid(x)")
+    for y in (x * ex.sigmoid(x), ex.sigmoid(x) * x):
+        (match,) = silu.find(ex.tanh(y))
+        assert match.root is y
+        assert [node.operation.name for node in match.nodes] == ["sigmoid", "multiply"]
+        assert match.variables["x"] is x
+    assert ex.pattern("x - sigmoid(x)").find(ex.sigmoid(x) - x) == []
+
+
+def test_every_match_is_replaced_and_the_rest_is_kept(x: ex.Tensor) -> None:
+    """Matches on top of each other are all replaced; what replaces them computes what it says."""
+    y = x
+    for _ in range(3):
+        y = y * ex.sigmoid(y) + 1.0
+    kept = ex.evaluate(y)
+    z = ex.pattern("x * sigmoid(x)").replace(y, "tanh(x)")
+    expected = X
+    for _ in range(3):
+        expected = np.tanh(expected) + 1.0
+    np.testing.assert_allclose(ex.evaluate(z), expected)
+    np.testing.assert_array_equal(ex.evaluate(y), kept)
+    assert ex.pattern("cos(x)").replace(y, "sin(x)") is y
+
+
+def test_a_function_replaces_too_and_variables_go_by_name(x: ex.Tensor) -> None:
+    y = (x - 1.0) * (x - 1.0)
+    z = ex.pattern("(a - 1) * (b - 1)").replace(y, lambda a, b: a * b - a - b + 1.0)
+    np.testing.assert_allclose(ex.evaluate(z), (X - 1) ** 2)
+
+
+def test_matches_that_share_a_node_are_replaced_once(x: ex.Tensor) -> None:
+    y = ex.tanh(ex.tanh(ex.tanh(x)))
+    pattern = ex.pattern("tanh(tanh(x))")
+    assert len(pattern.find(y)) == 2
+    np.testing.assert_allclose(ex.evaluate(pattern.replace(y, "sin(x)")), np.sin(np.tanh(X)))
+
+
+@pytest.mark.parametrize(
+    ("formula", "reason"),
+    [
+        ("x * sigmoid(x)", "operand 2 of multiply must be sigmoid(x), and is tanh"),
+        ("x * tanh(x + 1)", "operand 1 of tanh must be add(x, 1), and is tensor"),
+        ("2 * x", "operand 1 of multiply must be 2, and is tensor"),
+    ],
+)
+def test_a_near_miss_says_which_condition_failed(x: ex.Tensor, formula: str, reason: str) -> None:
+    (miss,) = ex.pattern(formula).near_misses(x * ex.tanh(x))
+    assert reason in str(miss)
+
+
+def test_the_nearest_miss_comes_first(x: ex.Tensor) -> None:
+    far, near = x * 2.0, x * ex.sigmoid(x + 1.0)
+    misses = ex.pattern("x * sigmoid(x)").near_misses(far + near)
+    assert misses[0].root is near
+    assert misses[0].reason == "operand 1 of sigmoid must be the same value as the other `x`, and is add"
+
+
+def test_attributes_and_conditions_of_variables_narrow_a_pattern(x: ex.Tensor) -> None:
+    total = x.sum(axis=1)
+    assert len(ex.pattern("sum(x, axes=(1,))").find(total)) == 1
+    assert "axes of sum must be (0,), and is (1,)" in str(ex.pattern("sum(x, axes=(0,))").near_misses(total)[0])
+    wide = ex.pattern("sum(x)", where={"x": lambda value: value.shape[1] > 5})
+    assert wide.find(total) == []
+    assert "the condition of `x` does not hold" in wide.near_misses(total)[0].reason
+
+
+def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
+    """The overlay has the number of each match; what a plan replaces keeps it."""
+    y = ex.tanh(x * ex.sigmoid(x)) * ex.sigmoid(x)
+    overlay = ex.pattern("x * sigmoid(x)").overlay(y)
+    assert sorted((node.operation.name, place) for node, place in overlay.items()) == [("multiply", 1), ("sigmoid", 1)]
+    view = ex.explore(y)
+    view.overlay(overlay, name="pattern")
+    assert any(metric["name"] == "pattern" for metric in view.payload["heat"])
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("x", "must have an operation"),
+        ("x +", "invalid syntax"),
+        ("relu6(x)", "unknown operation 'relu6'"),
+        ("x.y", "made of names, numbers, operators"),
+        ("(" * 5000 + "x", "made of names, numbers, operators"),
+        ("x" * 20_000, "20000 characters"),
+        ("sum(x, axes=y)", "is no number, text or tuple"),
+    ],
+)
+def test_a_text_that_is_no_formula_is_refused(formula: str, message: str) -> None:
+    with pytest.raises(ex.ExplorerError, match=message):
+        ex.pattern(formula)
+
+
+def test_a_replacement_must_fit(x: ex.Tensor) -> None:
+    y, silu = x * ex.sigmoid(x), ex.pattern("x * sigmoid(x)")
+    with pytest.raises(ex.OperandError, match="must have the type of the value"):
+        silu.replace(y, "sum(x)")
+    with pytest.raises(ex.OperandError, match="must read variables of its pattern: x"):
+        silu.replace(y, "x + b")
+    with pytest.raises(ex.OperandError, match="a condition must be of a variable"):
+        ex.pattern("tanh(x)", where={"z": lambda value: True})
+
+
+def test_a_deep_graph_is_searched_and_copied() -> None:
+    y: ex.Expr = ex.tensor([0.5])
+    for _ in range(20_000):
+        y = ex.tanh(y) + 0.25
+    pattern = ex.pattern("tanh(x) + 0.25")
+    assert len(pattern.find(y)) == 20_000
+    z = pattern.replace(y, "sin(x)")
+    assert pattern.find(z) == []
