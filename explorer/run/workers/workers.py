@@ -123,19 +123,24 @@ class Workers:
 
         Raises RunError where the scheduler does not answer, or no worker comes.
         """
+        cause: BaseException | None = None
+        names: list[str] = []
         self.check()
-        if not (names := self.names()):
-            try:
+        try:
+            if not (names := self.names()):
                 self.client.wait_for_workers(1, timeout=PATIENCE)
-            except self.losses() as error:
-                self.check(error)
-                raise RunError(
-                    f"the scheduler at {self.address}, which has no workers",
-                    rule="a scheduler must have a worker",
-                    fix=f"start one: dask worker {self.address}",
-                ) from error
-            names = self.names()
-        return names
+                names = self.names()
+        except self.losses() as error:
+            cause = error
+        if names:
+            return names
+        # A scheduler that went away a moment ago has no workers either.
+        self.check(cause)
+        raise RunError(
+            f"the scheduler at {self.address}, which has no workers",
+            rule="a scheduler must have a worker",
+            fix=f"start one: dask worker {self.address}",
+        ) from cause
 
     def wait_for(self, futures: list[Any], tick: float, tell: Callable[[], None]) -> None:
         """Wait until futures have ended; raises one of ``losses()`` where the scheduler is gone for long."""

@@ -168,7 +168,9 @@ def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch:
             scheduler.kill()
             scheduler.wait()
             x = ex.tensor([1.0])
-            with pytest.raises(ex.RunError, match=r"the scheduler at tcp://127.0.0.1:\d+, which does not answer"):
+            with pytest.raises(
+                ex.RunError, match=r"the scheduler at tcp://127.0.0.1:\d+, which (does not answer|has no workers)"
+            ):
                 spread(*branches(1.0, 2.0))
             assert ex.evaluate(x + 1)[0] == 2.0
     finally:
