@@ -11,7 +11,7 @@ DEVICES: dict[str, Entry] = {
     "SwitchToDevice": "Device.switch_to_device",
     "FinishDeviceComputation": "Device.finish",
     "CopyBytes, Copy": "Device.copy_bytes, Device.copy",
-    "CUDAContext": Said("ex.device('cuda'), on CuPy: pip install 'explorer[cuda]'"),
+    "CUDAContext": Said("ex.device('cuda'), on CuPy: pip install 'explorer-graphs[cuda]'"),
     "Tensor, TensorCPU": "Tensor",
     "dims": "Expr.shape",
     "TypeMeta, Make": "TypeMeta, TypeMeta.make",

@@ -16,6 +16,7 @@ from explorer.ops.nn import (
     losses,
     normalization,
     pooling,
+    pooling_3d,
     resize,
     softmax,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "one_hot",
     "padding",
     "pooling",
+    "pooling_3d",
     "random",
     "rearrange",
     "recurrence",

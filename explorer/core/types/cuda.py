@@ -14,7 +14,7 @@ from explorer.core.errors import StateError
 from explorer.core.types.device import Device
 
 _logger = logging.getLogger("explorer.device")
-INSTALL = "pip install 'explorer[cuda]', on a machine with an NVIDIA GPU and its driver"
+INSTALL = "pip install 'explorer-graphs[cuda]', on a machine with an NVIDIA GPU and its driver"
 
 
 class Cuda(Device):

@@ -181,7 +181,8 @@ cpu = Device("cpu")
 def device(name: str) -> Device:
     """Return the device of a name; raises UnknownNameError if none was declared.
 
-    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer[cuda]'``): StateError without it.
+    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``); raises StateError
+    without it.
 
     >>> ex.device("cpu") is ex.cpu
     True

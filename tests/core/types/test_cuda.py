@@ -64,7 +64,7 @@ def _forget() -> Iterator[None]:
 @pytest.mark.spec("C-1")
 def test_without_cupy_or_a_gpu_the_device_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with refused(ex.StateError, "'cuda'", "CuPy must be installed", "pip install 'explorer[cuda]'"):
+    with refused(ex.StateError, "'cuda'", "CuPy must be installed", "pip install 'explorer-graphs[cuda]'"):
         ex.device("cuda")
     monkeypatch.setitem(sys.modules, "cupy", _stand_in(0))
     with refused(ex.StateError, "cudaErrorNoDevice", "CUDA must find a GPU"):
