@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
+from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from explorer.core.errors import OperandError
@@ -20,7 +21,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_of
+from explorer.formats.onnx.operators.operator_inputs import dtype_by, given, is_given, is_known, value_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
@@ -128,12 +129,32 @@ def delegated(op: OperatorContext) -> Any:
     while names and not is_given(op, names[-1]):
         names.pop()
     values = [given(op, name) if is_given(op, name) else None for name in names]
-    attributes = tuple((name, op.arguments[name]) for name in schema.attributes if name in op.arguments)
+    attributes = tuple((name, _attribute(op, form)) for name, form in schema.attributes.items() if op.has(name))
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
     present = [value for value in values if value is not None]
     results = _inferred(unfinished, schema, present, len(op.definition.outputs))
     made = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
     return made if len(results) == 1 else tuple(item(place)(made) for place in range(len(results)))
+
+
+def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
+    """Return an attribute; raises OperandError for one of another kind than the standard has."""
+    kinds = defs.OpSchema.AttrType
+    value = op.argument(form.name)
+    items = value if isinstance(value, tuple) else (value,)
+    number, real = (int,), (int, float)
+    wanted: dict[Any, tuple[tuple[type[Any], ...], str]] = {
+        kinds.INT: (number, "a whole number"), kinds.INTS: (number, "a list of whole numbers"),
+        kinds.FLOAT: (real, "a number"), kinds.FLOATS: (real, "a list of numbers"),
+        kinds.STRING: ((str,), "a text"), kinds.STRINGS: ((str,), "a list of texts"),
+    }  # fmt: skip
+    types, words = wanted.get(form.type, ((), "left out: the onnx package takes a tensor there, which is not read"))
+    several = form.type in (kinds.INTS, kinds.FLOATS, kinds.STRINGS)
+    fits = all(isinstance(item, types) and not isinstance(item, bool) for item in items)
+    if not fits or isinstance(value, tuple) is not several:
+        raise OperandError(f"{form.name}={value!r:.80}", rule=f"{op.definition.type}: {form.name} must be {words}")
+    plain: Plain = value
+    return plain
 
 
 def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], outputs: int) -> tuple[TensorType, ...]:
@@ -151,14 +172,14 @@ def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], o
     }
     try:
         inferred = infer_node_outputs(schema, node, types, data, opset_imports=_opset_imports())
-    except InferenceError as error:
-        raise OperandError(
-            f"{operation.kind}: {str(error).strip().splitlines()[-1]}",
-            rule=f"{operation.kind}: operands and attributes must fit the standard's rules",
-        ) from error
-    results = [_tensor_type(inferred.get(name)) for name in node.output]
+    except (InferenceError, ValidationError, ValueError, TypeError, RuntimeError) as error:
+        raise _misfit(operation, error) from error
+    results = [_tensor_type(operation, inferred.get(name)) for name in node.output]
     if None in results and all(map(is_known, values)):
-        arrays = operation.run([value_of(value) for value in values], len(results))
+        try:
+            arrays = operation.run([value_of(value) for value in values], len(results))
+        except Exception as error:  # whatever the evaluator of that operator raises
+            raise _misfit(operation, error) from error
         results = [TensorType(array.shape, array.dtype) for array in arrays]
     if None not in results:
         return tuple(result for result in results if result is not None)
@@ -169,11 +190,20 @@ def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], o
     )
 
 
-def _tensor_type(inferred: TypeProto | None) -> TensorType | None:
+def _misfit(operation: Delegated, error: Exception) -> OperandError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return OperandError(
+        f"{operation.kind}: {lines[-1][:200]}",
+        rule=f"{operation.kind}: operands and attributes must fit the standard's rules",
+    )
+
+
+def _tensor_type(operation: Delegated, inferred: TypeProto | None) -> TensorType | None:
     """Return an inferred type; None if a length of it is not known."""
     if inferred is None or not inferred.tensor_type.HasField("shape"):
         return None
     lengths = [part.dim_value if part.HasField("dim_value") else -1 for part in inferred.tensor_type.shape.dim]
     if min(lengths, default=0) < 0:
         return None
-    return TensorType(tuple(lengths), helper.tensor_dtype_to_np_dtype(inferred.tensor_type.elem_type))
+    dtype = dtype_by(inferred.tensor_type.elem_type, operation.kind, "the data type of a result")
+    return TensorType(tuple(lengths), dtype)

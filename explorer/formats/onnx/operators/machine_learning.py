@@ -7,6 +7,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
+from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.operator_inputs import first, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -30,12 +31,21 @@ def scaler(op: OperatorContext) -> Expr:
 
 
 def _numbers(op: OperatorContext, name: str, x: Expr) -> Expr:
-    values = np.asarray(op.argument(name), np.float32).reshape(-1)
+    values = _reals(op, name)
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
             f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one a feature"
         )
     return tensor(values)
+
+
+def _reals(op: OperatorContext, name: str) -> Array:
+    """Return an attribute that is a list of numbers."""
+    value = op.argument(name)
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
+        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be a list of numbers")
+    return np.asarray(numbers, np.float32)
 
 
 @operator("ai.onnx.ml.Normalizer")
@@ -57,6 +67,11 @@ def linear_regressor(op: OperatorContext) -> Expr:
     """x · coefficientsᵀ + intercepts, one column for each target."""
     x = _features(op)
     op.only("post_transform", "NONE")
-    coefficients = np.asarray(op.argument("coefficients"), np.float32).reshape(op.integer("targets", 1), -1)
+    targets, numbers = op.integer("targets", 1), _reals(op, "coefficients")
+    if targets < 1 or numbers.size % targets:
+        raise OperandError(
+            f"{numbers.size} coefficients for {targets} targets", rule="each target must have a coefficient a feature"
+        )
+    coefficients = numbers.reshape(targets, -1)
     y = x @ tensor(np.ascontiguousarray(coefficients.T))
-    return y + tensor(np.asarray(op.argument("intercepts"), np.float32).reshape(-1)) if op.has("intercepts") else y
+    return y + tensor(_reals(op, "intercepts")) if op.has("intercepts") else y

@@ -201,11 +201,15 @@ _DTYPES = {
 
 def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.dtype[Any]:
     """Return the dtype that an attribute names; raises OperandError for one that explorer does not compute in."""
-    code = op.integer(name) if default is None else op.integer(name, default)
+    return dtype_by(op.integer(name) if default is None else op.integer(name, default), op.definition.type, name)
+
+
+def dtype_by(code: int, type: str, name: str) -> np.dtype[Any]:
+    """Return the dtype of a number that an operator type has under some name; raises OperandError as above."""
     if code not in _DTYPES:
         raise OperandError(
             f"{name}={code}",
-            rule=f"{op.definition.type}: elements must be booleans, or real, complex or whole numbers of 8 bits "
+            rule=f"{type}: elements must be booleans, or real, complex or whole numbers of 8 bits "
             "or more; bfloat16, texts and narrower numbers are not computed with",
         )
     return np.dtype(_DTYPES[code])

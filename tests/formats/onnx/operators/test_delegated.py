@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,3 +54,22 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
     net = opened(model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"]), tmp_path)
     (finding,) = net.check()
     assert "operands and attributes must fit the standard's rules" in finding
+
+
+@pytest.mark.parametrize(
+    ("type", "attributes", "rule"),
+    [
+        ("GridSample", {"align_corners": 2.5}, "align_corners must be a whole number"),
+        ("GridSample", {"mode": [1, 2]}, "mode must be a text"),
+        ("LpPool", {"kernel_shape": 3}, "kernel_shape must be a list of whole numbers"),
+        ("BitCast", {"to": 0}, "operands and attributes must fit the standard's rules"),
+        ("CumProd", {}, "operands and attributes must fit the standard's rules"),
+    ],
+)
+def test_attributes_of_another_kind_are_refused(
+    tmp_path: Path, type: str, attributes: dict[str, Any], rule: str
+) -> None:
+    operands = ["x", "x"] if type in ("GridSample", "CumProd") else ["x"]
+    made = model([node(type, operands, ["y"], **attributes)], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
+    (finding,) = opened(made, tmp_path).check()
+    assert rule in finding

@@ -104,3 +104,10 @@ def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: P
     labels = set(recording.nodes.label)
     assert {"round_half_even", "clip", "matmul", "subtract"} <= labels
     assert {"chain", "computed_once"} <= {decision.code for decision in recording.decisions}
+
+
+@pytest.mark.parametrize("type", ["MatMulInteger", "ConvInteger"])
+def test_real_numbers_are_no_quantised_ones(tmp_path: Path, type: str) -> None:
+    made = model([node(type, ["x", "x"], ["y"])], {"x": (FLOAT, [3, 3, 3])}, ["y"])
+    (finding,) = opened(made, tmp_path).check()
+    assert "quantised operands must be of whole numbers" in finding
