@@ -156,15 +156,15 @@ def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch:
     scheduler = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
     assert scheduler.stderr is not None
     address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at:" in line)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard",
-         "--host", "127.0.0.1", "--nthreads", "1"], stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard"]
+    options = ["--host", "127.0.0.1", "--nthreads", "1"]
+    processes = [subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) for _ in range(2)]
     try:
         with ex.Workers(address, bandwidth=1e5, latency=10, overhead=10) as opened:
-            opened.client.wait_for_workers(1, timeout=30)
-            _, handles = spread(*branches(1.0, 2.0))
+            opened.client.wait_for_workers(2, timeout=60)
+            made, handles = spread(*branches(1.0, 2.0))
             assert handles[0].data()[0] == 1.0
+            assert run_stage(made).counts["pieces_sent"] == 2
             scheduler.kill()
             scheduler.wait()
             x = ex.tensor([1.0])
@@ -174,7 +174,7 @@ def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch:
                 spread(*branches(1.0, 2.0))
             assert ex.evaluate(x + 1)[0] == 2.0
     finally:
-        for process in (worker, scheduler):
+        for process in (*processes, scheduler):
             process.kill()
             process.wait()
         scheduler.stderr.close()
