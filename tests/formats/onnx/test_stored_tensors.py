@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from onnx import TensorProto
 
 import explorer as ex
 from explorer.formats.onnx.stored_tensors import stored
+from tests.formats.onnx.models import model, node, opened
 
 HALF, SHORT = TensorProto.FLOAT16, TensorProto.BFLOAT16
 
@@ -83,3 +85,10 @@ def test_a_tensor_in_segments_is_refused_whatever_else_it_holds() -> None:
     for fields in ({"raw_data": bytes(8)}, {"float_data": [1, 2]}, {}):
         with pytest.raises(ex.FileError, match="'w' is stored in segments"):
             array(TensorProto.FLOAT, [2], segment=segment, **fields)
+
+
+def test_a_field_that_a_dtype_does_not_use_is_not_read(tmp_path: Path) -> None:
+    """Numbers of float64 stand in raw bytes or a field of their own: whole numbers beside them mean nothing."""
+    made = model([node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, ["y"], {"w": np.ones(2)})
+    made.graph.initializer[0].int32_data.append(1 << 20)
+    np.testing.assert_array_equal(opened(made, tmp_path).run(np.zeros(2)), [1, 1])

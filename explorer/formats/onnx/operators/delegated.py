@@ -129,7 +129,9 @@ def delegated(op: OperatorContext) -> Any:
     while names and not is_given(op, names[-1]):
         names.pop()
     values = [given(op, name) if is_given(op, name) else None for name in names]
-    attributes = tuple((name, _attribute(op, form)) for name, form in schema.attributes.items() if op.has(name))
+    written = [(name, _attribute(op, form)) for name, form in schema.attributes.items() if op.has(name)]
+    # An empty list says nothing, and has no type by itself.
+    attributes = tuple((name, value) for name, value in written if value != ())
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
     present = [value for value in values if value is not None]
     results = _inferred(unfinished, schema, present, len(op.definition.outputs))

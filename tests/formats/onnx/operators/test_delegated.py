@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import AttributeProto, helper
 
 import explorer as ex
 from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
@@ -62,6 +63,7 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
         ("GridSample", {"align_corners": 2.5}, "align_corners must be a whole number"),
         ("GridSample", {"mode": [1, 2]}, "mode must be a text"),
         ("LpPool", {"kernel_shape": 3}, "kernel_shape must be a list of whole numbers"),
+        ("LpPool", {"kernel_shape": []}, "operands and attributes must fit the standard's rules"),
         ("BitCast", {"to": 0}, "operands and attributes must fit the standard's rules"),
         ("CumProd", {}, "operands and attributes must fit the standard's rules"),
     ],
@@ -70,6 +72,9 @@ def test_attributes_of_another_kind_are_refused(
     tmp_path: Path, type: str, attributes: dict[str, Any], rule: str
 ) -> None:
     operands = ["x", "x"] if type in ("GridSample", "CumProd") else ["x"]
-    made = model([node(type, operands, ["y"], **attributes)], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
+    made = model([node(type, operands, ["y"])], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
+    for name, value in attributes.items():
+        kind = AttributeProto.INTS if value == [] else None
+        made.graph.node[0].attribute.append(helper.make_attribute(name, value, attr_type=kind))
     (finding,) = opened(made, tmp_path).check()
     assert rule in finding
