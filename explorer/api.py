@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-import graphviz  # type: ignore[import-untyped]
+import graphviz  # type: ignore[import-untyped]  # the package has no types
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.attributes import as_written

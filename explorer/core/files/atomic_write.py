@@ -131,7 +131,7 @@ class Replacement:
         with contextlib.suppress(FileError):  # what is still held back would be written; the first failure was raised
             self.file.close()
         if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
-            self.file.raw.close()  # type: ignore[attr-defined]
+            self.file.raw.close()  # type: ignore[attr-defined]  # as above
         if not self.lasting:
             self.scratch.unlink(missing_ok=True)
 
