@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import socket
 import statistics
@@ -23,7 +24,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 from playwright.sync_api import TimeoutError as Late
 
 from tests.bench.contest import table
@@ -34,7 +35,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.browser]
 
 RESNET = Path(__file__).parents[2] / "assets" / "models" / "resnet18.onnx"
 WEBGL = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
-PATIENCE = 120
+PATIENCE = 60
 ROUNDS = 3
 RUN = """async (code) => {
     const { content } = window.jupyterapp.shell.currentWidget;
@@ -103,8 +104,8 @@ def server(command: list[str], port: int) -> Iterator[None]:
 
 
 @contextmanager
-def cells(file: Path) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """The cell of each viewer that shows a file, and the ports of the servers."""
+def cells(file: Path) -> Iterator[dict[str, str]]:
+    """The cell of each viewer that shows a file, while the servers run."""
     pytest.importorskip("netron")
     pytest.importorskip("model_explorer")
     one, other = free_port(), free_port()
@@ -113,67 +114,83 @@ def cells(file: Path) -> Iterator[tuple[dict[str, str], list[int]]]:
     options = ["--no_open_in_browser", f"--port={other}", "--extensions=model_explorer_onnx"]
     data = quote(json.dumps({"models": [{"url": str(file), "adapterId": "onnx-adapter"}]}))
     with server([sys.executable, "-c", netron], one), server([sys.executable, "-c", serve, *options], other):
-        yield (
-            {
-                "explorer": f"ex.open({str(file)!r}).explore()",
-                "Netron": f"IFrame('http://127.0.0.1:{one}/', 1000, 560)",
-                "Model Explorer": f"IFrame('http://127.0.0.1:{other}/?data={data}', 1000, 560)",
-            },
-            [one, other],
-        )
+        yield {
+            "explorer": f"ex.open({str(file)!r}).explore()",
+            "Netron": f"IFrame('http://127.0.0.1:{one}/', 1000, 560)",
+            "Model Explorer": f"IFrame('http://127.0.0.1:{other}/?data={data}', 1000, 560)",
+        }
 
 
-def drawn_in(page: Page, viewer: str, code: str) -> float:
-    """The ms from running a cell until its graph is drawn; infinite where nothing is after two minutes."""
+def drawn_in(page: Page, viewer: str, code: str) -> float | None:
+    """The ms from running a cell until its graph is drawn; None where the tab dies, or nothing is drawn in a minute."""
     begin = time.perf_counter()
     page.evaluate(RUN, code)
     last = page.locator(".jp-Cell").last
     place = last if viewer == "explorer" else last.frame_locator("iframe")
     try:
+        last.scroll_into_view_if_needed()  # the browser draws no frames of another origin that are out of sight
         place.locator(DRAWN[viewer]).first.wait_for(state="attached", timeout=PATIENCE * 1000)
         if viewer == "Model Explorer":
-            place.locator("mat-spinner").first.wait_for(state="detached", timeout=PATIENCE * 1000)
+            place.get_by_text("Processing graph").first.wait_for(state="hidden", timeout=PATIENCE * 1000)
     except Late:
-        return float("inf")
+        return None
+    except Error as error:
+        if not re.search("crashed|closed", error.message):
+            raise
+        return None
     return (time.perf_counter() - begin) * 1000
 
 
 def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[str]]:  # noqa: F811
-    """Rows of times, all viewers in turn, round by round in one notebook."""
+    """Rows of times: all viewers in turn, round by round; one that fails is left out, and the next has a new page."""
     spent: dict[str, list[float]] = {name: [] for name in DRAWN}
-    with cells(file) as (code, ports):
-        context = drawing.new_context(viewport={"width": 1280, "height": 900})
-        context.add_cookies([{"name": "consent", "value": "1", "url": f"http://127.0.0.1:{port}/"} for port in ports])
+    with cells(file) as code, drawing.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.route("**/*", _only_here)
         imports = "import explorer as ex\nfrom IPython.display import IFrame"
         page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
+        racing = list(code)
         for _ in range(rounds):
-            for name, cell in code.items():
-                spent[name].append(drawn_in(page, name, cell))
-        context.close()
-    least = statistics.median(spent["explorer"][1:] or spent["explorer"])
+            for name in list(racing):
+                duration = drawn_in(page, name, code[name])
+                if duration is None:
+                    racing.remove(name)
+                    page.close()
+                    page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
+                else:
+                    spent[name].append(duration)
+    ours = statistics.median(spent["explorer"][1:] or spent["explorer"])
     rows = []
     for name, times in spent.items():
-        warm = statistics.median(times[1:] or times)
-        rows.append([file.stem, name, f"{times[0]:,.0f}", f"{warm:,.0f}", f"{warm / least:.2f}"])
+        if name in racing:
+            warm = statistics.median(times[1:] or times)
+            rows.append([file.stem, name, f"{times[0]:,.0f}", f"{warm:,.0f}", f"{warm / ours:.2f}"])
+        else:
+            rows.append([file.stem, name, "not drawn", "", ""])
     return rows
 
 
 def _only_here(route: Any) -> None:
-    here = route.request.url.startswith(("http://localhost", "http://127.0.0.1", "blob:", "data:"))
-    route.continue_() if here else route.abort()
+    """Abort what would leave the machine; Netron asks for the country, and for consent where it learns none."""
+    url = route.request.url
+    if url.startswith("https://ipinfo.io/"):
+        route.fulfill(json={"country": "US"})
+    elif url.startswith(("http://localhost", "http://127.0.0.1", "blob:", "data:")):
+        route.continue_()
+    else:
+        route.abort()
 
 
+@pytest.mark.parametrize("count", [None, 1_000, 10_000, 50_000], ids=["resnet18", "1000", "10000", "50000"])
 def test_a_cell_beside_netron_and_model_explorer(
     drawing: Browser,
     lab: Lab,  # noqa: F811
     tmp_path: Path,
+    count: int | None,
 ) -> None:
     """ResNet-18, and wide graphs of 1,000, 10,000 and 50,000 nodes in ONNX files."""
-    rows = compared(drawing, lab, RESNET, ROUNDS + 1)
-    for count in (1_000, 10_000, 50_000):
-        rows += compared(drawing, lab, wide(count, tmp_path / f"wide {count}.onnx"), ROUNDS if count <= 10_000 else 1)
+    file = RESNET if count is None else wide(count, tmp_path / f"wide {count}.onnx")
+    rows = compared(drawing, lab, file, ROUNDS + 1 if file == RESNET else ROUNDS)
     columns = ["file", "viewer", "first", "warm", ": explorer"]
     packages = ["netron", "ai-edge-model-explorer", "jupyterlab", "playwright"]
     print(table("cell → picture, ms", columns, rows, packages))
-    assert len(rows) == 12
+    assert len(rows) == len(DRAWN)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from explorer.view.payload.bundle import script, stylesheet
 
@@ -61,3 +63,20 @@ def mount(page: Page, held: dict[str, Any]) -> None:
     page.goto("about:blank")
     page.add_style_tag(content=stylesheet())
     page.evaluate(MOUNT, [url, json.loads(json.dumps(held))])
+
+
+def reload_until(view: Locator, holds: Callable[[], object]) -> None:
+    """Load the page again until a condition holds: the browser writes what a page stores after the page has gone on."""
+    for _ in range(2):
+        load_again(view)
+        with contextlib.suppress(AssertionError):
+            holds()
+            return
+    load_again(view)
+    holds()
+
+
+def load_again(view: Locator) -> None:
+    """Load the page of a view again."""
+    view.page.reload()
+    expect(view.locator(".ex-stage")).to_be_visible()

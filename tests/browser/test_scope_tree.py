@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from explorer.view.export.html_page import html
 from explorer.view.payload.payload import payload
-from tests.browser.player import mount, press
+from tests.browser.player import mount, press, reload_until
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-8")]
@@ -37,6 +37,32 @@ def test_it_is_hidden_until_it_is_asked_for(show):
     expect(view.get_by_role("tree")).to_be_visible()
     view.get_by_role("button", name="show or hide the tree of boxes").click()
     expect(view.get_by_role("tree")).to_have_count(0)
+
+
+def test_its_width_is_dragged_remembered_and_reset(tree):
+    def width():
+        return round(tree.get_by_role("tree").bounding_box()["width"])
+
+    bar = tree.get_by_role("separator", name="width of the tree")
+    before, canvas = width(), tree.locator(".ex-stage").bounding_box()["width"]
+    place = bar.bounding_box()
+    tree.page.mouse.move(place["x"] + 4, place["y"] + 50)
+    tree.page.mouse.down()
+    tree.page.mouse.move(place["x"] + 84, place["y"] + 50)
+    tree.page.mouse.up()
+    assert width() == before + 80
+    assert round(tree.locator(".ex-stage").bounding_box()["width"]) == round(canvas) - 80
+    bar.focus()
+    tree.page.keyboard.press("End")
+    assert tree.locator(".ex-stage").bounding_box()["width"] >= 240
+    tree.page.keyboard.press("Home")
+    least = width()
+    assert 0 < least < before
+    reload_until(tree, lambda: expect(tree.get_by_role("tree")).to_have_css("width", f"{least}px", timeout=1000))
+    bar.dblclick()
+    assert width() == before
+    press(tree, "s")
+    expect(bar).to_be_hidden()
 
 
 def test_its_keys_open_boxes_on_the_canvas(tree):

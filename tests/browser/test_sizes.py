@@ -1,13 +1,12 @@
 """How much room the parts of a view have: bars between them, full screen, narrow windows, a tab of its own."""
 
-import contextlib
 import re
 
 import pytest
 from playwright.sync_api import expect
 
 from explorer.view.export.html_page import html
-from tests.browser.player import press
+from tests.browser.player import press, reload_until
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
@@ -61,22 +60,6 @@ def test_what_a_reader_chose_is_remembered(show):
     reload_until(view, lambda: expect(panel).to_be_hidden(timeout=1000))
     press(view, "w")
     assert width(panel) == chosen
-
-
-def reload_until(view, holds):
-    """Load the page again until a condition holds: the browser writes what a page stores after the page has gone on."""
-    for _ in range(2):
-        load_again(view)
-        with contextlib.suppress(AssertionError):
-            holds()
-            return
-    load_again(view)
-    holds()
-
-
-def load_again(view):
-    view.page.reload()
-    expect(view.locator(".ex-stage")).to_be_visible()
 
 
 def test_full_screen_is_filled_and_left(show):

@@ -171,10 +171,17 @@ def _rhythm(values: Sequence[int]) -> int:
     middle = len(values) // 2
     heard = values[max(0, middle - _HEARD // 2) : middle + _HEARD // 2]
     for rhythm in range(2, min(_RHYTHM, len(values) // LONG) + 1):
-        steps = list(map(sub, islice(heard, rhythm, None), heard))
-        if 8 * sum(map(ne, islice(steps, rhythm, None), steps)) < len(heard):
+        # Most are out of step so often in the first part that the rest cannot make good for it.
+        first = heard[: 2 * rhythm + len(heard) // 6]
+        if all(8 * _breaks(part, rhythm) < len(heard) for part in (first, heard)):
             return rhythm
     return 0
+
+
+def _breaks(values: Sequence[int], rhythm: int) -> int:
+    """Return how often a value does not continue the steps of its place in a period."""
+    steps = list(map(sub, islice(values, rhythm, None), values))
+    return sum(map(ne, islice(steps, rhythm, None), steps))
 
 
 def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:

@@ -284,6 +284,8 @@ class GraphView(SteppedWidget):
     def _stored_payload(self) -> dict[str, Any]:
         """Return the payload without measured times, and with the layouts of the boxes that are open at first."""
         recording = unmeasured(self.recording)
+        if recording is self.recording and not self._asked and not self._overlays:
+            return {**self.payload, "options": {**self.payload["options"], "theme": self.theme}}
         drawing = replace(self._drawing, model=replace(self._drawing.model, recording=recording))
         position = min(self.payload["options"]["position"], recording.end)
         boxes = drawing.layouts.at_once()

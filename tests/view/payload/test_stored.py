@@ -33,6 +33,21 @@ def test_a_stored_view_is_the_payload_without_what_a_run_measured(program) -> No
     assert "run" not in [stage["name"] for stage in kept["recording"]["stages"]]
 
 
+@pytest.mark.spec("V-21")
+def test_a_plan_that_has_not_run_is_stored_as_it_was_sent_and_as_it_opened(program) -> None:
+    """A reader's theme is kept; the boxes that a reader opened, and a heat of his own, are not."""
+    plan = ex.EvalPlan()
+    plan.register(program)
+    view = plan.prepare().explore()
+    opened = payload(view.recording, position=0)
+    assert restored(view._repr_mimebundle_()[0][MIME]) == opened
+    view.theme = "dark"
+    assert restored(view._repr_mimebundle_()[0][MIME]) == payload(view.recording, position=0, theme="dark")
+    view.theme = "auto"
+    view.overlay({node: float(node) for node in range(len(view.recording.nodes))}, name="score")
+    assert restored(view._repr_mimebundle_()[0][MIME]) == opened
+
+
 @pytest.mark.spec("V-21", "V-22")
 def test_a_stored_view_is_the_same_after_every_run(program) -> None:
     """Two runs of a program keep the same bytes: no time, no address."""

@@ -80,7 +80,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.say,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root, this.help),
+      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root, this.help),
       view.sizes.heightBar.root,
       this.heard,
     );

@@ -5,8 +5,8 @@ import { Splitter } from "./splitter.js";
 
 /** px of width below which the panel stands under the canvas, and below which the steps stand on two lines. */
 const [NARROW, SLIM] = [720, 480];
-/** px that a view has at least; that a panel, the canvas beside it, and the source have at least. */
-const [LOW, PANEL, CANVAS, SOURCE] = [320, 200, 240, 160];
+/** px that a view has at least; that a panel, the canvas beside it, the source and the tree have at least. */
+const [LOW, PANEL, CANVAS, SOURCE, TREE] = [320, 200, 240, 160, 100];
 const KEY = "explorer.sizes";
 
 /** Sizes of one view. */
@@ -36,6 +36,16 @@ export class Sizes {
       read: () => (this.isNarrow ? source().offsetHeight : source().offsetWidth),
       write: (px) => this.choose(sourceSide(), px),
       reset: () => this.choose(sourceSide(), undefined),
+    });
+    /** @returns {HTMLElement} */ const field = () => root.querySelector(".ex-field");
+    /** @returns {HTMLElement} */ const tree = () => root.querySelector(".ex-tree");
+    this.treeBar = new Splitter("ex-tree-bar", {
+      name: "width of the tree", grows: 1,
+      axis: () => "x",
+      limits: () => ({ least: TREE, most: Math.max(TREE, field().clientWidth - CANVAS) }),
+      read: () => tree().offsetWidth,
+      write: (px) => this.choose("tree width", px),
+      reset: () => this.choose("tree width", undefined),
     });
     this.heightBar = new Splitter("ex-height-bar", {
       name: "height of the view", grows: 1,
@@ -85,7 +95,7 @@ export class Sizes {
   apply() {
     const { root, chosen } = this;
     const height = chosen[this.#heightKey];
-    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below, "--ex-listing": chosen["source beside"], "--ex-listing-above": chosen["source above"] };
+    const sizes = { "--ex-height": height ?? this.asked, "--ex-least": height === undefined ? undefined : 0, "--ex-aside": chosen.panel, "--ex-below": chosen.below, "--ex-listing": chosen["source beside"], "--ex-listing-above": chosen["source above"], "--ex-tree": chosen["tree width"] };
     put(root, "style", Object.entries(sizes).flatMap(([name, px]) => (px === undefined ? [] : [`${name}:${px}px`])).join(";"));
     root.classList.toggle("ex-alone", Boolean(chosen.hidden));
   }
@@ -95,7 +105,7 @@ export class Sizes {
     const wide = this.root.clientWidth;
     this.root.classList.toggle("ex-narrow", wide < NARROW);
     this.root.classList.toggle("ex-slim", wide < SLIM);
-    for (const bar of [this.sourceBar, this.panelBar, this.heightBar]) bar.tell();
+    for (const bar of [this.sourceBar, this.treeBar, this.panelBar, this.heightBar]) bar.tell();
   }
 }
 
