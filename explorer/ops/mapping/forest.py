@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
+from operator import not_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,27 +58,22 @@ class Forest:
 
 def forest(trees: Sequence[Any]) -> Forest:
     """Take trees apart into steps; raises OperandError for a node without children."""
-    parents, leaves, numbers = _nodes(trees)
-    parent, is_leaf = np.array(parents), np.zeros(len(parents), bool)
-    leaf_nodes = np.array(numbers)
-    is_leaf[leaf_nodes] = True
-    # A node's children have descending numbers, from the first to the last: see _nodes.
-    inner = np.flatnonzero(parent >= 0)[::-1]
-    children = inner[np.argsort(parent[inner], kind="stable")]
-    arity = np.bincount(parent[inner], minlength=len(parents))
-    first = np.cumsum(arity) - arity
+    parent, leaves, leaf_nodes = _nodes(trees)
+    arity = np.bincount(parent[len(trees) :], minlength=len(parent))
+    first = len(trees) + np.cumsum(arity) - arity
+    """number of a node's first child: see _nodes"""
     groups = [*_groups(parent, arity, leaf_nodes)]
-    reader = np.full(len(parents), len(groups))
+    reader = np.full(len(parent), len(groups))
     """step that reads a node's value; one behind the last for a tree's"""
     for number, nodes in enumerate(groups):
-        reader[children[first[nodes][:, None] + np.arange(arity[nodes[0]])]] = number
+        reader[first[nodes][:, None] + np.arange(arity[nodes[0]])] = number
     distinct, of_leaf = _distinct(leaves)
     by_reader = np.argsort(reader[leaf_nodes], kind="stable")
     leaf_nodes = leaf_nodes[by_reader]
     ends = np.searchsorted(reader[leaf_nodes], np.arange(len(groups)), side="right")
     steps, pool, begin = [], np.zeros(0, np.int64), 0
     finished = [leaf_nodes[ends[-1] if groups else 0 :]]
-    row_of = np.zeros(len(parents), np.int64)
+    row_of = np.zeros(len(parent), np.int64)
     for nodes, end in zip(groups, map(int, ends), strict=True):
         is_root = parent[nodes] < 0
         nodes = np.concatenate([nodes[~is_root], nodes[is_root]])
@@ -84,7 +81,7 @@ def forest(trees: Sequence[Any]) -> Forest:
         available = np.concatenate([pool, leaf_nodes[begin:end]])
         row_of[available] = np.arange(len(available))
         each = int(arity[nodes[0]])
-        read = row_of[children[first[nodes] + np.arange(each)[:, None]].ravel()]
+        read = row_of[(first[nodes] + np.arange(each)[:, None]).ravel()]
         is_kept = np.ones(len(available), bool)
         is_kept[read] = False
         kept = np.flatnonzero(is_kept)
@@ -94,39 +91,35 @@ def forest(trees: Sequence[Any]) -> Forest:
         pool, begin = np.concatenate([nodes[:waiting], available[kept]]), end
     values = np.concatenate(finished)
     row_of[values] = np.arange(len(values))
-    trees_in_order = np.flatnonzero(parent < 0)[::-1]
-    return Forest(distinct, of_leaf[by_reader], steps, len(finished[0]), row_of[trees_in_order])
+    return Forest(distinct, of_leaf[by_reader], steps, len(finished[0]), row_of[: len(trees)])
 
 
-def _nodes(trees: Sequence[Any]) -> tuple[list[int], list[Any], list[int]]:
-    """Number all nodes, the last tree and the last child first; return the parent of each, −1 for a tree; the leaves;
-    and their numbers.
+def _nodes(trees: Sequence[Any]) -> tuple[Rows, list[Any], Rows]:
+    """Number all nodes, those of one depth after those above, so that the children of a node are consecutive.
 
-    There is no recursion, since trees may be deep, and little in the loop, which runs for each node.
+    Returns the parent of each node, −1 for a tree; the leaves; and their numbers.
     """
-    pending, above = [*trees], [-1] * len(trees)
-    parents: list[int] = []
+    parents = [np.full(len(trees), -1)]
     leaves: list[Any] = []
-    numbers: list[int] = []
-    number = 0
-    while pending:
-        tree = pending.pop()
-        parents.append(above.pop())
-        class_ = type(tree)
-        if class_ is tuple or class_ is list or (class_ is not int and isinstance(tree, (tuple, list))):
-            if not tree:
-                raise OperandError(
-                    f"a tree with the node {tree!r}",
-                    rule="a node must have a child, and a leaf must not be a tuple or list",
-                    fix="leave the node out, or put a leaf in its place",
-                )
-            pending.extend(tree)
-            above.extend([number] * len(tree))
-        else:
-            leaves.append(tree)
-            numbers.append(number)
-        number += 1
-    return parents, leaves, numbers
+    numbers: list[Rows] = []
+    count, level = 0, [*trees]
+    while level:
+        branches = [isinstance(tree, (tuple, list)) for tree in level]
+        nodes = [*compress(level, branches)]
+        if not all(nodes):
+            empty = next(node for node in nodes if not node)
+            raise OperandError(
+                f"a tree with the node {empty!r}",
+                rule="a node must have a child, and a leaf must not be a tuple or list",
+                fix="leave the node out, or put a leaf in its place",
+            )
+        leaves.extend(compress(level, map(not_, branches)))
+        is_branch = np.array(branches)
+        numbers.append(count + np.flatnonzero(~is_branch))
+        parents.append(np.repeat(count + np.flatnonzero(is_branch), np.fromiter(map(len, nodes), np.int64, len(nodes))))
+        count += len(level)
+        level = [*chain.from_iterable(nodes)]
+    return np.concatenate(parents), leaves, np.concatenate(numbers)
 
 
 def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:

@@ -126,7 +126,10 @@ def _leaf_key(leaf: Any, function: str) -> Any:
 def _stack(leaves: Any) -> Expr:
     """Return samples of one type as the rows of one expression; arrays are copied at once, not recorded one by one."""
     arrays: Any = leaves
-    if {type(leaf) for leaf in leaves} != {np.ndarray}:
+    types = {type(leaf) for leaf in leaves}
+    if len(types) == 1 and types <= {*WEAK}:
+        return tensor([*leaves])
+    if types != {np.ndarray}:
         if any(isinstance(leaf, Expr) or stands_for_expression(leaf) for leaf in leaves):
             return Stack()(*[tensor(leaf) if isinstance(leaf, WEAK) else leaf for leaf in leaves])
         arrays = [np.asarray(leaf) for leaf in leaves]

@@ -230,6 +230,7 @@ def test_nothing_but_samples_is_mapped() -> None:
         (lambda: ex.map(ex.tanh, ex.tensor(3.0)), OperandError, "over the scalar"),
         (lambda: ex.map(ex.tanh, {"a": 1}), OperandError, "over a dict"),
         (lambda: ex.map(ex.tanh, ["a"]), OperandError, "samples with a str"),
+        (lambda: ex.map(ex.tanh, [1, 2**70]), OperandError, "elements of dtype object"),
         (lambda: ex.map(ex.tanh, "abc"), OperandError, "over a str"),
         (lambda: ex.map(ex.add, np.ones(3), np.ones(2)), OperandError, "lengths 3, 2"),
         (lambda: ex.map(lambda x: 3, np.ones(3)), DeclarationError, "returned int"),
