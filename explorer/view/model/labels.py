@@ -16,6 +16,8 @@ NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 """font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""
 LINE = 14
 """line height in px of the soft lines of a closed box"""
+ENTER = 8
+"""px on either side of a call's name for the mark that it can be entered"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
 _OPERAND = 64.0
@@ -149,7 +151,8 @@ def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
 def node_size(kind: str, text: Text) -> tuple[int, int]:
     """Return width and height in px of a node of this kind with its texts."""
     second = text.second or text.type
-    wide = max(font.width(text.name, NAME, True), font.width(second, TYPE), font.width(text.ghost, TYPE))
+    mark = 2 * ENTER if kind == "call" else 0
+    wide = max(font.width(text.name, NAME, True) + mark, font.width(second, TYPE), font.width(text.ghost, TYPE))
     if kind in ("leaf", "input", "constant"):
         return max(72, _even(wide + 26)), 34
     return max(104, _even(wide + 22)), 40

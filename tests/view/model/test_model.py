@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.view.model.initially_open import USEFUL
+from explorer.view.model.labels import ENTER, Text, node_size
 from explorer.view.model.model import build_model
 from explorer.view.tree.topological import levels
 from tests.support.scenes import check, scene_size
@@ -248,3 +249,9 @@ def test_boxes_that_read_each_other_through_boxes_of_one_node_are_no_stack():
         x = make.node("pool", x, scope=make.scope(f"pool{number}", "file"))
     model = build_model(make.roots(x))
     assert [box.kind for box in model.tree.boxes] == ["top", *["file"] * 4]
+
+
+def test_the_mark_of_a_call_has_room_beside_its_name() -> None:
+    """A call is wider than an operation of the same name by the mark that it can be entered, on both sides."""
+    text = Text("a name that is wider than the type", "2 f32", "", "", "")
+    assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * ENTER
