@@ -22,11 +22,12 @@ from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
-from explorer.core.types.tensor_type import Shape, TensorType
+from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.building.shape_values import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
 from explorer.net.definition.shape_notes import check_inputs, noted_dtype
 from explorer.net.editable import EditableNet
@@ -52,7 +53,8 @@ class BuildableNet(EditableNet):
         super().__init__(definition, table)
         self._initialized = -1
         self._version = (0, 0, 0)
-        self._builds: dict[Any, Build] = {}
+        self._builds: dict[Any, Any] = {}
+        """inputs → their build, or the first question about their values"""
         self._parameters: dict[tuple[str, TensorType], Expr] = {}
         self._fitting: dict[str, Shape] | None = None
 
@@ -157,7 +159,11 @@ class BuildableNet(EditableNet):
         return self._build(self._expressions(inputs, named)).output(name)
 
     @long_running()
-    def _build(self, inputs: dict[str, Expr]) -> Build:
+    def _build(self, inputs: dict[str, Expr], arrays: Mapping[Expr, Array] | None = None) -> Build:
+        """Return the expressions over inputs; ``arrays`` are values of those that are parameters.
+
+        Raises UnknownShapeError, with the operator's place, where a shape depends on values of parameters without one.
+        """
         if not self.definition.operators and not self.definition.outputs:
             raise graph_error(
                 self.definition.source,
@@ -173,12 +179,16 @@ class BuildableNet(EditableNet):
         self.init()
         self._refresh()
         key = tuple(node.uid for node in inputs.values()), in_force()
-        if key in self._builds:
-            _logger.info("net %r is built already for these inputs", self.name)
-            return self._builds[key]
+        questions = Questions(self._builds, key, arrays or {}, keep)
+        build = questions.build
+        if build is not None:
+            if not questions.values:
+                _logger.info("net %r is built already for these inputs", self.name)
+            return build
         check_inputs(self.definition, {name: node.tensor_type for name, node in inputs.items()})
-        build = self._builder.build(inputs)
-        keep(self._builds, key, build)
+        build = self._builder.build(inputs, ask=questions.ask)
+        build.values_first = questions.values_first(build)
+        questions.keep(build)
         return build
 
     def _now(self) -> tuple[int, int, int]:
@@ -249,7 +259,8 @@ class BuildableNet(EditableNet):
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:
             keep(self._builds, key, self._builder.build(self._shaped(shapes), opaque=True))
-        return self._builds[key]
+        build: Build = self._builds[key]
+        return build
 
 
 def keep(table: dict[Any, Any], key: Any, value: Any) -> None:

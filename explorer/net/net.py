@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from explorer.core.argument_checks import check_name
@@ -18,7 +19,7 @@ from explorer.core.ir.hooks import hooks
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running
-from explorer.core.types.tensor_type import TensorType
+from explorer.core.types.tensor_type import Array, TensorType
 from explorer.net.buildable import BuildableNet, keep
 from explorer.net.building.builder import Build
 from explorer.net.building.diagnostics import ends, find_problems, nodes_of
@@ -32,6 +33,8 @@ from explorer.net.operators.table import OperatorTable
 from explorer.net.printer import net_text
 from explorer.net.profile import Profile, profile
 from explorer.net.run_log import run_log
+from explorer.plan.passes import ShapeValues
+from explorer.plan.pipeline import Step
 from explorer.plan.planner import Options, Plan, plan
 from explorer.plan.rewrite.rule import Rule
 from explorer.record import Recording
@@ -108,6 +111,13 @@ class Net(BuildableNet):
         """Return the reasons why operators cannot run, by name: unknown types, misfit operands or arguments."""
         return self._preview_build().problems
 
+    def unsized(self) -> list[str]:
+        """Return the names of the operators whose results have shapes that depend on values of the inputs.
+
+        They run, and are planned once the inputs are arrays; without these they are drawn with unknown shapes.
+        """
+        return [*self._preview_build().unsized]
+
     def check(self) -> list[str]:
         """Return all problems that keep the net from running, and contradictions to the file; verifies all weights."""
         with gc_paused():
@@ -137,7 +147,7 @@ class Net(BuildableNet):
         check_inputs(self.definition, types)
         # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
-            program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
             EXECUTORS[executor].run(program, run_log(program, self._builder))
             values = program.take()
@@ -157,9 +167,8 @@ class Net(BuildableNet):
             name: as_array(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()
         }
-        types = {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()}
         with self._lock:
-            program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
             timings = []
             for _ in range(runs):
                 program.bind({build.inputs[name]: array for name, array in arrays.items()})
@@ -167,23 +176,43 @@ class Net(BuildableNet):
                 program.forget()
         return profile(program, self._builder, timings)
 
-    def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
+    def _program(self, arrays: Mapping[str, Array], options: Options) -> tuple[Program, Build]:
         self._refresh()
         # Whatever a plan depends on besides the net itself, whose changes empty the table.
-        key = tuple(types.values()), options, tuple(Rule.rules), in_force()
-        if key not in self._programs:
-            build = self._build({name: self._parameter(name, type_) for name, type_ in types.items()})
-            self._grant(build)
-            keep(self._programs, key, (Program(self._plan(list(build.outputs.values()), options)), build))
+        key: Any = (
+            tuple([(array.shape, array.dtype) for array in arrays.values()]),
+            options,
+            tuple(Rule.rules),
+            in_force(),
+        )
+        if key in self._programs:
+            return self._programs[key]
+        build = self._built_for(arrays)
+        if build.values_first:
+            # Only the values tell which build it is, so that they are asked for in every run.
+            key = build, options, tuple(Rule.rules)
+            if key in self._programs:
+                return self._programs[key]
+        self._grant(build)
+        keep(self._programs, key, (Program(self._plan(build, options)), build))
         return self._programs[key]
+
+    def _built_for(self, arrays: Mapping[str, Array]) -> Build:
+        """The expressions for arrays, which are the values of parameters."""
+        parameters = {
+            name: self._parameter(name, TensorType(array.shape, array.dtype)) for name, array in arrays.items()
+        }
+        return self._build(parameters, {parameters[name]: array for name, array in arrays.items()})
 
     def _grant(self, build: Build) -> None:
         """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
         size = sum([node.type.nbytes for node in build.outputs.values()])
         claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
 
-    def _plan(self, outputs: list[Expr], options: Options) -> Plan:
-        """The one plan of these outputs: of what runs, and of what is shown."""
+    def _plan(self, build: Build, options: Options) -> Plan:
+        """The one plan of a build's outputs: of what runs, and of what is shown."""
+        outputs = list(build.outputs.values())
+        options = replace(options, passes=_passes(build, options.passes))
         key = tuple([node.uid for node in outputs]), options, tuple(Rule.rules)
         if key not in self._plans:
             with gc_paused():
@@ -207,21 +236,19 @@ class Net(BuildableNet):
             for name, value in values.items()
             if not (isinstance(value, Expr) or is_shape(value))
         }
-        build = self._build(
-            {
-                name: self._parameter(name, TensorType(arrays[name].shape, arrays[name].dtype))
-                if name in arrays
-                else self._expression(name, value)
-                for name, value in values.items()
-            }
-        )
+        nodes = {
+            name: self._parameter(name, TensorType(arrays[name].shape, arrays[name].dtype))
+            if name in arrays
+            else self._expression(name, value)
+            for name, value in values.items()
+        }
+        build = self._build(nodes, {nodes[name]: array for name, array in arrays.items()})
         if arrays:
             self._grant(build)
         plan = EvalPlan(**{"title": self.name, **options})
-        outputs = list(build.outputs.values())
-        for node in outputs:
+        for node in build.outputs.values():
             plan.register(node)
-        plan.prepare(self._plan(outputs, plan.options))
+        plan.prepare(self._plan(build, plan.options))
         plan.bind({build.inputs[name]: array for name, array in arrays.items()})
         return plan
 
@@ -297,3 +324,8 @@ class Net(BuildableNet):
         writes = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.outputs.items())
         count = len(self.definition.operators)
         return visible(f"<net {self.name!r}: {count} operators, {reads or 'nothing'} → {writes}, {self.state.value}>")
+
+
+def _passes(build: Build, passes: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the passes of a plan of a build; the first one tells of values that were computed for it."""
+    return (ShapeValues(build.values_first), *passes) if build.values_first else passes

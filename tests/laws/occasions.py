@@ -18,9 +18,11 @@ from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.graph.reasons import Reason
 from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.memory.reasons import BuffersReasons
-from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Order, Prune, Recall
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Order, Prune, Recall, ShapeValues
 from explorer.plan.passes.fuse_reasons import FuseReasons
+from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.passes.simplify import Simplify
+from explorer.plan.pipeline import PIPELINE
 from explorer.plan.rewrite.constant_folding import Folding
 from explorer.plan.rewrite.rules import (
     batch_sums,
@@ -131,6 +133,13 @@ def held(equal: bool = False) -> Planned:
     root = ex.tanh(below)
     recall = Recall({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
     return Planned(plan([root * 2.0 + below], None, recall), recall)
+
+
+def computed_first() -> Planned:
+    """A plan in front of which two lengths were computed; the result of one is not in it."""
+    rows = x[:2]
+    values = (ComputedFirst("Slice_1", "ends", "2", 4, (rows.uid,)), ComputedFirst("Range_2", "limit", "5", 0))
+    return Planned(prepared(rows, passes=(ShapeValues(values), *PIPELINE)).planned)
 
 
 @ex.function
@@ -311,6 +320,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     device_copies.RecreateConstantOnDevice.recreated: lambda: (copied := constant(3.0, 2).to_device(there)) + copied,
     Recall.recalled: held,
     Recall.recalled_equal: lambda: held(equal=True),
+    ShapeValues.computed_first: computed_first,
     Simplify.no_kernel: lambda: ex.add_n(*[far[index] for index in range(3)]),
     Dedup.merged: lambda: [ex.tanh(x + y), ex.sin(x + y)],
     Dedup.commuted: lambda: [(x + y) * 2.0, ex.tanh(y + x)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,16 @@ def execute(options: argparse.Namespace) -> int:
     if findings:
         say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
     else:
-        say(f"{net.name}: all {count} operators can run: {_ends(net.inputs)} → {_ends(net.outputs)}")
+        waiting = net.unsized()
+        later = f" ({len(waiting)} have shapes that depend on values: {_first(waiting)})" if waiting else ""
+        say(f"{net.name}: all {count} operators can run{later}: {_ends(net.inputs)} → {_ends(net.outputs)}")
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return some names as a text."""
+    return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
 
 
 def _ends(operands: Mapping[str, BlobDefinition]) -> str:
@@ -70,7 +77,7 @@ def _ends(operands: Mapping[str, BlobDefinition]) -> str:
     texts = [
         f"{name} {symbolic_text(blob.shape)}" if blob.shape is not None else name for name, blob in operands.items()
     ]
-    return ", ".join(texts[:_LISTED]) + f" and {len(texts) - _LISTED:,} more" * (len(texts) > _LISTED)
+    return _first(texts)
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:

@@ -21,13 +21,14 @@ from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.net.building.declared_dimensions import declare
-from explorer.net.building.unsupported import Opaque
+from explorer.net.building.unsupported import UNSIZED, Opaque, is_unsized
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.scope_inference import box_paths
 from explorer.net.definition.shape_notes import Lengths, bound_type
-from explorer.net.operators.context import BuildBody, OperatorContext
+from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
 from explorer.net.operators.table import OperatorTable
+from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.record.gc_pause import gc_paused
 
 _SHOWN = 120
@@ -42,7 +43,7 @@ def _type(operator: OperatorDefinition) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Build:
     """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, plain values included.
 
@@ -53,6 +54,10 @@ class Build:
     inputs: dict[str, Expr]
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
+    unsized: dict[str, ExplorerError] = field(default_factory=dict)
+    """operators recorded as opaque operations because values of inputs decide their shapes, likewise"""
+    values_first: tuple[ComputedFirst, ...] = ()
+    """values that were computed for this build, because shapes depend on them"""
     silent: list[Expr] = field(default_factory=list)
     """opaque operations of operators without outputs"""
 
@@ -91,8 +96,8 @@ class NetBuilder:
         """builders of inner graphs, by operator and name of the graph"""
         self._within: Scope | None = None
 
-    def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False) -> Build:
-        """Return the expressions over these inputs.
+    def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False, ask: Ask | None = None) -> Build:
+        """Return the expressions over these inputs; ``ask`` answers operators that must know a value.
 
         The first operator that does not fit raises an error with its name and line; with ``opaque`` it becomes an
         operation that is drawn but cannot run, and the build continues.
@@ -102,11 +107,11 @@ class NetBuilder:
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
         with counted(), gc_paused():
-            self._build(build, lengths, opaque)
+            self._build(build, lengths, opaque, ask)
         declare(self.definition, build.values, lengths)
         return build
 
-    def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:
+    def _build(self, build: Build, lengths: Lengths, opaque: bool, ask: Ask | None) -> None:
         """Record all operators, operands first, each in its box and at its line of the file."""
         follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
@@ -115,14 +120,15 @@ class NetBuilder:
             place = Place(operator.file or self._where, operator.line, operator.text)
             with recording_at(self.scope(operator), place):
                 try:
-                    results = self._results(operator, build.values)
+                    results = self._results(operator, build.values, ask)
                 except ExplorerError as error:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
                     # As ``raise … from`` would set it: the error is shown later, with the node.
                     located.__cause__ = error
-                    build.problems[operator.name] = located
+                    table = build.unsized if isinstance(error, UnknownShapeError) else build.problems
+                    table[operator.name] = located
                     results = self._opaque(operator, build, lengths, error)
             build.values.update(zip(operator.outputs, results, strict=True))
 
@@ -148,7 +154,7 @@ class NetBuilder:
         )
         return " ".join([_type(operator), *[reads] * bool(reads), *[f"→ {writes}"] * bool(writes)])
 
-    def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
         """Return the values of an operator's outputs, by its type's builder."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
@@ -159,11 +165,15 @@ class NetBuilder:
             )
         self.table.check(self.definition.operator(operator.name))
         operands = tuple(values[blob] for blob in operator.inputs)
+        waiting = next((blob for blob, value in zip(operator.inputs, operands, strict=True) if is_unsized(value)), "")
+        if waiting:
+            raise unknown_shape(operator.type, f"the shape of {waiting!r}")
         context = OperatorContext(
             operator,
             operands,
             lambda name: self.weights.tensor(operator.name, name),
-            lambda name: self._body(operator, name, values),
+            lambda name: self._body(operator, name, values, ask),
+            ask,
         )
         try:
             result = self.table[operator.type](context)
@@ -192,7 +202,7 @@ class NetBuilder:
             )
         return results
 
-    def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any]) -> BuildBody:
+    def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any], ask: Ask | None) -> BuildBody:
         """Return the function that records an inner graph of an operator, in the scope where it is called."""
         definition: NetDefinition = operator.bodies[name]
         key = operator.name, name
@@ -210,17 +220,17 @@ class NetBuilder:
                     rule=f"{operator.type}: the graph {name!r} must be given its {count} inputs",
                 )
             given = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
-            outputs = builder.build_within(state.scope, given).outputs
+            outputs = builder.build_within(state.scope, given, ask).outputs
             return [outputs[output] for output in definition.outputs]
 
         return build
 
-    def build_within(self, scope: Scope | None, inputs: Mapping[str, Expr]) -> Build:
+    def build_within(self, scope: Scope | None, inputs: Mapping[str, Expr], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):
-            return self.build(inputs)
+            return self.build(inputs, ask=ask)
 
     def _opaque(
         self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
@@ -234,7 +244,13 @@ class NetBuilder:
         # Part of the operation's identity: two operators that fail for different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
         schema = self.table.schema(operator.type)
-        note = "cannot run" if schema is None or schema.planned else "runs in a workspace"
+        note = (
+            UNSIZED
+            if isinstance(error, UnknownShapeError)
+            else "cannot run"
+            if schema is None or schema.planned
+            else "runs in a workspace"
+        )
         whole = Opaque(operator.type, results, *key, note)(*operands, *weights)
         if not noted:
             build.silent.append(whole)

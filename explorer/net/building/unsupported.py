@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+
+UNSIZED = "shape depends on values"
+"""why an operator is drawn as opaque that runs once the inputs have values"""
 
 
 class Opaque(Operation):
@@ -50,3 +55,15 @@ class Opaque(Operation):
     def label(self) -> str:
         """The operator type, marked as one that is not planned."""
         return f"{self.kind} ({self.note})"
+
+
+def is_unsized(value: object) -> bool:
+    """Whether a value has no type because values of the net's inputs decide its shape."""
+    maker = value.operands[0] if isinstance(value, Expr) and isinstance(value.operation, Item) else value
+    return (
+        isinstance(maker, Expr)
+        and isinstance(maker.operation, Opaque)
+        and maker.operation.note == UNSIZED
+        and isinstance(maker.type, TupleType)
+        and not maker.type.parts
+    )

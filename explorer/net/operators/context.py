@@ -7,21 +7,65 @@ type; the net that builds adds the operator's name and line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
-from explorer.core.types.tensor_type import Shape
+from explorer.core.types.tensor_type import Array, Shape
 from explorer.net.definition.definition import OperatorDefinition
 from explorer.ops.creation.constants import full
 
 BuildBody: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 """values of an inner graph's parameters → values of its outputs"""
+Answer: TypeAlias = Callable[[Sequence[Array]], Hashable]
+"""values of some expressions → what a builder must know of them"""
+Ask: TypeAlias = Callable[[OperatorDefinition, str, Sequence[Expr], Answer, int], Hashable]
+"""operator, name of a value, expressions, answer, operations that the answer takes → what follows from the values"""
 _REQUIRED: Final = object()
 _DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 """the dtypes that torch gives plain numbers"""
+_SHOWN = 16
+"""most elements of a value that are written out"""
+
+
+class UnknownShapeError(OperandError):
+    """A shape that depends on values of the net's inputs, where these have no values."""
+
+
+def unknown_shape(type: str, name: str) -> UnknownShapeError:
+    """Return the error for a value that an operator type must know, and that has no value yet."""
+    return UnknownShapeError(
+        f"{name} depends on the net's inputs",
+        rule=f"{type}: {name} must follow from constants and shapes, or the inputs must be arrays, because a shape "
+        "depends on it",
+        fix="net.run(array), net.plan(array) or net.explore(array) compute it first",
+    )
+
+
+class KnownArray(NamedTuple):
+    """The value of an array as a key of tables."""
+
+    dtype: str
+    shape: Shape
+    data: bytes
+
+    @property
+    def array(self) -> Array:
+        """The array, read-only."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+    @classmethod
+    def of(cls, arrays: Sequence[Array]) -> KnownArray:
+        """Return the key of the one array in a list."""
+        (array,) = arrays
+        return cls(array.dtype.str, array.shape, array.tobytes())
+
+    def __str__(self) -> str:
+        return np.array2string(self.array, separator=", ", threshold=_SHOWN)
 
 
 class OperatorContext:
@@ -31,7 +75,7 @@ class OperatorContext:
     of the operator is found by its name: among the arguments of its line, else among the inputs passed by name.
     """
 
-    __slots__ = ("_bodies", "_weights", "definition", "operands")
+    __slots__ = ("_ask", "_bodies", "_weights", "definition", "operands")
 
     def __init__(
         self,
@@ -39,8 +83,26 @@ class OperatorContext:
         operands: tuple[Any, ...],
         weights: Callable[[str], Tensor],
         bodies: Callable[[str], BuildBody] | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self.definition, self.operands, self._weights, self._bodies = definition, operands, weights, bodies
+        self._ask = ask
+
+    def ask(self, name: str, nodes: Sequence[Expr], answer: Answer, operations: int = 0) -> Hashable:
+        """Return what follows from the values of expressions, which are computed while the net is built.
+
+        What the builder records must depend on the answer alone; ``operations`` are those that the answer itself takes.
+        Raises UnknownShapeError where the net is built without the arrays of its inputs.
+        """
+        if self._ask is None:
+            raise unknown_shape(self.definition.type, name)
+        return self._ask(self.definition, name, nodes, answer, operations)
+
+    def value(self, name: str, node: Expr) -> Array:
+        """Return the value of an expression that a shape depends on; raises UnknownShapeError as ``ask`` does."""
+        known = self.ask(name, [node], KnownArray.of)
+        assert isinstance(known, KnownArray)
+        return known.array
 
     def body(self, name: str) -> BuildBody:
         """Return the function that records an inner graph over values for its parameters, and returns its outputs.

@@ -15,6 +15,7 @@ from explorer.plan.passes.order import Order
 from explorer.plan.passes.precompute import Constants
 from explorer.plan.passes.prune import Prune
 from explorer.plan.passes.reuse_results import Recall
+from explorer.plan.passes.shape_values import ShapeValues
 from explorer.plan.passes.simplify import Simplify
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "Order",
     "Prune",
     "Recall",
+    "ShapeValues",
     "Simplify",
 ]

@@ -12,7 +12,7 @@ import pytest
 from onnx import NodeProto
 
 import explorer as ex
-from tests.formats.onnx.models import FLOAT, INT64, model, node, opened, result
+from tests.formats.onnx.models import FLOAT, model, node, opened, result
 
 Array = np.ndarray[Any, Any]
 random = np.random.default_rng(7)
@@ -238,14 +238,6 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
     np.testing.assert_array_equal(found["z"], [5])
     names = {net.operand(name, given).operation.label for name in ("t", "nw", "counted", "z")}
     assert names == {"tensor"}
-
-
-def test_sizes_that_are_not_known_are_named(tmp_path: Path) -> None:
-    """A shape that is computed from the net's inputs is refused with the operator, the operand and the rule."""
-    net = opened(model([one("Reshape", "s")], {"x": (FLOAT, [6]), "s": (INT64, [2])}, ["out"]), tmp_path)
-    with pytest.raises(ex.FileError, match=r"'Reshape_1' \(Reshape\): shape depends on the net's inputs\n.*known when"):
-        net.run(np.zeros(6, np.float32), np.array([2, 3]))
-    assert len(net.check()) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import explorer as ex
 from explorer.core.ir.function import Call, Item
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Prune, Recall
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Prune, Recall, ShapeValues
 from tests.laws.claims.decisions import At, Claim, of_decision, result_bytes, sizes_text
 
 Expr = ex.Expr
@@ -32,6 +32,16 @@ def recalled_equal(claim: Claim) -> Facts:
     own = {tensor: uid for uid, tensor in claim.recall.values.items()}
     equal = sum(own[tensor] in claim.recall.equal for tensor in claim.choice.produced if isinstance(tensor, ex.Tensor))
     return {**recalled(claim), "equal": equal}
+
+
+@of_decision(ShapeValues.computed_first)
+def computed_first(claim: Claim) -> Facts:
+    """The pass was given the value, and the subjects are the results of which it says so."""
+    (announced,) = [step for step in claim.planned.options.passes if isinstance(step, ShapeValues)]
+    value = announced.values[claim.number - claim.planned.graph.stages[claim.choice.stage].first]
+    results = {*value.results} & {*claim.stage.live}
+    assert {node.uid for node in claim.subjects} == (results or {node.uid for node in claim.stage.roots})
+    return {"count": value.operations, "value": value.name, "operator": value.operator, "text": value.text}
 
 
 @of_decision(Dedup.merged, Dedup.commuted)

@@ -1,7 +1,7 @@
 """Operators that are rare: the onnx package's reference evaluator computes them, and the graph says so.
 
 Such an operator has no gradient and no batch, and takes no part in fusion: it is a kernel by itself. Its types are
-those that the standard infers; where a shape depends on values, the operator is refused.
+those that the standard infers; where a shape depends on values, the operator runs while the net is built.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
@@ -33,6 +33,15 @@ TYPES = (
     "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
 )  # fmt: skip
 """operator types that are delegated"""
+
+
+class Types(tuple[TensorType, ...]):
+    """Types of results, as an answer of values."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self))
 
 
 class Delegated(Operation):
@@ -134,7 +143,7 @@ def delegated(op: OperatorContext) -> Any:
     attributes = tuple((name, value) for name, value in written if value != ())
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
     present = [value for value in values if value is not None]
-    results = _inferred(unfinished, schema, present, len(op.definition.outputs))
+    results = _inferred(op, unfinished, schema, present)
     made = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
     return made if len(results) == 1 else tuple(item(place)(made) for place in range(len(results)))
 
@@ -159,8 +168,14 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
     return plain
 
 
-def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], outputs: int) -> tuple[TensorType, ...]:
-    """Return the result types that the standard infers; raises OperandError if some length depends on values."""
+def _inferred(
+    op: OperatorContext, operation: Delegated, schema: defs.OpSchema, values: list[Expr]
+) -> tuple[TensorType, ...]:
+    """Return the result types that the standard infers; where some length depends on values, the operator runs first.
+
+    Raises UnknownShapeError where these are not known.
+    """
+    outputs = len(op.definition.outputs)
     node = operation.node(outputs)
     named = dict(zip(filter(None, operation.input_names), values, strict=True))
     types = {
@@ -177,19 +192,19 @@ def _inferred(operation: Delegated, schema: defs.OpSchema, values: list[Expr], o
     except (InferenceError, ValidationError, ValueError, TypeError, RuntimeError) as error:
         raise _misfit(operation, error) from error
     results = [_tensor_type(operation, inferred.get(name)) for name in node.output]
-    if None in results and all(map(is_known, values)):
-        try:
-            arrays = operation.run([value_of(value) for value in values], len(results))
-        except Exception as error:  # whatever the evaluator of that operator raises
-            raise _misfit(operation, error) from error
-        results = [TensorType(array.shape, array.dtype) for array in arrays]
     if None not in results:
         return tuple(result for result in results if result is not None)
-    raise OperandError(
-        f"{operation.kind}: the shape of a result is not known before the net runs",
-        rule=f"{operation.kind} is computed by the onnx package; its shapes must follow from those of its operands",
-        fix="export the model with fixed sizes, or cut the net behind this operator",
-    )
+
+    def types_of(arrays: Sequence[Array]) -> Types:
+        try:
+            values = operation.run(arrays, outputs)
+        except Exception as error:  # whatever the evaluator of that operator raises
+            raise _misfit(operation, error) from error
+        return Types([TensorType(value.shape, value.dtype) for value in values])
+
+    if all(map(is_known, values)):
+        return types_of([value_of(value) for value in values])
+    return cast("Types", op.ask("the result", values, types_of, operations=1))
 
 
 def _misfit(operation: Delegated, error: Exception) -> OperandError:

@@ -2,7 +2,8 @@
 
 Builders of ONNX operators ask here and nowhere else. An attribute of one opset is an input in the next (axes of
 Squeeze, pads of Pad, sizes of Split), and an input may be a weight of the file, a constant, or computed. Where a shape
-depends on it, its value must be known while the net is built: ``known`` computes it from constants and from shapes.
+depends on it, its value must be known while the net is built: ``known`` computes it, from constants and shapes, or from
+the arrays that the net is built for.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
 def known(op: OperatorContext, name: str) -> Array:
     """Return the value of an input or attribute that shapes depend on.
 
-    Raises OperandError where it is computed from the net's inputs, for then no shape is known before the net runs.
+    One that is computed from the net's inputs is computed first; raises UnknownShapeError where these have no values.
     """
     if name in op.definition.weights:
         return op.weight(name).array
@@ -81,12 +82,7 @@ def known(op: OperatorContext, name: str) -> Array:
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
             return value_of(value)
-        raise OperandError(
-            f"{name} depends on the net's inputs",
-            rule=f"{op.definition.type}: {name} must follow from constants and shapes, "
-            "so that it is known when the net is built",
-            fix="export the model with fixed sizes, or cut the net behind this operator",
-        )
+        return op.value(name, value)
     array = _as_array(value)
     if array is None:
         raise OperandError(

@@ -1,0 +1,54 @@
+"""Shape values: what was computed before the plan was made, because shapes in it depend on values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason
+
+
+class ComputedFirst(NamedTuple):
+    """A value that decides shapes: the operator that reads it, its name and text there, and how it was computed."""
+
+    operator: str
+    name: str
+    text: str
+    operations: int
+    """number of operations that ran to know it"""
+    results: tuple[int, ...] = ()
+    """uids of the operator's results, whose shapes depend on it"""
+
+
+@dataclass(frozen=True)
+class ShapeValues(Pass):
+    """Tell which values were computed before the plan, because shapes depend on them.
+
+    A net puts it in front of the pipeline (net/building/shape_values.py). It changes nothing.
+    """
+
+    values: tuple[ComputedFirst, ...] = ()
+    name = "shape values"
+    computed_first = Reason(
+        "computed_first",
+        "{value} of {operator} is {text}: a shape depends on it, so {count:operation was|operations were} computed "
+        "before this plan was made. The plan holds for inputs that give the same.",
+        meaning="Memory, order and fusion follow from shapes. Where a shape depends on the values of inputs, what "
+        "decides it is computed first, and a plan is made and kept for each outcome.",
+        change="Export the model with fixed sizes; or give inputs that decide the same shapes, whose plan is kept.",
+    )
+
+    def has_work(self, graph: PlanGraph) -> bool:
+        """Whether there are such values."""
+        return bool(self.values)
+
+    def run(self, graph: PlanGraph) -> None:
+        """Enter one decision for each value."""
+        live = {node.uid: node for node in graph.live}
+        for value in self.values:
+            facts = {"count": value.operations, "value": value.name, "operator": value.operator, "text": value.text}
+            # what an operator of an inner graph makes, or one that is not needed, is not in this graph
+            subjects = [live[uid] for uid in value.results if uid in live] or graph.roots
+            graph.decide(self, self.computed_first, facts, subjects)
