@@ -65,12 +65,12 @@ class Questions:
 
     @property
     def build(self) -> Build | None:
-        """What was built for these answers; None where nothing was."""
+        """The build for these answers; None where there is none yet."""
         end = self._table.get(self._key)
         return end if isinstance(end, Build) else None
 
     def keep(self, build: Build) -> None:
-        """Store what was built for these answers."""
+        """Store a build for these answers."""
         self._keep(self._table, self._key, build)
 
     def values_first(self, build: Build) -> tuple[ComputedFirst, ...]:
