@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from explorer import testing, train
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
+    from explorer.course import exercise
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
     from explorer.net.blob_operator import blob_operator
@@ -188,6 +189,7 @@ _LATER = {
     "TypeMeta": "explorer.net",
     "Workspace": "explorer.net",
     "blob_operator": "explorer.net.blob_operator",
+    "exercise": "explorer.course",
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
@@ -308,6 +310,7 @@ __all__ = [
     "eval_register",
     "evaluate",
     "executors",
+    "exercise",
     "explore",
     "file_operator",
     "function",

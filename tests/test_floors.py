@@ -29,6 +29,7 @@ FLOORS: dict[str, int] = {
     "formats": 7,
     "saving": 8,
     "api": 9,
+    "course": 10,
     "lab": 10,
     "site": 10,
     "testing": 10,

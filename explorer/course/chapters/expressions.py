@@ -1,0 +1,255 @@
+"""Exercises of notebook 01: expressions and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.course.card import Finding
+from explorer.course.evidence import (
+    agree,
+    decisions,
+    kernel_names,
+    kernels,
+    labels,
+    operations,
+    planned,
+    recording_of,
+    replanned,
+    sentences,
+)
+from explorer.course.exercise_base import Exercise
+from explorer.grad import grad
+from explorer.ops.base import Elementwise
+from explorer.run import evaluate
+from explorer.run.evalplan import EvalPlan
+
+PROGRAM = """
+import numpy as np
+import explorer as ex
+
+rng = np.random.default_rng(0)
+x = ex.tensor(rng.normal(size=(32, 64)).astype(np.float32))
+W = ex.tensor(rng.normal(size=(64, 48)).astype(np.float32))
+b = ex.tensor(np.zeros(48, np.float32))
+truth = ex.one_hot(rng.integers(0, 48, 32), 48)
+scores = np.tanh(x @ W + b) + 2 * (x @ W)
+loss = ex.nll_loss(truth, ex.softmax(scores))
+"""
+
+
+class ValueInside(Exercise):
+    """Plan `loss` once more and register `np.tanh(x @ W + b)` beside it: that value is now asked for, too. Find the
+    fusion that is declined because of it.
+    """
+
+    number = "01.1"
+    title = "A value inside is asked for"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "One plan can hold several values: call `plan.register` twice before `plan.prepare()`.",
+        "`print(plan.explain())` has a line ✗ that says “asked for”.",
+    )
+    source = (
+        PROGRAM
+        + """
+plan = ex.EvalPlan()
+plan.register(loss)
+plan.register(np.tanh(x @ W + b))
+plan.prepare()
+print(plan.explain())
+answer = plan
+"""
+    )
+    mistakes = (("plan.register(np.tanh(x @ W + b))\n", ""), ("np.tanh(x @ W + b))\n", "x @ W)\n"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Ask for two values, of which tanh is one, and for the decision about it."""
+        recording = recording_of(answer)
+        asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
+        yield Finding(len(asked) > 1, f"The plan is asked for {len(asked)} of its values: {', '.join(asked)}.")
+        declined = decisions(recording, "asked_for", "declined")
+        if "tanh" in labels(recording, declined):
+            yield Finding(True, sentences(recording, declined))
+        else:
+            yield Finding(False, f"No fusion of `tanh` is declined: the kernels are {kernel_names(recording)}.")
+
+
+class WithoutDedup(Exercise):
+    """Plan `loss` `without=["dedup"]` and compare the two texts: the program writes `x @ W` twice. How many matrix
+    products does the plan compute now, and what can each of them be fused with?
+    """
+
+    number = "01.2"
+    title = "What dedup saves, and what it costs"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        '`ex.EvalPlan(without=["dedup"])` leaves that pass out.',
+        "Look at *fuse* in both texts: a product that two operations read is not fused with either of them.",
+    )
+    source = (
+        PROGRAM
+        + """
+plan = ex.EvalPlan(without=["dedup"])
+plan.register(loss)
+plan.prepare()
+print(plan.explain())
+answer = plan
+"""
+    )
+    mistakes = (('without=["dedup"]', ""), ("plan.register(loss)", "plan.register(ex.tanh(x @ W + b))"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Compare products and kernels with those of the same plan with dedup."""
+        recording = recording_of(answer)
+        other = replanned(answer)
+        mine, theirs = (operations(one).count("matmul") for one in (recording, other))
+        yield Finding(
+            mine > theirs,
+            f"This plan computes {mine} matrix products; with all passes the same values take {theirs}.",
+        )
+        if mine > theirs:
+            fused = sum(
+                len(kernel.nodes) > 1 and recording.nodes.label[kernel.nodes[0]] == "matmul"
+                for kernel in kernels(recording)
+            )
+            yield Finding(
+                fused == mine,
+                f"Of its products {fused} are fused with what reads them, because each has one reader. With dedup the"
+                f" one product has several: {sentences(other, decisions(other, 'other_consumers', 'declined'))}",
+            )
+
+
+class NodeByHand(Exercise):
+    """Find the node that adds the two halves of `scores`, the sum of `tanh` and `multiply`: click it in the widget
+    `view`, or point at it with `view.focus(…)`. Hand in `view.selected_expression`.
+    """
+
+    number = "01.3"
+    title = "From the picture back to the program"
+    level = 1
+    answer = "an expression"
+    accepts = (Expr,)
+    hints = (
+        "There are two nodes called `add`; one of them reads `tanh`.",
+        "Without a mouse: `view.focus(scores)`, since `scores` is that sum.",
+    )
+    source = (
+        PROGRAM
+        + """
+plan = ex.EvalPlan()
+plan.register(loss)
+view = plan.explore()
+view.focus(scores)
+answer = view.selected_expression
+"""
+    )
+    mistakes = (("view.focus(scores)", "view.focus(loss)"), ("view.focus(scores)", "view.focus(scores.operands[0])"))
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Look at the operation and at what it reads."""
+        names = [operand.operation.name for operand in answer.operands]
+        is_sum = answer.operation.name == "add" and sorted(names) == ["multiply", "tanh"]
+        reads = f"reads {' and '.join(f'`{name}`' for name in names)}" if names else "reads nothing"
+        yield Finding(is_sum, f"The expression is `{answer.operation.name}`, which {reads}.")
+
+
+class KnownBranch(Exercise):
+    """Write a choice with `ex.cond` between `ex.tanh` and `ex.sin` of a tensor, such that the plan knows which side
+    is taken before anything runs, and only that side is computed.
+    """
+
+    number = "01.4"
+    title = "A choice that the plan makes"
+    level = 2
+    answer = "the expression"
+    accepts = (Expr,)
+    hints = (
+        "A condition that is computed from data is known only in the run.",
+        "The first argument of `ex.cond` may be a Python value.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+z = ex.tensor([0.5, -1.0], name="z")
+answer = ex.cond(True, ex.tanh, ex.sin, z)
+"""
+    mistakes = (("cond(True,", "cond(z.sum() > 0,"), ("ex.cond(True, ex.tanh, ex.sin, z)", "ex.tanh(z)"))
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Ask for the decision that takes the branch, and for what is computed."""
+        recording = planned(answer)
+        known = decisions(recording, "branch_known", "applied")
+        text = sentences(recording, known) or f"No choice was decided: the kernels are {kernel_names(recording)}."
+        yield Finding(bool(known), text)
+        if known:
+            computed = {"tanh", "sin"} & set(operations(recording))
+            yield Finding(len(computed) == 1, f"Of the two sides the plan computes {', '.join(sorted(computed))}.")
+
+
+class Cube(Exercise):
+    """Write an operation of your own, x³, with its gradient: a subclass of `ex.Elementwise` whose kernel writes to
+    `out`. Nobody but you can say that the gradient is right, so compare it with differences.
+    """
+
+    number = "01.5"
+    title = "An operation and its gradient"
+    level = 3
+    answer = "the class"
+    accepts = (type,)
+    hints = (
+        "`Squash` above has everything that is needed: `kernel`, `gradient`, `examples`, and a docstring.",
+        "`gradient(self, g, y, x)` returns a tuple with one expression for each operand: g times the derivative.",
+        "The derivative of x³ is 3x².",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+class Cube(ex.Elementwise):
+    \"\"\"x³.\"\"\"
+
+    monotone = True
+    examples = (ex.Example(ex.real(2, 3)),)
+
+    def kernel(self, out, x):
+        return np.power(x, 3, out=out)
+
+    def gradient(self, g, y, x):
+        return (g * 3 * ex.square(x),)
+
+
+answer = Cube
+"""
+    mistakes = (("g * 3 * ex.square(x)", "g * 3 * x"), ("np.power(x, 3, out=out)", "np.power(x, 2, out=out)"))
+    points: ClassVar = (-1.5, -0.25, 0.5, 2.0)
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Compare values and gradient, and look for the operation inside a kernel."""
+        if not issubclass(answer, Elementwise):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Elementwise`.")
+            return
+        numbers = np.array(self.points)
+        cube, step = answer(), 1e-5
+        x = tensor(numbers, name="x")
+        yield agree("The values", evaluate(cube(x)), numbers**3)
+        around = [np.asarray(evaluate(cube(tensor(numbers + way * step)))) for way in (1, -1)]
+        slope = evaluate(grad(cube(x).sum(), x))
+        yield agree(
+            "The gradient, beside differences of the operation's own values",
+            slope,
+            (around[0] - around[1]) / (2 * step),
+            1e-4,
+        )
+        recording = planned(cube(x + 1) * 2)
+        yield Finding(len(kernels(recording)) == 1, f"With operations before and behind: {kernel_names(recording)}.")

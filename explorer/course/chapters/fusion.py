@@ -1,0 +1,227 @@
+"""Exercises of notebook 06: fusion and stability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from explorer.core.ir.tensor import tensor
+from explorer.course.card import Finding
+from explorer.course.evidence import (
+    agree,
+    decisions,
+    kernel_names,
+    kernels,
+    labels,
+    operations,
+    planned,
+    record,
+    recording_of,
+    sentences,
+)
+from explorer.course.exercise_base import Exercise
+from explorer.ops.base import Elementwise
+from explorer.plan import Rule
+from explorer.record.reasons import micros_text
+from explorer.run import evaluate
+from explorer.run.evalplan import EvalPlan
+
+
+class MiddleOfAChain(Exercise):
+    """Fuse a chain whose middle is also asked for: register `x + 1` and `(x + 1) * 2` in one plan. What is declined,
+    and what does it cost?
+    """
+
+    number = "06.1"
+    title = "A chain whose middle is asked for"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "Two calls of `plan.register`, then `plan.prepare()`.",
+        "`print(plan.explain())` ends with the price of each declined decision.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+x = ex.tensor(np.ones((1000, 1000), np.float32), name="x")
+plan = ex.EvalPlan()
+plan.register(x + 1)
+plan.register((x + 1) * 2)
+plan.prepare()
+print(plan.explain())
+answer = plan
+"""
+    mistakes = (("plan.register(x + 1)\n", ""), ("plan.register((x + 1) * 2)\n", ""))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Ask for the decision about the value in the middle, and for its price."""
+        recording = recording_of(answer)
+        declined = decisions(recording, "asked_for", "declined")
+        if not declined:
+            yield Finding(False, f"Nothing is declined because it was asked for: {kernel_names(recording)}.")
+            return
+        cost = sum(decision.facts.get("estimated_cost_us", 0.0) for decision in declined)
+        yield Finding("add" in labels(recording, declined), sentences(recording, declined))
+        yield Finding(
+            len(kernels(recording)) > 1, f"The kernels: {kernel_names(recording)}. Price: {micros_text(cost)}."
+        )
+
+
+class Transposed(Exercise):
+    """Write `ex.tanh(x @ W + b).T` with matrices of your own. Is the transposition a loop over arrays? Count the
+    operations of this expression whose result needs memory of its own **and** is written: hand in that number.
+    """
+
+    number = "06.2"
+    title = "Is a transposition computed?"
+    level = 2
+    answer = "a number"
+    accepts = (int,)
+    hints = (
+        "A *view* of a value is the same memory, read in another order.",
+        "In `plan.recording.schedule.kernels`, a kernel of which nothing is written has the buffer −1, and 0 bytes in"
+        " `plan.recording.nodes.bytes` of its last node.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+x, W, b = (ex.tensor(np.ones(shape, np.float32)) for shape in ((64, 32), (32, 16), (16,)))
+plan = ex.EvalPlan()
+plan.register(ex.tanh(x @ W + b).T)
+recording = plan.prepare().recording
+answer = sum(recording.nodes.bytes[kernel.nodes[-1]] > 0 for kernel in recording.schedule.kernels)
+"""
+    mistakes = (
+        ("recording.nodes.bytes[kernel.nodes[-1]] > 0", "True"),
+        ("kernel.nodes[-1]] > 0", "kernel.nodes[-1]] < 0"),
+    )
+
+    def findings(self, answer: int) -> Iterator[Finding]:
+        """Count the results that are written."""
+        x, weight, bias = (tensor(np.ones(shape, np.float32)) for shape in ((64, 32), (32, 16), (16,)))
+        recording = planned(record("tanh", x @ weight + bias).T)
+        sizes = [(kernel, recording.nodes.bytes[kernel.nodes[-1]]) for kernel in kernels(recording)]
+        written = [recording.label(kernel.nodes[-1]) for kernel, size in sizes if size]
+        views = [recording.label(kernel.nodes[-1]) for kernel, size in sizes if not size]
+        yield Finding(
+            answer == len(written),
+            f"{answer} handed in. The schedule has {kernel_names(recording)}: written: {', '.join(written)}; a view of"
+            f" memory that is there, 0 bytes of its own: {', '.join(views)}.",
+        )
+
+
+class EvenFunction(Exercise):
+    """Declare `is_even = True` on an operation of your own for which that is true, and take it of `-z`. The plan then
+    leaves the negation out. A wrong declaration would be believed: make sure that yours is right.
+    """
+
+    number = "06.3"
+    title = "A property that is declared"
+    level = 2
+    answer = "the class"
+    accepts = (type,)
+    hints = (
+        "A function is even if f(−x) = f(x) for every x: x², cos x, e^(−x²).",
+        "It needs `kernel`, `gradient`, `examples` and a docstring, as `Unit` has, and `is_even = True`.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+class Bell(ex.Elementwise):
+    \"\"\"e^(−x²).\"\"\"
+
+    is_even = True
+    examples = (ex.Example(ex.real(2, 3)),)
+
+    def kernel(self, out, x):
+        return np.exp(-x * x, out=out)
+
+    def gradient(self, g, y, x):
+        return (-2 * g * x * y,)
+
+
+answer = Bell
+"""
+    mistakes = (("    is_even = True\n", ""), ("np.exp(-x * x, out=out)", "np.exp(-x, out=out)"))
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Look for the negation, and hold the declaration against the values."""
+        if not issubclass(answer, Elementwise):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Elementwise`.")
+            return
+        z = tensor(np.array([-3.0, -0.5, 0.25, 2.0]), name="z")
+        recording = planned(answer()(-z))
+        left_out = "negative" not in operations(recording)
+        reason = sentences(recording, [d for d in recording.decisions if d.rule == "EvenOfNegative"])
+        yield Finding(left_out, reason or f"The negation is computed: {kernel_names(recording)}.")
+        yield agree("f(−z) beside f(z)", evaluate(answer()(-z), without=["simplify"]), evaluate(answer()(z)))
+
+
+class OneMinusSigmoid(Exercise):
+    """Write a rule for 1 − σ(x): it is σ(−x), which keeps its digits where σ(x) rounds to 1. The rule takes part in
+    every plan from its cell on; `.remove()` takes it out again.
+    """
+
+    number = "06.4"
+    title = "A rule of your own"
+    level = 3
+    answer = "the rule's class"
+    accepts = (type,)
+    hints = (
+        '`roots = (ex.operation("subtract"),)` asks the rule at each subtraction; `graph.operands(node)` has both'
+        " sides.",
+        'A constant 1 has the operation `full`: `left.operation.name == "full"`, and its number is'
+        ' `left.operation.attributes["value"]`.',
+        "Return None for another structure, else `ex.Applied(ex.sigmoid(-x), reason, facts, code)`.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+class OneMinusSigmoid(ex.Rule):
+    \"\"\"1 − σ(x) is σ(−x), which keeps its digits where σ(x) rounds to 1.\"\"\"
+
+    roots = (ex.operation("subtract"),)
+
+    def match(self, node, graph):
+        left, right = graph.operands(node)
+        if left.operation.name != "full" or left.operation.attributes["value"] != 1:
+            return None
+        if right.operation.name != "sigmoid":
+            return None
+        (x,) = graph.operands(right)
+        reason = "1 − {sigmoid} is the sigmoid of the negative"
+        return ex.Applied(ex.sigmoid(-x), reason, {"sigmoid": right}, "one_minus_sigmoid")
+
+
+answer = OneMinusSigmoid
+"""
+    mistakes = (("ex.sigmoid(-x)", "ex.sigmoid(x)"), ('attributes["value"] != 1', 'attributes["value"] != 2'))
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Plan the expression, look for the rule's decision, and compare values with and without it."""
+        if not issubclass(answer, Rule):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Rule`.")
+            return
+        numbers = np.array([-2.0, 0.5, 40.0])
+        z = tensor(numbers, name="z")
+        recording = planned(1 - record("sigmoid", z))
+        applied = [d for d in recording.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
+        yield Finding(
+            bool(applied), sentences(recording, applied) or f"The rule did nothing: {kernel_names(recording)}."
+        )
+        if not applied:
+            return
+        value = np.asarray(evaluate(1 - record("sigmoid", z)))
+        yield agree("Values", value, 1 / (1 + np.exp(numbers)))
+        yield Finding(0 < float(value[-1]) < 1e-16, f"At 40 the result is {value[-1]:.2g}; as written it is 0.")
+        other = planned(2 - record("sigmoid", z))
+        touched = [d for d in other.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
+        yield Finding(not touched, f"2 − σ(z) is {'changed, too' if touched else 'left alone'}.")

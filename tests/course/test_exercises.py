@@ -1,0 +1,140 @@
+"""Exercises: every solution is right, every usual mistake is not, and a recording's facts say why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import explorer as ex
+from explorer.core.registry_base import Registry
+from explorer.course import Exercise, Finding, Verdict, exercises
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+ALL = exercises()
+
+
+@cache
+def verdicts(notebook: str) -> dict[str, list[dict[str, Any]]]:
+    """Verdicts of a notebook's exercises, found in a process of its own: answers define operations and rules."""
+    command = [sys.executable, ROOT / "tests/support/exercise_runs.py", notebook]
+    ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
+def test_an_exercise_is_complete(exercise: Exercise) -> None:
+    assert exercise.level in (1, 2, 3)
+    assert len(exercise.hints) >= 2
+    assert len(set(exercise.mistakes)) >= 2
+    assert exercise.task.endswith((".", "?"))
+    for old, new in exercise.mistakes:
+        assert exercise.source.count(old) == 1, f"{old!r} must stand in the solution once"
+        assert old != new
+
+
+@pytest.mark.spec("V-20")
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
+def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
+    """Each solution of the notebooks' exercises is found right, each usual mistake is not, with facts of its plan."""
+    solved, *mistaken = verdicts(exercise.number[:2])[exercise.number]
+    assert "error" not in solved, solved["error"]
+    assert solved["right"], solved["text"]
+    assert len(mistaken) == len(exercise.mistakes)
+    for said in mistaken:
+        assert "error" not in said, said["error"]
+        assert not said["right"], said["text"]
+        assert "✗" in said["text"]
+        assert said["text"] != solved["text"]
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
+def test_an_answer_of_another_type_is_named(exercise: Exercise) -> None:
+    said = exercise.check(b"no answer")
+    assert not said.right
+    assert exercise.answer in repr(said)
+    assert "`bytes`" in repr(said)
+
+
+def test_notebooks_show_their_exercises() -> None:
+    """Each exercise has a cell in its notebook, behind which a cell is left to the reader."""
+    shown = []
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        for place, cell in enumerate(cells):
+            if cell.cell_type == "code" and cell.source.startswith('ex.exercise("'):
+                number = cell.source.split('"')[1]
+                assert path.name.startswith(number[:2]), f"{number} stands in {path.name}"
+                assert cells[place + 1].cell_type == "code"
+                assert cells[place + 1].source.startswith("# "), f"no cell for an answer behind {number}"
+                assert cell.outputs[0]["data"]["text/plain"] == repr(ex.exercise(number))
+                shown.append(number)
+    assert shown == [exercise.number for exercise in ALL]
+
+
+def test_hints_come_step_by_step() -> None:
+    exercise = ex.exercise("06.1")
+    exercise.hint(0)
+    steps = [exercise.hint().paragraphs for _ in range(len(exercise.hints) + 1)]
+    assert steps == [*(exercise.hints[: count + 1] for count in range(len(exercise.hints))), exercise.hints]
+    assert exercise.hint(1).paragraphs == exercise.hints[:1]
+    with pytest.raises(ex.OperandError, match="a number of hints"):
+        exercise.hint("2")  # type: ignore[arg-type]
+
+
+def test_an_unknown_exercise_is_named_with_those_near() -> None:
+    with pytest.raises(ex.UnknownNameError, match=r"unknown exercise '06\.11'") as caught:
+        ex.exercise("06.11")
+    assert "06.1" in str(caught.value)
+    with pytest.raises(ex.OperandError, match="as text"):
+        ex.exercise(6.1)  # type: ignore[arg-type]
+
+
+def test_the_solution_is_folded_in_html_and_runs_as_text() -> None:
+    card = ex.exercise("06.1").solution()
+    assert card.code == ex.exercise("06.1").source
+    assert "<details><summary>" in card._repr_html_()
+    assert "plan.register(x + 1)" in repr(card)
+
+
+def test_markup_in_a_name_is_text() -> None:
+    said = Verdict("Exercise 1", [Finding(False, "`<b>` & <script>")])
+    assert "<code>&lt;b&gt;</code> &amp; &lt;script&gt;" in said._repr_html_()
+    assert "<script>" not in said._repr_html_()
+    assert repr(said) == "Exercise 1: not yet\n  ✗ `<b>` & <script>"
+
+
+def test_a_verdict_without_findings_is_not_right() -> None:
+    assert not Verdict("Exercise 1", [])
+    assert Verdict("Exercise 1", [Finding(True, "so it is")])
+
+
+def test_an_exercise_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subclass with a number is found by ex.exercise."""
+    monkeypatch.setattr("explorer.course.exercise_base._EXERCISES", Registry("exercise"))
+
+    class Two(Exercise):
+        """Hand in 2."""
+
+        number = "99.1"
+        title, level, answer, accepts = "Two", 1, "a number", (int,)
+        hints = ("It is even.", "1 + 1")
+        source = "answer = 2"
+        mistakes = (("2", "1"), ("2", "3"))
+
+        def findings(self, answer: int) -> list[Finding]:
+            return [Finding(answer == 2, f"{answer} was handed in.")]
+
+    assert isinstance(ex.exercise("99.1"), Two)
+    assert ex.exercise("99.1").check(2)
+    assert not ex.exercise("99.1").check(True)
+    assert repr(ex.exercise("99.1")).startswith("Exercise 99.1 ★☆☆ Two\n  Hand in 2.\n")
