@@ -56,9 +56,9 @@ class Exercise(ABC):
             what = (
                 f"`{answer.__name__}` is a class"
                 if isinstance(answer, type)
-                else f"this is of type `{type(answer).__name__}`"
+                else f"This is of type `{type(answer).__name__}`"
             )
-            return Verdict(self._name, [Finding(False, f"{what}, and {self.answer} is to be handed in")])
+            return Verdict(self._name, [Finding(False, f"{what}, and {self.answer} is to be handed in.")])
         return Verdict(self._name, list(self.findings(answer)))
 
     def hint(self, count: int | None = None) -> Card:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import numpy as np
 import pytest
 
 import explorer as ex
@@ -36,24 +35,6 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> None:
 def said(name: str) -> str:
     """The exercises of a notebook."""
     return str(nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells[-1].source)
-
-
-@pytest.mark.spec("V-20")
-def test_04_a_step_of_ones_own_has_two_ports() -> None:
-    """A layer with the inputs that the exercise names is a step of Recurrent."""
-    from explorer import layers
-
-    assert 'inputs = ("input", "previous")' in said("04_gradients")
-
-    class Step(layers.Layer):
-        inputs = ("input", "previous")
-
-        def forward(self, input: Any, previous: Any) -> Any:
-            return ex.tanh(input + previous)
-
-    x = ex.tensor(np.ones(3), name="x")
-    step = Step("step")
-    np.testing.assert_allclose(ex.evaluate(step(input=x, previous=x)), np.tanh(2.0 * np.ones(3)))
 
 
 @pytest.mark.spec("V-20")

@@ -1,5 +1,5 @@
 """Exercises of the notebooks, a module for each notebook."""
 
-from explorer.course.chapters import expressions, fusion
+from explorer.course.chapters import batching, expressions, fusion, gradients, layers, models
 
-__all__ = ["expressions", "fusion"]
+__all__ = ["batching", "expressions", "fusion", "gradients", "layers", "models"]

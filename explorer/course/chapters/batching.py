@@ -1,0 +1,204 @@
+"""Exercises of notebook 05: deduplication and batching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.tracing.decorator import function
+from explorer.course.card import Finding
+from explorer.course.evidence import decisions, kernel_names, kernels, planned, recording_of, replanned, sentences
+from explorer.course.exercise_base import Exercise
+from explorer.record import Decision, Recording
+from explorer.run.evalplan import EvalPlan
+
+SCORES = """
+import numpy as np
+import explorer as ex
+
+rng = np.random.default_rng(0)
+W1, b1, W2, b2 = (ex.tensor(rng.normal(size=shape).astype(np.float32)) for shape in ((64, 128), 128, (128, 10), 10))
+samples = rng.normal(size=(1000, 64)).astype(np.float32)
+
+
+@ex.function
+def scores(sample):
+    return ex.tanh(sample @ W1 + b1) @ W2 + b2
+
+"""
+
+
+class FromHowManyOn(Exercise):
+    """Two calls of `product` are never stacked, whatever their size. With matrices of 10 × 10 (float32): from how many
+    calls on does stacking pay, and what are the two prices there?
+    """
+
+    number = "05.1"
+    title = "From how many calls on?"
+    level = 2
+    answer = "a number"
+    accepts = (int,)
+    hints = (
+        "Write the cell with `few` as a function of the number of calls, and look at its `Batch` decision's `verdict`.",
+        "It is between 10 and 20. With 30 × 30 it does not pay at all: copying grows with the elements, starting a"
+        " kernel costs the same.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+@ex.function
+def product(a, b):
+    return a @ b
+
+
+def verdict(calls):
+    plan = ex.EvalPlan()
+    for _ in range(calls):
+        plan.register(product(*(ex.tensor(np.ones((10, 10), np.float32)) for _ in "ab")))
+    (decision,) = [d for d in plan.prepare().recording.decisions if d.rule == "Batch"]
+    return decision.verdict
+
+
+answer = min(calls for calls in range(2, 30) if verdict(calls) == "applied")
+"""
+    mistakes = (("answer = min(calls ", "answer = min(calls - 1 "), ("answer = min(calls ", "answer = max(calls "))
+
+    def findings(self, answer: int) -> Iterator[Finding]:
+        """Plan that many calls, and one fewer."""
+        if not 2 < answer <= 1000:
+            yield Finding(False, f"{answer} calls: try numbers from 3 to 1000.")
+            return
+        for calls, verdict in ((answer, "applied"), (answer - 1, "declined")):
+            recording, decision = _stacked(calls)
+            yield Finding(
+                decision.verdict == verdict, f"{calls} calls, {decision.verdict}: {recording.reason(decision)}"
+            )
+
+
+class WithoutBatching(Exercise):
+    """Plan a hundred calls of `scores` `without=["batch"]`. How many kernels are there, and how many with it? Hand in
+    the plan; time `eval()` of both, if you like.
+    """
+
+    number = "05.2"
+    title = "What a batch saves"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = ('`ex.EvalPlan(without=["batch"])`', "`len(plan.recording.schedule.kernels)` is the number of kernels.")
+    source = (
+        SCORES
+        + """
+plan = ex.EvalPlan(without=["batch"])
+for sample in samples[:100]:
+    plan.register(scores(sample))
+plan.prepare()
+answer = plan
+"""
+    )
+    mistakes = (('without=["batch"]', ""), ("samples[:100]", "samples[:1]"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Compare the kernels with those of the same plan with all passes."""
+        recording = recording_of(answer)
+        other = replanned(answer)
+        mine, batched = len(kernels(recording)), len(kernels(other))
+        yield Finding(len(recording.roots) >= 100, f"{len(recording.roots)} values are asked for.")
+        applied = [d for d in other.decisions if d.rule == "Batch" and d.verdict == "applied"]
+        yield Finding(mine > batched, f"{mine} kernels here, {batched} with all passes. {sentences(other, applied)}")
+
+
+class SameStructure(Exercise):
+    """Evaluate a program, then record and evaluate the same structure with **other numbers**, in a second plan, so
+    that the plan of the first one is used again. Hand in the second plan.
+    """
+
+    number = "05.3"
+    title = "Planned once"
+    level = 2
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "Planning reads shapes and dtypes, no numbers in tensors. A Python number such as the 2 in `2 * x` is read.",
+        "`plan.reused` says whether it happened; it is known after `eval()`.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+for seed in range(2):
+    x = ex.tensor(np.random.default_rng(seed).normal(size=(17, 5)))
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x).sum())
+    plan.eval()
+answer = plan
+"""
+    mistakes = (
+        ("size=(17, 5)", "size=(17, 6 + seed)"),
+        ("plan.eval()", "plan.prepare()"),
+        ("ex.tanh(x)", "ex.tanh(x * (seed + 2))"),
+    )
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Ask the plan whether it was reused."""
+        if answer.reused:
+            yield Finding(
+                True, f"No planning was needed; the kernels are those of before: {kernel_names(answer.recording)}."
+            )
+            return
+        has_run = recording_of(answer).run is not None
+        text = (
+            "a new plan was made: no graph of this structure, these shapes and these numbers in the text had run before"
+        )
+        yield Finding(False, f"The plan {f'has run, and {text}' if has_run else 'has not run'}.")
+
+
+class OneNode(Exercise):
+    """Record the calls of a function on 1000 samples as **one** node of the graph, and let the plan compute them at
+    once: hand in the expression of all results.
+    """
+
+    number = "05.4"
+    title = "A thousand calls in one node"
+    level = 1
+    answer = "the expression"
+    accepts = (Expr,)
+    hints = ("A loop of calls records a thousand nodes.", "`ex.map(f, samples)` records one.")
+    source = (
+        SCORES
+        + """
+answer = ex.map(scores, samples)
+"""
+    )
+    mistakes = (
+        ("ex.map(scores, samples)", "ex.stack([scores(sample) for sample in samples])"),
+        ("ex.map(scores, samples)", "ex.map(scores, samples[:100])"),
+    )
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Count recorded nodes, and ask for the decision that computes the calls at once."""
+        shape = answer.shape
+        yield Finding(shape[:1] == (1000,), f"The results have the shape {shape}.")
+        recording = planned(answer)
+        computed = [n for n in recording.visible(0) if recording.nodes.kind[n] in ("operation", "call")]
+        yield Finding(len(computed) == 1, f"{len(computed)} operations and calls were recorded.")
+        at_once = decisions(recording, "batched", "applied")
+        yield Finding(bool(at_once), sentences(recording, at_once) or "No decision computes mapped calls at once.")
+
+
+def _stacked(calls: int) -> tuple[Recording, Decision]:
+    """Plan calls of a small product, and return the decision about stacking them."""
+
+    @function
+    def product(a: Expr, b: Expr) -> Expr:
+        return a @ b
+
+    matrices = [[tensor(np.ones((10, 10), np.float32)) for _ in "ab"] for _ in range(calls)]
+    recording = planned(*(product(*pair) for pair in matrices))
+    (decision,) = [decision for decision in recording.decisions if decision.rule == "Batch"]
+    return recording, decision
