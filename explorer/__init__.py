@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from explorer.net.databases import DBReader
     from explorer.net.operators.caffe2 import net_operator
     from explorer.run.workers.workers import Workers
+    from explorer.testing.laws import check
     from explorer.train.parallel import parallelize
     from explorer.view.export.outputs import outputs
 
@@ -104,30 +105,6 @@ def _check_view(**options: Any) -> None:
     from explorer import api
 
     api.check_options(options)
-
-
-def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
-    from explorer import api
-
-    return api.explain(plan, what)
-
-
-def _why(plan: EvalPlan, one: Expr, other: Expr) -> str:
-    from explorer import api
-
-    return api.why_pair_of(plan, one, other)
-
-
-def _to_graphviz(plan: EvalPlan, stage: str | None = None) -> Any:
-    from explorer import api
-
-    return api.to_graphviz(plan, stage)
-
-
-def _compare(before: Any, after: Any) -> Any:
-    from explorer import api
-
-    return api.compare(before, after)
 
 
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
@@ -172,9 +149,10 @@ _hooks.open, _hooks.save = open, _later("explorer.formats", "save")
 _hooks.save_training = _later("explorer.formats.checkpoint", "save")
 _hooks.restore_training = _later("explorer.formats.checkpoint", "restore")
 _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
-_hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
-_hooks.check_view, _hooks.why = _check_view, _why
-_hooks.compare, _hooks.to_graphviz = _compare, _to_graphviz
+_hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, explore
+_hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
+_hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
+_hooks.compare = _later("explorer.api", "compare")
 _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
     lanes, micros
 )
@@ -189,6 +167,7 @@ _LATER = {
     "TypeMeta": "explorer.net",
     "Workspace": "explorer.net",
     "blob_operator": "explorer.net.blob_operator",
+    "check": "explorer.testing.laws",
     "exercise": "explorer.course",
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
@@ -302,6 +281,7 @@ __all__ = [
     "budget",
     "calibrate",
     "category",
+    "check",
     "copyto",
     "cpu",
     "default_passes",

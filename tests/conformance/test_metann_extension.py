@@ -10,8 +10,8 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from tests.laws import properties
-from tests.laws.cases import Case
+from explorer.testing.laws import facets
+from explorer.testing.laws.cases import Case
 
 CELL = """
 import explorer as ex
@@ -99,11 +99,11 @@ def test_the_laws_hold_for_a_users_combination(cell: dict[str, Any], example: in
     """Its declaration gives examples, so that every law of operations can be asked of it."""
     kind = cell["MatmulOfScalar"]
     case = Case(kind(), kind.examples[example])
-    properties.gradient_equals_differences(case)
-    properties.second_gradient_equals_differences(case)
-    properties.batched_equals_loop(case, 3)
-    properties.inferred_type_is_the_kernels(case, "float32")
-    properties.garbage_does_not_matter(case, "float64")
+    facets.gradient_equals_differences(case)
+    facets.second_gradient_equals_differences(case)
+    facets.batched_equals_loop(case, 3)
+    facets.inferred_type_is_the_kernels(case, "float32")
+    facets.garbage_does_not_matter(case, "float64")
 
 
 @pytest.mark.spec("M-O4")

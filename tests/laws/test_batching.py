@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from tests.laws.cases import Case, every_case, parameters
-from tests.laws.properties import batched_equals_loop
+from explorer.testing.laws.cases import Case
+from explorer.testing.laws.facets import batched_equals_loop
+from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not case.operation.unbatchable and case.example.operands]
 
@@ -16,7 +17,7 @@ CASES = [case for case in every_case() if not case.operation.unbatchable and cas
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_batched_equals_loop(case: Case, size: int) -> None:
     """An operation over operands with a leading axis of members gives what a loop over the members gives."""
-    batched_equals_loop(case, size)
+    assert batched_equals_loop(case, size) or not case.operation.compute(*case.arrays()).size
 
 
 @pytest.mark.parametrize("case", parameters(CASES))

@@ -11,7 +11,8 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.tensor import Stored
-from tests.laws.cases import Case, every_case, operations, parameters
+from explorer.testing.laws.cases import Case
+from tests.laws.cases import every_case, operations, parameters
 from tests.support.accelerator import accelerator
 
 CASES = [

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from tests.laws.cases import Case, every_case, floating, parameters
-from tests.laws.differences import weights_of
-from tests.laws.properties import gradient_equals_differences, second_gradient_equals_differences
+from explorer.testing.laws.cases import Case, floating
+from explorer.testing.laws.differences import weights_of
+from explorer.testing.laws.facets import gradient_equals_differences, second_gradient_equals_differences
+from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]
 
@@ -17,7 +18,7 @@ CASES = [case for case in every_case() if not case.operation.nondifferentiable a
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradient_equals_finite_difference(case: Case) -> None:
     """The gradient of every operation for every floating operand equals central differences."""
-    gradient_equals_differences(case)
+    assert gradient_equals_differences(case)
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
@@ -44,7 +45,7 @@ def twice(case: Case) -> bool:
 @pytest.mark.parametrize("case", parameters(filter(twice, CASES)))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
     """Gradients are expressions, so they have gradients: those equal differences of the first ones."""
-    second_gradient_equals_differences(case)
+    assert second_gradient_equals_differences(case)
 
 
 @pytest.mark.parametrize("case", parameters([c for c in every_case() if c.operation.nondifferentiable]))

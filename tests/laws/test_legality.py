@@ -14,7 +14,8 @@ from explorer.core.ir.examples import Integers
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import Stored
 from explorer.core.types.tensor_type import TensorType, TupleType
-from tests.laws.cases import Case, every_case, parameters
+from explorer.testing.laws.cases import Case
+from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
 ONE_EACH = list({case.operation.name: case for case in CASES}.values())

@@ -9,7 +9,8 @@ import pytest
 
 import explorer as ex
 from explorer.core.types.tensor_type import Array
-from tests.laws.cases import Case, every_case, parameters
+from explorer.testing.laws.cases import Case
+from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if case.operation.reduced_axes is not None]
 

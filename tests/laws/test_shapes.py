@@ -18,8 +18,9 @@ from explorer.core.ir.examples import Example, Integers, Real, integers, real
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
-from tests.laws.cases import Case, every_case, floating, operations, parameters
-from tests.laws.differences import differences
+from explorer.testing.laws.cases import Case, floating
+from explorer.testing.laws.differences import differences
+from tests.laws.cases import every_case, operations, parameters
 
 LARGEST = 48
 """elements of an operand whose gradient is compared with differences"""

@@ -1,0 +1,248 @@
+"""Laws about declared characteristics: plans rely on them, so that a wrong one would give wrong numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.testing.laws.cases import Case, floating
+from explorer.testing.laws.law import Law, LawError, agree, needs, number, place_text
+
+TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
+"""linear in all operands together, where products are linear in one while the others are held"""
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
+BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0, 1.0)}
+"""range → least and greatest value"""
+_MONOTONE = 200
+"""points on which values must not decrease"""
+
+
+def compute(case: Case, *operands: Array) -> Array:
+    """Return the value of a case's operation, without warnings about overflow."""
+    with np.errstate(all="ignore"):
+        return np.asarray(case.operation.compute(*operands))
+
+
+def linear(case: Case) -> int:
+    """Check f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are held."""
+    held, other, compared = case.arrays("float64", seed=1), case.arrays("float64", seed=2), 0
+    for place in floating(case.example):
+        mixed = [*held]
+        mixed[place] = 2.0 * held[place] - 3.0 * other[place]
+        swapped = [*held]
+        swapped[place] = other[place]
+        if case.operation.name in TOGETHER:
+            for index in range(len(held)):
+                mixed[index], swapped[index] = 2.0 * held[index] - 3.0 * other[index], other[index]
+        right = 2.0 * compute(case, *held) - 3.0 * compute(case, *swapped)
+        name = case.operand_names[place]
+
+        def at(index: tuple[int, ...], place: int = place, swapped: list[Array] = swapped) -> str:
+            return " and ".join(filter(None, [place_text(case, held, index), place_text(case, swapped, index)]))
+
+        names = (f"f(2{name} − 3{name}′) = ", f"2f({name}) − 3f({name}′) = ")
+        compared += agree(compute(case, *mixed), right, names=names, at=at, rtol=1e-9, atol=1e-9)
+    return compared
+
+
+def has_kept_axes(case: Case) -> bool:
+    """Return whether the operation says which axes of its operands it keeps."""
+    return type(case.operation).kept_axes is not Operation.kept_axes
+
+
+def kept_axes(case: Case) -> int:
+    """Check f(…, s·x, …) = s·f(…, x, …) for factors s along an axis of x that the operation says it keeps."""
+    held, compared = case.arrays("float64", seed=1), 0
+    whole = compute(case, *held)
+    types = [TensorType(array.shape, array.dtype) for array in held]
+    needs(case.operation.linear, "kept_axes() of an operation that is not declared linear")
+    for place, array in enumerate(held):
+        for own, kept in case.operation.kept_axes(place, *types):
+            name = f"axis {own} of {case.operand_names[place]}"
+            needs(
+                array.shape[own] == whole.shape[kept],
+                f"{name} has {array.shape[own]} elements, axis {kept} of the result {whole.shape[kept]}",
+            )
+            factors = np.random.default_rng(own).uniform(0.5, 2.0, array.shape[own])
+            scaled = [*held]
+            scaled[place] = array * np.expand_dims(factors, tuple(i for i in range(array.ndim) if i != own))
+            others = tuple(i for i in range(whole.ndim) if i != kept)
+            names = (f"with {name} scaled", f"with axis {kept} of the result scaled")
+            right = whole * np.expand_dims(factors, others)
+            compared += agree(compute(case, *scaled), right, names=names, at="", rtol=1e-12)
+    return compared
+
+
+def commutative(case: Case) -> int:
+    """Check that operands in any order give one value."""
+    arrays, compared = case.arrays(), 0
+    whole = compute(case, *arrays)
+    for order in itertools.permutations(range(len(arrays))):
+        swapped = ", ".join([case.operand_names[place] for place in order])
+        names = (f"f({swapped}) =", f"f({', '.join(case.operand_names)}) =")
+        value = compute(case, *[arrays[place] for place in order])
+        compared += agree(value, whole, names=names, at=partial(place_text, case, arrays), rtol=1e-15)
+    return compared
+
+
+def associative(case: Case) -> int:
+    """Check (a ∘ b) ∘ c = a ∘ (b ∘ c), up to rounding."""
+    first, second, third = (case.arrays(seed=seed)[0] for seed in (1, 2, 3))
+    left, right = (
+        compute(case, compute(case, first, second), third),
+        compute(case, first, compute(case, second, third)),
+    )
+
+    def at(index: tuple[int, ...]) -> str:
+        letters = zip("abc", (first, second, third), strict=True)
+        if any(array.shape != left.shape for array in (first, second, third)):
+            return ""
+        return ", ".join([f"{letter} = {number(array[index])}" for letter, array in letters])
+
+    return agree(left, right, names=("f(f(a, b), c) =", "f(a, f(b, c)) ="), at=at, rtol=1e-12, atol=1e-14)
+
+
+def idempotent(case: Case) -> int:
+    """Check f(f(x)) = f(x), and f(x, x) = x for an operation on two operands."""
+    arrays = case.arrays()
+    if len(arrays) > 1:
+        once = compute(case, arrays[0], arrays[0])
+        names, right = ("f(x, x) =", "x ="), arrays[0].astype(once.dtype)
+        return agree(once, right, names=names, at=partial(_element, "x", arrays[0]))
+    once = compute(case, *arrays)
+    names = ("f(f(x)) =", "f(x) =")
+    if once.shape == arrays[0].shape:
+        again = compute(case, once)
+        return agree(again, once, names=names, at=partial(_element, "x", arrays[0]))
+    with_axes = np.expand_dims(once, tuple(range(arrays[0].ndim - once.ndim)))
+    value = with_axes.flat[0]
+    of_equal = compute(case, np.broadcast_to(value, arrays[0].shape))
+    names = (f"of elements that are all {number(value)}", "must be")
+    return agree(of_equal, np.broadcast_to(value, of_equal.shape), names=names, at="")
+
+
+def involution(case: Case) -> int:
+    """Check f(f(x)) = x, up to rounding."""
+    (x,) = case.arrays()
+    twice = compute(case, compute(case, x))
+    at = partial(_element, "x", x)
+    return agree(twice, x.astype(twice.dtype), names=("f(f(x)) =", "x ="), at=at, rtol=1e-15)
+
+
+def even(case: Case) -> int:
+    """Check f(−x) = f(x), to the last bit; where the operation is elementwise for special and the largest numbers."""
+    compared = 0
+    for dtype in ("float64", "float32"):
+        if case.operation.elementwise:
+            with np.errstate(all="ignore"):
+                x = np.array([*SPECIAL, np.finfo(dtype).max, np.nan, *np.linspace(-50, 50, 401)], dtype)
+        else:
+            x = case.arrays(dtype)[0]
+        # The numbers that a reader can follow come first: the first difference is told, else the largest would be.
+        for part in (np.s_[:6], np.s_[6:]) if case.operation.elementwise else (np.s_[...],):
+            own, names = x[part], ("f(−x) =", "f(x) =")
+            value = compute(case, own)
+            compared += agree(compute(case, -own), value, names=names, at=partial(_element, "x", own))
+            compared += agree(
+                compute(case, np.abs(own)), value, names=("f(|x|) =", "f(x) ="), at=partial(_element, "x", own)
+            )
+    return compared
+
+
+def monotone(case: Case) -> int:
+    """Check that x ≤ y gives f(x) ≤ f(y): in the first operand, over the range of the example."""
+    arrays, described = case.arrays(), case.example.operands[0]
+    needs(case.operation.elementwise, "declared monotone, which only elementwise operations may be")
+    points = np.sort(np.random.default_rng(3).uniform(float(described.low), float(described.high), _MONOTONE))
+    rest = [np.full(points.shape, array.flat[0]) for array in arrays[1:]]
+    values = compute(case, points, *rest)
+    falls = values[1:] - values[:-1]
+    if (falls >= 0).all():
+        return int(points.size)
+    worst = int(np.argmin(falls))
+    texts = [f"f({number(points[i])}) = {number(values[i])}" for i in (worst, worst + 1)]
+    raise LawError(f"{texts[0]}, but {texts[1]} is less")
+
+
+def defined_everywhere(case: Case) -> int:
+    """Check that every number, ±∞ and the largest ones too, has a value that is a number, and that NaN stays NaN."""
+    compared = 0
+    for dtype in ("float64", "float32"):
+        with np.errstate(all="ignore"):
+            x = np.array([*SPECIAL, np.finfo(dtype).max, np.finfo(dtype).min, *np.linspace(-50, 50, 401)], dtype)
+        missing = np.isnan(compute(case, x))
+        needs(not missing.any(), f"f({number(x[int(np.argmax(missing))])}) = nan")
+        of_nan = compute(case, np.array([np.nan], dtype))
+        needs(bool(np.isnan(of_nan).all()), f"f(nan) = {number(of_nan.flat[0])}")
+        compared += x.size + 1
+    return compared
+
+
+def in_range(case: Case) -> int:
+    """Check that every element of the result lies in the declared range, for extreme operands too; NaN may appear."""
+    compared = 0
+    drawn = [case.arrays(seed=seed) for seed in range(5)]
+    if len(case.example.operands) == 1:
+        shape = drawn[0][0].shape
+        for dtype in ("float64", "float32"):
+            with np.errstate(all="ignore"):
+                drawn.append([np.resize(np.array(SPECIAL, dtype), shape)])
+    low, high = BOUNDS[case.operation.range]
+    for arrays in drawn:
+        values = compute(case, *arrays)
+        outside = ~(((values >= low) & (values <= high)) | np.isnan(values))
+        if outside.any():
+            index = tuple(int(place) for place in np.argwhere(outside)[0])
+            where = place_text(case, arrays, index)
+            bounds = f"between {low:g} and {high:g}" if np.isfinite(high) else f"≥ {low:g}"
+            raise LawError(f"{f'at {where}: ' if where else ''}{number(values[index])}, which is not {bounds}")
+        compared += values.size
+    return compared
+
+
+def elementwise(case: Case) -> int:
+    """Check that other numbers at one place of every operand change the result at that place only."""
+    shape = np.broadcast_shapes(*[array.shape for array in case.arrays()])
+    arrays = [np.array(np.broadcast_to(array, shape)) for array in case.arrays()]
+    other = case.arrays(seed=7)
+    before = compute(case, *arrays)
+    if before.size < 2:
+        return 0
+    place = (0,) * before.ndim
+    for array, fresh in zip(arrays, other, strict=True):
+        array[place] = fresh.flat[0]
+    after = compute(case, *arrays)
+    rest = np.ones(before.shape, bool)
+    rest[place] = False
+    names = ("after the first element of the operands changed", "before")
+    return agree(after[rest], before[rest], names=names, at="another element")
+
+
+def _element(name: str, array: Array, index: tuple[int, ...]) -> str:
+    return f"{name} = {number(array[index])}" if len(index) == array.ndim else ""
+
+
+def declares(characteristic: str) -> Callable[[Case], bool]:
+    """Return whether the operation of a case declares a characteristic, and has operands."""
+    return lambda case: bool(case.example.operands) and bool(getattr(case.operation, characteristic))
+
+
+CHARACTERISTICS = (
+    Law("elementwise", declares("elementwise"), elementwise),
+    Law("even", declares("is_even"), even),
+    Law("monotone", declares("monotone"), monotone),
+    Law("linear", declares("linear"), linear),
+    Law("kept axes", has_kept_axes, kept_axes),
+    Law("commutative", declares("commutative"), commutative),
+    Law("associative", declares("associative"), associative),
+    Law("idempotent", declares("idempotent"), idempotent),
+    Law("involution", declares("involution"), involution),
+    Law("defined everywhere", declares("defined_everywhere"), defined_everywhere),
+    Law("range", lambda case: bool(case.example.operands) and case.operation.range != "real", in_range),
+)
+"""laws about the characteristics that operations declare"""

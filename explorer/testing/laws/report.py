@@ -1,0 +1,88 @@
+"""Reports of checks: one line a law, with what was compared or with the operands that break it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.testing.laws.law import LawError
+from explorer.view.base.markup import element
+
+_MARKS = {True: "✓", False: "✗", None: "·"}
+
+
+@dataclass(frozen=True, slots=True)
+class LawResult:
+    """Answer about one law: whether it holds (None: it was not checked), and what says so."""
+
+    law: str
+    holds: bool | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.law} {_MARKS[self.holds]} {self.text}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LawReport:
+    """Laws that were checked on an operation, a rule or a layer; it is true if all of them hold.
+
+    >>> report = ex.check(ex.tanh)
+    >>> report.ok, report.broken
+    (True, ())
+    """
+
+    subject: str
+    results: tuple[LawResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no law is broken."""
+        return not self.broken
+
+    @property
+    def broken(self) -> tuple[LawResult, ...]:
+        """Results of the laws that do not hold."""
+        return tuple(result for result in self.results if result.holds is False)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def assert_ok(self) -> None:
+        """Raise LawError with the broken laws, if there are some: one line in a test checks a class."""
+        __tracebackhide__ = True
+        if self.broken:
+            raise LawError(
+                "\n".join([f"{self.subject} breaks {len(self.broken)} of its laws", *map(str, self.broken)]),
+                rule="what a class declares must hold for its operands, because plans rely on it",
+                fix="correct the declaration, or the kernel",
+            )
+
+    def text(self) -> str:
+        """Return one line a law, below the subject and how many laws hold."""
+        checked = [result for result in self.results if result.holds is not None]
+        held = sum(result.holds is True for result in checked)
+        title = f"{self.subject}: {held} of {len(checked)} laws hold"
+        return "\n".join([title, *[f"  {result}" for result in self.results]])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def html(self) -> str:
+        """Return the report as an HTML table without a script."""
+        title, *_ = self.text().splitlines()
+        rows = [
+            element("tr", *[element("td", cell, style="text-align:left") for cell in _cells(result)])
+            for result in self.results
+        ]
+        return str(element("table", element("caption", title, style="text-align:left"), *rows))
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.html()}
+
+
+def _cells(result: LawResult) -> tuple[str, str, str]:
+    return _MARKS[result.holds], result.law, result.text

@@ -1,0 +1,286 @@
+"""Laws of a rewrite rule: the values of programs with and without it, on programs in which it matches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.core import registry
+from explorer.core.errors import ExplorerError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.types.tensor_type import Array
+from explorer.ops.creation.constants import Full
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Applied, Declined
+from explorer.plan.rewrite.rule import Rule
+from explorer.run.evalplan import EvalPlan
+from explorer.testing.laws.law import LawError, agree, number
+from explorer.testing.laws.report import LawResult
+
+_LAW = "values with the rule = without"
+_NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5)
+"""constants that rules look for, in the order in which they are tried"""
+_COMPARED = 60
+"""programs at most whose values are compared"""
+_MOST = 4_000
+"""programs at most at which a rule is asked"""
+_TOLERANCES = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 2e-2}
+"""dtype → relative deviation that rounding explains; other dtypes are compared exactly"""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Counts of the programs at which a rule was asked."""
+
+    programs: int = 0
+    declined: int = 0
+    codes: dict[str, int] | None = None
+
+
+def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | None = None) -> tuple[LawResult, ...]:
+    """Return whether a rule keeps the values of programs: those given, else those written with its root operations.
+
+    ``deadline`` is a time of ``time.perf_counter`` after which no further program is written.
+    """
+    asked = _Asked(codes={})
+    try:
+        pairs = _replacements(rule, programs or _written(rule.roots, deadline), asked)
+    except LawError as error:
+        return (LawResult("match", False, str(error)),)
+    if not pairs:
+        return (_unmatched(rule, asked, bool(programs), deadline),)
+    pairs = sorted(pairs, key=lambda pair: len(reachable([pair[0]])))[:_COMPARED]
+    for before, after in pairs:
+        if before.type is not after.type:
+            text = f"in {program_text(before)}: without the rule {before.type}, with it {after.type}"
+            return (LawResult("type with the rule = without", False, text),)
+    try:
+        values = _values([node for pair in pairs for node in pair])
+    except ExplorerError:
+        # A program that another operation of the user's makes impossible is no finding about the rule.
+        pairs = [pair for pair in pairs if _is_computable(pair[0])]
+        try:
+            values = [value for pair in pairs for value in _values([*pair])]
+        except ExplorerError as error:
+            return (LawResult(_LAW, False, f"a replacement cannot be computed: {error}"),)
+    compared = 0
+    for (before, _), without, with_rule in zip(pairs, values[::2], values[1::2], strict=True):
+        try:
+            compared += agree(
+                with_rule,
+                without,
+                names=("with the rule", "without"),
+                at=partial(_where, before),
+                rtol=_tolerance(without),
+                atol=_tolerance(without) * max(1.0, _largest(without)),
+            )
+        except LawError as error:
+            return (LawResult(_LAW, False, f"{program_text(before)} {error}"),)
+    count = f"{len(pairs)} programs" if len(pairs) > 1 else "one program"
+    text = f"{compared} values of {count}, such as {program_text(pairs[0][0])}"
+    return (LawResult(_LAW, True, text),)
+
+
+def _unmatched(rule: Rule, asked: _Asked, are_given: bool, deadline: float | None) -> LawResult:
+    codes = ", ".join(sorted(asked.codes or ()))
+    text = f"it matched in none of {asked.programs} programs" + (
+        f", and declined in {asked.declined} ({codes})" if codes else ""
+    )
+    if deadline is not None:
+        return LawResult(_LAW, None, text)
+    fix = f"give one in which it should: ex.check({rule.name}, y)"
+    return LawResult(_LAW, False, f"{text}; {'it should match in those given' if are_given else fix}")
+
+
+def _replacements(rule: Rule, programs: Iterable[Expr], asked: _Asked) -> list[tuple[Expr, Expr]]:
+    """Return (node, replacement) for the nodes of programs at which the rule applies; raise LawError if it fails."""
+    graph = PlanGraph(tuple(programs))
+    pairs: list[tuple[Expr, Expr]] = []
+    asked.programs = len(graph.recorded_roots)
+    for node in graph.live:
+        if not rule.applies_to(type(node.operation)):
+            continue
+        graph.current_node = node
+        try:
+            answer = rule.match(node, graph)
+        except Exception as error:
+            raise LawError(f"at {program_text(node)}: {type(error).__name__}: {error}") from error
+        if isinstance(answer, Declined):
+            asked.declined += 1
+            assert asked.codes is not None
+            asked.codes[answer.entry.code] = asked.codes.get(answer.entry.code, 0) + 1
+        elif isinstance(answer, Applied):
+            pairs.append((node, answer.new))
+        elif answer is not None:
+            raise LawError(f"at {program_text(node)}: answered {answer!r}, not Applied, Declined or None")
+    return pairs
+
+
+def _values(nodes: list[Expr]) -> list[Array]:
+    """Return the values of expressions, without any rule."""
+    plan = EvalPlan(record="off", without=("simplify",))
+    handles = [plan.register(node) for node in nodes]
+    with np.errstate(all="ignore"):
+        plan.eval()
+    return [np.asarray(handle.data()) for handle in handles]
+
+
+def _is_computable(node: Expr) -> bool:
+    try:
+        _values([node])
+    except ExplorerError:
+        return False
+    return True
+
+
+def _largest(value: Array) -> float:
+    numbers = np.abs(value[np.isfinite(value)]) if value.dtype.kind in "fc" else np.zeros(0)
+    return float(numbers.max()) if numbers.size else 0.0
+
+
+def _tolerance(value: Array) -> float:
+    return _TOLERANCES.get(value.dtype.name, 0.0)
+
+
+def _where(root: Expr, index: tuple[int, ...]) -> str:
+    """Return the elements of a program's tensors at an index of its result."""
+    leaves = [leaf for leaf in reachable([root]) if isinstance(leaf, Tensor) and leaf.shape == root.shape]
+    return ", ".join([f"{leaf.label} = {number(leaf.array[index])}" for leaf in leaves])
+
+
+def program_text(root: Expr) -> str:
+    """Return a small expression as text: ``subtract(x, sigmoid(y))``; one of many nodes is cut short."""
+    texts: dict[int, str] = {}
+    for node in reachable([root]):
+        if isinstance(node, Tensor):
+            texts[node.uid] = node.label
+        elif "value" in node.operation.attributes and not node.operands:
+            texts[node.uid] = number(node.operation.attributes["value"])
+        else:
+            inside = ", ".join([texts[operand.uid] for operand in node.operands])
+            texts[node.uid] = f"{node.operation.name}({inside if len(inside) < 120 else '…'})"
+    return texts[root.uid]
+
+
+# -- programs ----------------------------------------------------------------------------------------------------
+
+
+def _written(roots: tuple[type[Operation], ...], deadline: float | None) -> list[Expr]:
+    """Return programs with each of some operations on top: over tensors, over constants, over other operations."""
+    programs: list[Expr] = []
+    for program in _interleaved([_programs(root) for root in _classes(roots)]):
+        programs.append(program)
+        if len(programs) >= _MOST or (deadline is not None and time.perf_counter() > deadline):
+            break
+    return programs
+
+
+def _classes(roots: tuple[type[Operation], ...]) -> list[type[Operation]]:
+    """Return the registered classes of operations that rules with these roots are asked at."""
+    return [each for each in registry.operations.values() if issubclass(each, roots) and each.examples]
+
+
+def _interleaved(streams: list[Iterator[Expr]]) -> Iterator[Expr]:
+    while streams:
+        for stream in [*streams]:
+            program = next(stream, None)
+            if program is None:
+                streams.remove(stream)
+            else:
+                yield program
+
+
+def _programs(root: type[Operation]) -> Iterator[Expr]:
+    """Yield legal programs with an operation of one class on top, the simplest first."""
+    for example in root.examples:
+        operation = root(**example.attributes)
+        leaves = [_leaf(array, place) for place, array in enumerate(example.draw(1))]
+        yield from _recorded(operation, leaves)
+        if len(leaves) == 2 and leaves[0].type is leaves[1].type:
+            yield from _recorded(operation, [leaves[0], leaves[0]])
+        for inner in (_constants, _unary, _binary):
+            for place, leaf in enumerate(leaves):
+                for operand in inner(leaf):
+                    yield from _recorded(operation, [*leaves[:place], operand, *leaves[place + 1 :]])
+                    if inner is _unary and len(leaves) == 2:
+                        # With a constant beside it, with the tensor itself, and with the same operation of the other.
+                        other = leaves[1 - place]
+                        pairs = [(operand, constant) for constant in _constants(other)]
+                        pairs += [(operand, leaf), (operand, operand)]
+                        pairs += [(operand, same) for same in [_same(operand, other)] if same is not None]
+                        for pair in pairs:
+                            yield from _recorded(operation, [*(pair if place == 0 else pair[::-1])])
+    for example in root.examples[:1]:
+        operation = root(**example.attributes)
+        leaves = [_leaf(array, place) for place, array in enumerate(example.draw(1))]
+        for place, leaf in enumerate(leaves):
+            for inside in _unary(leaf):
+                for operand in _unary(inside):
+                    yield from _recorded(operation, [*leaves[:place], operand, *leaves[place + 1 :]])
+
+
+def _leaf(array: Array, place: int) -> Tensor:
+    return tensor(array, name="xyzuvw"[place] if place < 6 else f"x{place}")
+
+
+def _recorded(operation: Operation, operands: Sequence[Expr]) -> Iterator[Expr]:
+    """Yield the operation on operands, where that is legal."""
+    try:
+        yield operation(*operands)
+    except ExplorerError:
+        return
+
+
+def _constants(leaf: Expr) -> Iterator[Expr]:
+    type_ = leaf.tensor_type
+    if type_.dtype.kind != "f":
+        return
+    for value in _NUMBERS:
+        for shape in dict.fromkeys([(), type_.shape]):
+            yield Full(value=value, shape=shape, dtype=type_.dtype)()
+
+
+def _same(operand: Expr, other: Expr) -> Expr | None:
+    return next(_recorded(operand.operation, [other]), None)
+
+
+def _unary(leaf: Expr) -> Iterator[Expr]:
+    """Yield operations of one operand, those without attributes first, on a value."""
+    for operation in _palette(1):
+        yield from _recorded(operation, [leaf])
+
+
+def _binary(leaf: Expr) -> Iterator[Expr]:
+    """Yield operations of two operands on a value and a tensor of its type, and a constant."""
+    other = _second(leaf)
+    constants = list(_constants(leaf))[::2]
+    for operation in _palette(2):
+        for operands in ([leaf, other], [other, leaf], [leaf, leaf], *[[leaf, one] for one in constants]):
+            yield from _recorded(operation, operands)
+
+
+def _second(leaf: Expr) -> Expr:
+    type_ = leaf.tensor_type
+    random = np.random.default_rng(5)
+    return tensor(random.uniform(-1, 1, type_.shape).astype(type_.dtype), name="w")
+
+
+def _palette(count: int) -> list[Operation]:
+    """Return pure operations of so many operands, with the attributes of their first example; a user's own first."""
+    return [
+        operation_class(**operation_class.examples[0].attributes)
+        for operation_class in sorted(registry.operations.values(), key=_familiarity)
+        if operation_class.pure and operation_class.examples and operation_class.count_operands() == count
+    ]
+
+
+def _familiarity(operation_class: type[Operation]) -> tuple[bool, bool, bool, str]:
+    is_own = not operation_class.__module__.startswith("explorer.")
+    return not is_own, bool(operation_class.attribute_names), not operation_class.elementwise, operation_class.name
