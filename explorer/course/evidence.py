@@ -50,7 +50,8 @@ def kernels(recording: Recording) -> tuple[Kernel, ...]:
 
 def kernel_names(recording: Recording) -> str:
     """Return the kernels as text: ``add → tanh``, then the next."""
-    return "; ".join(" → ".join(recording.label(node) for node in kernel.nodes) for kernel in kernels(recording))
+    names = [" → ".join(recording.label(node) for node in kernel.nodes) for kernel in kernels(recording)]
+    return "; ".join(names) or "none"
 
 
 def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decision]:

@@ -1,5 +1,31 @@
 """Exercises of the notebooks, a module for each notebook."""
 
-from explorer.course.chapters import batching, expressions, fusion, gradients, layers, models
+from explorer.course.chapters import (
+    batching,
+    classifier,
+    data_types,
+    expressions,
+    fusion,
+    gradients,
+    layers,
+    memory,
+    models,
+    nets,
+    training,
+    workers,
+)
 
-__all__ = ["batching", "expressions", "fusion", "gradients", "layers", "models"]
+__all__ = [
+    "batching",
+    "classifier",
+    "data_types",
+    "expressions",
+    "fusion",
+    "gradients",
+    "layers",
+    "memory",
+    "models",
+    "nets",
+    "training",
+    "workers",
+]

@@ -1,0 +1,125 @@
+"""Exercises of notebook 08: a picture through a classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.course.card import Finding
+from explorer.course.evidence import kernels, operations, recording_of, replanned
+from explorer.course.exercise_base import Exercise
+from explorer.net import Net
+from explorer.record.reasons import bytes_text
+from explorer.run.evalplan import EvalPlan
+
+NET = """
+import numpy as np
+import explorer as ex
+
+net = ex.open("../assets/models/resnet18.pnnx.param")
+for operator in net.operators.values():
+    for name, declared in operator.weights.items():
+        operator.weights[name] = np.full(declared.shape, 0.01, np.float32)
+"""
+
+
+class OtherClassifier(Exercise):
+    """`../assets/models/mobilenet_v2.pnnx.param` is another classifier. Open it, `draw_weights` for it, and plan it for
+    a picture of 224 × 224. Which of its convolutions does *algorithms* decline, and why?
+    """
+
+    number = "08.1"
+    title = "Another classifier"
+    level = 2
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "The cells about ResNet do, with the other file: `ex.open`, `draw_weights(net)`, `net.plan((1, 3, 224, 224))`.",
+        "`algorithms` looks at 3 × 3 convolutions. MobileNet's are *depthwise*: each channel by itself.",
+    )
+    source = (
+        NET.replace("resnet18", "mobilenet_v2")
+        + """
+answer = net.plan((1, 3, 224, 224))
+"""
+    )
+    mistakes = (("mobilenet_v2", "resnet18"), ("(1, 3, 224, 224)", "(1, 3, 224, 224), without=['algorithms']"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Count the convolutions that the pass looked at."""
+        recording = recording_of(answer)
+        told = [d for d in recording.decisions if recording.stages[d.stage].name == "algorithms"]
+        applied = sum(len(d.subjects) for d in told if d.verdict == "applied")
+        declined = sum(len(d.subjects) for d in told if d.verdict == "declined")
+        count = operations(recording).count("conv2d")
+        yield Finding(
+            bool(declined) and not applied,
+            f"Of {count} convolutions {applied} are computed otherwise, {declined} declined.",
+        )
+        for decision in told:
+            if decision.verdict == "declined":
+                yield Finding(True, f"{len(decision.subjects)}: {recording.reason(decision)}")
+
+
+class UnfusedClassifier(Exercise):
+    """Plan ResNet-18 `without=["fuse"]`: how many kernels are there, what does the peak become, and what is written?"""
+
+    number = "08.2"
+    title = "What fusing saves"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        '`net.plan((1, 3, 224, 224), without=["fuse"])`',
+        "`plan.compare(other)` tells two plans apart: kernels, peak, bytes written.",
+    )
+    source = (
+        NET
+        + """
+answer = net.plan((1, 3, 224, 224), without=["fuse"])
+"""
+    )
+    mistakes = ((', without=["fuse"]', ""), ('["fuse"]', '["algorithms"]'))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Compare with the fused plan of the same values."""
+        mine, fused = recording_of(answer), replanned(answer)
+        counts = [(len(kernels(one)), one.stages[-1].counts) for one in (fused, mine)]
+        (few, before), (many, after) = counts
+        yield Finding(many >= 2 * few, f"{many} kernels; with all passes {few}.")
+        yield Finding(
+            after["bytes"] > before["bytes"],
+            f"Written: {bytes_text(after['bytes'])}, with all passes {bytes_text(before['bytes'])}. The peak is"
+            f" {bytes_text(after['peak'])} against {bytes_text(before['peak'])}: fused kernels need a block of working"
+            f" memory, {bytes_text(before['peak_working'])} against {bytes_text(after['peak_working'])}.",
+        )
+
+
+class FirstLayer(Exercise):
+    """Cut *layer1* out of ResNet-18: it reads what the pooling writes, 64 channels of 56 × 56, and ends with operand
+    `13`.
+    """
+
+    number = "08.3"
+    title = "One layer of many"
+    level = 1
+    answer = "the cut net"
+    accepts = (Net,)
+    hints = (
+        "`net.operators` lists what each operator reads and writes: look for `MaxPool2d`.",
+        "`net.cut([…], […])` takes the operands that come in and those that go out; explore it for a shape.",
+    )
+    source = (
+        NET
+        + """
+answer = net.cut(["3"], ["13"])
+"""
+    )
+    mistakes = (('["3"]', '["2"]'), ('["13"]', '["10"]'))
+
+    def findings(self, answer: Net) -> Iterator[Finding]:
+        """Count operators, and plan the part for a picture's size."""
+        types = [operator.type.removeprefix("nn.") for operator in answer.operators.values()]
+        convolutions = types.count("Conv2d")
+        yield Finding(convolutions == 4, f"It has {convolutions} convolutions; two blocks of two make layer1.")
+        yield Finding("MaxPool2d" not in types, f"Its operators: {', '.join(types)}.")
+        yield Finding([*answer.outputs] == ["13"], f"It ends with operand {', '.join(answer.outputs)}.")

@@ -1,0 +1,135 @@
+"""Exercises of notebook 09: nets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from explorer.core.ir.tensor import tensor
+from explorer.course.card import Finding
+from explorer.course.evidence import agree, operations, planned
+from explorer.course.exercise_base import Exercise
+from explorer.grad import grad
+from explorer.net import Net
+from explorer.run import evaluate
+
+FLOWERS = """
+import numpy as np
+import explorer as ex
+
+rng = np.random.default_rng(0)
+net = ex.Net("flowers")
+net.input("x", (None, 4))
+net.GivenTensorFill([], "w1", values=rng.normal(size=(8, 4)).astype(np.float32))
+net.GivenTensorFill([], "w2", values=rng.normal(size=(3, 8)).astype(np.float32))
+net.FC(["x", "w1"], "hidden", name="first")
+net.Relu("hidden", "hidden", name="activation")
+net.FC(["hidden", "w2"], "scores", name="second")
+net.Softmax("scores", "answer", name="softmax")
+net.output("answer")
+"""
+
+
+class Inserted(Exercise):
+    """Put a `Tanh` between the blob `scores` of the net `flowers` and its readers."""
+
+    number = "09.1"
+    title = "An operator in between"
+    level = 1
+    answer = "the net"
+    accepts = (Net,)
+    hints = (
+        "`net.insert(type, blob)` puts an operator between a blob and its readers.",
+        "Write it as `Relu` was put in.",
+    )
+    source = (
+        FLOWERS
+        + """
+net.insert("Tanh", "scores")
+answer = net
+"""
+    )
+    mistakes = (('net.insert("Tanh", "scores")\n', ""), ('"Tanh", "scores"', '"Tanh", "answer"'))
+
+    def findings(self, answer: Net) -> Iterator[Finding]:
+        """Look at the operators and at what is planned of them."""
+        types = [operator.type for operator in answer.operators.values()]
+        in_place = "Tanh" in types and types.index("Softmax") == types.index("Tanh") + 1
+        yield Finding(in_place, f"The operators: {', '.join(types)}.")
+        if in_place:
+            computed = operations(answer.plan((2, 4)).recording)
+            yield Finding("tanh" in computed, f"Computed, in this order: {', '.join(computed)}.")
+
+
+class Between(Exercise):
+    """Cut the net `flowers` between two blobs: what comes in is `hidden`, as it was **after** the activation, what goes
+    out is `scores`.
+    """
+
+    number = "09.2"
+    title = "A blob that is written twice"
+    level = 2
+    answer = "the cut net"
+    accepts = (Net,)
+    hints = (
+        '`net.cut([…], […])`; `hidden` stands for two values, and the error of `net.cut(["hidden"], …)` names both.',
+        "One operator is left, and the one that fills its weight.",
+    )
+    source = (
+        FLOWERS
+        + """
+answer = net.cut(["hidden@1"], ["scores"])
+"""
+    )
+    mistakes = (('["hidden@1"]', '["hidden@0"]'), ('["scores"])', '["answer"])'))
+
+    def findings(self, answer: Net) -> Iterator[Finding]:
+        """Look at the operators and at the output."""
+        types = [operator.type for operator in answer.operators.values() if operator.type != "GivenTensorFill"]
+        yield Finding(types == ["FC"], f"Besides those that fill weights it has {', '.join(types)}.")
+        yield Finding([*answer.outputs] == ["scores"], f"It gives {', '.join(answer.outputs)}.")
+
+
+class OwnType(Exercise):
+    """Write an operator type of your own for nets, x³, and a net of one such operator: one input of three numbers, one
+    output. Its gradient is that of the expressions that it writes.
+    """
+
+    number = "09.3"
+    title = "An operator type of your own"
+    level = 2
+    answer = "the net"
+    accepts = (Net,)
+    hints = (
+        '`@ex.net_operator("Cubed")` in front of a function of an expression that returns one.',
+        'Then `net.Cubed("x", "y")` is there, as `net.Relu` is; `net.input` and `net.output` say what comes and goes.',
+    )
+    source = """
+import explorer as ex
+
+
+@ex.net_operator("Cubed")
+def cubed(x: ex.Expr) -> ex.Expr:
+    \"\"\"x³.\"\"\"
+    return x * x * x
+
+
+net = ex.Net("cubes")
+net.input("x", (3,))
+net.Cubed("x", "y")
+net.output("y")
+answer = net
+"""
+    mistakes = (("return x * x * x", "return x * x"), ('net.Cubed("x", "y")', 'net.Relu("x", "y")'))
+
+    def findings(self, answer: Net) -> Iterator[Finding]:
+        """Run the net, and differentiate what it builds."""
+        numbers = np.array([-2.0, 0.5, 3.0], np.float32)
+        types = [operator.type for operator in answer.operators.values()]
+        yield Finding(len(types) == 1, f"The net has {', '.join(types)}.")
+        yield agree("Of −2, 0.5 and 3 it makes −8, 0.125 and 27", answer.run(numbers), numbers**3)
+        x = tensor(numbers, name="x")
+        slope = grad(answer.build(x).sum(), x)
+        yield agree("The gradient is 3x²", evaluate(slope), 3 * numbers**2, 1e-5)
+        yield Finding(True, f"Planned for the gradient: {', '.join(operations(planned(slope)))}.")

@@ -1,0 +1,203 @@
+"""Exercises of notebook 12: training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from explorer.core.ir.tensor import tensor
+from explorer.course.card import Finding
+from explorer.course.evidence import agree, kernel_names, kernels, recording_of, sentences
+from explorer.course.exercise_base import Exercise
+from explorer.run import evaluate
+from explorer.run.evalplan import EvalPlan
+from explorer.train import CrossEntropy, Linear, Module, Optimizer, UpdateRule
+
+DIGITS = """
+import numpy as np
+import explorer as ex
+from explorer import train
+from explorer.layers import PNoUpdate
+
+stored = np.load("../assets/handwriting.npz")
+images, labels = stored["images"][:64] / 16, stored["labels"][:64].astype(np.int64)
+
+
+def digits(optimizer, policies=()):
+    module = train.Module("digits", loss=train.CrossEntropy(), optimizer=optimizer, dtype="float64")
+    first = train.Linear("hidden", 64, 128, policies=[*policies])
+    for node in (first, ex.relu, train.Linear("scores", 128, 10)):
+        module.add_node(node)
+    module.attach(seed=0)
+    return module
+
+"""
+
+
+class NeverWritten(Exercise):
+    """Choose an optimizer with which the gradient of a **weight** is never written to memory: the update is computed
+    inside the kernel of the matrix product. Hand in the plan of one step.
+    """
+
+    number = "12.1"
+    title = "A gradient that is never written"
+    level = 2
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "Adam reads the gradient twice. Which update reads it once?",
+        "`digits(train.SGD(rate=0.3)).plan(images[:64], labels[:64])` is the plan of one step.",
+    )
+    source = (
+        DIGITS
+        + """
+answer = digits(train.SGD(rate=0.3)).plan(images, labels)
+"""
+    )
+    mistakes = (("train.SGD(rate=0.3)", "train.Adam(rate=0.003)"), ("train.SGD(rate=0.3)", "train.Momentum(rate=0.03)"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Look for products and updates in one kernel."""
+        recording = recording_of(answer)
+        names = [[recording.nodes.label[node] for node in kernel.nodes] for kernel in kernels(recording)]
+        updates = [name for name in names if name[-1] == "subtract" and len(name) > 1]
+        inside = [name for name in updates if name[0] == "matmul"]
+        told = [
+            d
+            for d in recording.decisions
+            if d.rule == "Epilogue" and d.verdict == "applied" and "subtract" in recording.reason(d)
+        ]
+        others = "; ".join(" → ".join(name) for name in updates) or "none is fused"
+        reason = sentences(recording, told[:1])
+        yield Finding(bool(inside), reason if inside else f"No update is in a product's kernel: {others}.")
+
+
+class FrozenLayer(Exercise):
+    """Freeze the first layer of the module: give it `policies=[ex.layers.PNoUpdate]`. What is missing from a step,
+    besides the update of its weight?
+    """
+
+    number = "12.2"
+    title = "A frozen layer"
+    level = 2
+    answer = "the module"
+    accepts = (Module,)
+    hints = (
+        'Policies are given where the layer is made: `train.Linear("hidden", 64, 128, policies=[…])`.',
+        "If nothing before a layer is trained, nobody needs the gradient of its input.",
+    )
+    source = (
+        DIGITS
+        + """
+answer = digits(train.SGD(rate=0.3), policies=[PNoUpdate])
+"""
+    )
+    mistakes = ((", policies=[PNoUpdate]", ""), ("128, policies=[*policies]", "128"))
+
+    def findings(self, answer: Module) -> Iterator[Finding]:
+        """Make a step, and look at what changed and what was computed."""
+        pictures = np.random.default_rng(0).random((64, 8, 8))
+        labels = np.arange(64) % 10
+        recording = answer.plan(pictures, labels).recording
+        before = {name: parameter.array.copy() for name, parameter in answer.parameters.items()}
+        answer.train_on(pictures, labels)
+        changed = [name for name, held in before.items() if (answer.parameters[name].array != held).any()]
+        frozen = not any(name.startswith("hidden/") for name in changed)
+        yield Finding(frozen and bool(changed), f"A step changes {', '.join(changed) or 'nothing'}.")
+        products = [
+            name
+            for kernel in kernels(recording)
+            for name in [recording.nodes.label[kernel.nodes[0]]]
+            if name == "matmul"
+        ]
+        yield Finding(
+            len(products) == 3,
+            f"{len(products)} matrix products: two of the forward pass, and one for each gradient of a weight and of a"
+            " hidden value that is built. Trained whole, the step has 5.",
+        )
+
+
+class LabelsInRows(Exercise):
+    """Give the labels in rows of ten, `np.eye(10)[labels]`. Which operation of the step is gone? Hand in the plan of
+    such a step.
+    """
+
+    number = "12.3"
+    title = "Labels in rows"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = ("`module.plan(images, …)` takes labels in either form.", "Compare the names of the kernels of both plans.")
+    source = (
+        DIGITS
+        + """
+answer = digits(train.SGD(rate=0.3)).plan(images, np.eye(10)[labels])
+"""
+    )
+    mistakes = (
+        ("np.eye(10)[labels]", "labels"),
+        (".plan(images, np.eye(10)[labels])", ".plan(images[:8], labels[:8])"),
+    )
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Look for the operation that makes rows of numbers."""
+        recording = recording_of(answer)
+        labels = {recording.nodes.label[node] for node in recording.visible(recording.end)}
+        trains = "log_softmax" in labels and "subtract" in labels
+        yield Finding(trains, f"The plan is {'' if trains else 'not '}that of a step with a loss and updates.")
+        gone = "one_hot" not in labels
+        yield Finding(gone, f"`one_hot` is {'not there' if gone else 'still computed'}: {kernel_names(recording)}.")
+
+
+class SignDescent(Exercise):
+    """Write an update rule that moves each parameter by the learning rate against the **sign** of its gradient, without
+    any state: p ← p − lr · sign g.
+    """
+
+    number = "12.4"
+    title = "An update rule"
+    level = 3
+    answer = "the rule's class"
+    accepts = (type,)
+    hints = (
+        "`SignMomentum` above is nearly that: without momentum, `state` is empty.",
+        "`record` returns the new parameter, and a dict of the new state.",
+    )
+    source = """
+from dataclasses import dataclass
+
+import explorer as ex
+from explorer import train
+
+
+@dataclass(frozen=True)
+class SignDescent(train.UpdateRule):
+    \"\"\"p ← p − lr · sign g.\"\"\"
+
+    state = ()
+
+    def record(self, parameter, gradient, length, state):
+        return parameter - length * ex.sign(gradient), {}
+
+
+answer = SignDescent
+"""
+    mistakes = (("length * ex.sign(gradient)", "length * gradient"), ("parameter - length", "parameter + length"))
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Record one update and a step of a module."""
+        if not issubclass(answer, UpdateRule):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `train.UpdateRule`.")
+            return
+        parameter, gradient = tensor(np.array([1.0, 2.0, 3.0])), tensor(np.array([0.5, -7.0, 0.0]))
+        changed, _ = answer().record(parameter, gradient, tensor(0.1), {})
+        yield agree("Of (1, 2, 3) with the gradient (0.5, −7, 0) and rate 0.1", evaluate(changed), [0.9, 2.1, 3.0])
+        module = Module("one", loss=CrossEntropy(), optimizer=Optimizer(answer(), 0.01), dtype="float64")
+        module.add_node(Linear("scores", 4, 3))
+        module.attach(seed=0)
+        before = module.parameters["scores/weight"].array.copy()
+        module.train_on(np.eye(4), np.array([0, 1, 2, 0]))
+        moved = np.unique(np.round(np.abs(module.parameters["scores/weight"].array - before), 9))
+        text = ", ".join(f"{distance:.3g}" for distance in moved[:4])
+        yield Finding(set(moved) <= {0.0, 0.01}, f"A step at rate 0.01 moves weights by {text}.")
