@@ -107,6 +107,7 @@ KNOTS: tuple[frozenset[str], ...] = (
 REQUIRED = {
     "numpy",
     "threadpoolctl",
+    "ml_dtypes",
     "onnx",
     "google",
     "anywidget",

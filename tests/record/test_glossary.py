@@ -30,7 +30,7 @@ PLAIN_TEXT = """
     estimated found given inner instead joined kept known labels least limit listed most name node operation outer
     part parts position powers read recorded reuse row same saved second separate shape size source there
     together turned turns type value wanted whole wholes why without
-    apply branch choice condition first formula loop match operator shapes text values
+    apply branch choice condition formula loop match operator shapes text values
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""

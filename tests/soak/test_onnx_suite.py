@@ -11,7 +11,7 @@ from tests.formats.onnx.standard import DISPUTED, cases, file_cases, outcome
 
 pytestmark = pytest.mark.soak
 
-LEAST = 1705
+LEAST = 1886
 """cases that must be right; more is better, and then this is raised"""
 
 

@@ -25,7 +25,7 @@ from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
 from explorer.net.definition.definition import WeightReference, Weights
-from explorer.net.definition.operator_definition import memory_dtype
+from explorer.net.definition.operator_definition import memory_dtype, stored_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """the earliest that a zip can say: equal nets make equal files"""
@@ -38,7 +38,7 @@ AGAIN = "save the net again, and keep the .json and .npz files of one save toget
 class NpzWeights(DeclaredWeights):
     """The weights of one ``.npz`` file by key; every look-up reads a fresh, read-only array.
 
-    bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64.
+    bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64, narrower elements as their bytes.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
@@ -71,7 +71,7 @@ class NpzWeights(DeclaredWeights):
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
         # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
-        array = np.ascontiguousarray(array, memory_dtype(reference.dtype))
+        array = np.ascontiguousarray(array, stored_dtype(reference.dtype)).view(memory_dtype(reference.dtype))
         array.setflags(write=False)
         return array
 
@@ -96,7 +96,7 @@ class NpzWeights(DeclaredWeights):
                 shape, dtype, header = read_header(entry)
         except UNREADABLE as error:
             return f"cannot be read: {error}"
-        wanted = memory_dtype(reference.dtype)
+        wanted = stored_dtype(reference.dtype)
         if shape != reference.shape or dtype.newbyteorder("=") != wanted:
             return f"is {dtype.name} {shape}, declared is {wanted.name} {reference.shape}"
         size = header + math.prod(shape) * dtype.itemsize
@@ -218,4 +218,6 @@ def write_weights(
             entry = zipfile.ZipInfo(_entry(key), _DATE)
             # ZIP64 always: whether a zip needs it depends on sizes, and equal nets make equal files.
             with archive.open(entry, "w", force_zip64=True) as target:
-                npy.write_array(target, array.astype(dtype.newbyteorder("<"), copy=False), allow_pickle=False)
+                plain = stored_dtype(reference.dtype)
+                elements = array if plain == dtype else np.ascontiguousarray(array).view(plain)
+                npy.write_array(target, elements.astype(plain.newbyteorder("<"), copy=False), allow_pickle=False)

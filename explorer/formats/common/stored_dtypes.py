@@ -7,15 +7,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.net.definition.operator_definition import memory_dtype
+
+NARROW_BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+"""dtypes of which several elements share a byte, the first one in its lowest bits → bits of one"""
+
+
+def stored_bytes(dtype: str, count: int) -> int:
+    """Return the number of bytes that so many elements take in a file."""
+    if dtype in NARROW_BITS:
+        return -(-count * NARROW_BITS[dtype] // 8)
+    return count * (2 if dtype == "bfloat16" else memory_dtype(dtype).itemsize)
+
 
 def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
-    """Return the elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly."""
+    """Return the elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly.
+
+    Of dtypes narrower than a byte, those of the last byte are all there.
+    """
     if dtype == "bfloat16":
         # bfloat16 is the upper half of a float32: 16 zero bits make it one, without rounding
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if dtype == "bool":
         # not a view: a byte other than 0 and 1 would be a boolean that equals neither True nor False
         return raw.astype(np.bool_)
-    native: np.dtype[Any] = np.dtype(dtype)
+    if dtype in NARROW_BITS:
+        bits = NARROW_BITS[dtype]
+        parts = raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8((1 << bits) - 1)
+        return parts.reshape(-1).view(memory_dtype(dtype))
+    native = memory_dtype(dtype)
+    if native.itemsize == 1:
+        return raw.view(native)
     array: NDArray[Any] = raw.view(native.newbyteorder("<")).astype(native, copy=False)
     return array

@@ -22,17 +22,21 @@ from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES
 from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
-from explorer.formats.common.stored_dtypes import decode
+from explorer.formats.common.stored_dtypes import NARROW_BITS, decode, stored_bytes
 from explorer.net.definition.definition import Plain, WeightReference
-from explorer.net.definition.operator_definition import memory_dtype
+from explorer.net.definition.operator_definition import NARROW, memory_dtype
 
 _FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
     "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
 }  # fmt: skip
 """where elements stand that are not raw bytes; those of other dtypes in int32_data"""
-_NAMES = {"float": "float32", "double": "float64"}
-_SUPPORTED = frozenset((
+_NAMES = {
+    "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+}  # fmt: skip
+_SUPPORTED = NARROW | frozenset((
     "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
     "uint64", "bool", "complex64", "complex128",
 ))  # fmt: skip
@@ -82,7 +86,8 @@ class StoredTensor:
         data = self.data.read() if isinstance(self.data, External) else self.data
         assert data is not None, f"{self.dtype} has no arrays"
         array = decode(np.frombuffer(data, np.uint8), self.dtype) if isinstance(data, bytes) else data
-        array = array.reshape(self.shape)
+        # the last byte of narrow elements may have more than the shape says
+        array = array.reshape(-1)[: self.size].reshape(self.shape)
         array.setflags(write=False)
         return array
 
@@ -164,7 +169,7 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
     if not is_supported(dtype):
         return StoredTensor(name, shape, dtype, None)
     count = math.prod(shape)
-    itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    size = stored_bytes(dtype, count)
     if not is_addressable(shape, memory_dtype(dtype)):
         raise FileError(
             f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
@@ -173,7 +178,7 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
             fix=_AGAIN,
         )
     if tensor.data_location == TensorProto.EXTERNAL:
-        return StoredTensor(name, shape, dtype, _external(tensor, name, count * itemsize, path))
+        return StoredTensor(name, shape, dtype, _external(tensor, name, size, path))
     # No exporter is known to write segments, and the onnx package does not read them either.
     if tensor.HasField("segment"):
         raise FileError(
@@ -181,12 +186,13 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         )
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
-        _check_length(name, shape, dtype, len(raw), count * itemsize, "bytes", path)
+        _check_length(name, shape, dtype, len(raw), size, "bytes", path)
         return StoredTensor(name, shape, dtype, raw)
     # real and imaginary parts alternate
     numbers = 2 if dtype.startswith("complex") else 1
     held = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
-    _check_length(name, shape, dtype, held, count * numbers, "numbers", path)
+    expected = size if dtype in NARROW_BITS else count * numbers
+    _check_length(name, shape, dtype, held, expected, "numbers", path)
     _check_range(tensor, name, dtype, path)
     array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
@@ -212,6 +218,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
         return
     # Halves are stored as their bits, in the low half of an int32.
     bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
+    bits = "uint8" if dtype in NARROW else bits
     if np.dtype(bits).kind not in "iu":  # its elements stand in another field, and this one is not read
         return
     low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)

@@ -53,6 +53,9 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
             f"input {blob.name!r} is no rectangular array of numbers: {error}",
             rule=f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}",
         ) from None
+    # a tensor of bfloat16 is held as float32
+    if blob.dtype == array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
     view = array.view()
     view.flags.writeable = False
     return view

@@ -114,18 +114,36 @@ class BlobDefinition:
         return {f"__shape__{axis}": length for axis, length in lengths if isinstance(length, str)}
 
 
+NARROW = frozenset((
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
+    "int4", "uint4", "int2", "uint2",
+))  # fmt: skip
+"""names of the dtypes of 8 bits or fewer that NumPy lacks"""
+
+
 @functools.lru_cache
 def memory_dtype(name: str) -> np.dtype[Any]:
     """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
 
-    Raises TypeError for a name that is none.
+    Narrower dtypes (float8_e4m3fn, int4) are those of the package ml_dtypes, an element a byte. Raises TypeError for a
+    name that is none.
     """
+    if name in NARROW:
+        import ml_dtypes
+
+        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return narrow
     if not _DTYPE.fullmatch(name):
         raise TypeError(f"{name[:40]!r} is no dtype of numbers")
     dtype: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
     if dtype.kind not in "biufc" or dtype.name not in (name, "float32", "complex64"):
         raise TypeError(f"{name!r} is no dtype of numbers")
     return dtype
+
+
+def stored_dtype(name: str) -> np.dtype[Any]:
+    """The dtype in files of NumPy of one that a file names: bytes for elements that NumPy lacks."""
+    return np.dtype(np.uint8) if name in NARROW else memory_dtype(name)
 
 
 def graph_error(source: str, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:

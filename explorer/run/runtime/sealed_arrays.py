@@ -19,7 +19,8 @@ def sealed(value: Array) -> Array:
     A view of a read-only buffer cannot. No object of Python is out of reach, though: the buffer names the array that
     owns the memory (``result.base.base.obj``), and writing there breaks what is promised of recalled values.
     """
-    plain = value.dtype.kind in _NUMBERS and value.dtype.isnative
+    # isbuiltin is 2 for dtypes of other packages, one of which (float8_e5m2) calls itself a floating one
+    plain = value.dtype.kind in _NUMBERS and value.dtype.isbuiltin == 1
     # Other dtypes have no name in the buffer protocol.
     named: Any = value if plain else value.view(f"V{value.itemsize}")
     read_only: Array = np.asarray(memoryview(named).toreadonly())

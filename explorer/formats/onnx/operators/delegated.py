@@ -222,5 +222,5 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None) -> TensorType
     lengths = [part.dim_value if part.HasField("dim_value") else -1 for part in inferred.tensor_type.shape.dim]
     if min(lengths, default=0) < 0:
         return None
-    dtype = dtype_by(inferred.tensor_type.elem_type, operation.kind, "the data type of a result")
+    dtype = dtype_by(inferred.tensor_type.elem_type, operation.kind, "the data type of a result", narrow=True)
     return TensorType(tuple(lengths), dtype)

@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
-from explorer.formats.onnx.operators.operator_inputs import dtype_of, first, given, members, word
+from explorer.formats.onnx.operators.operator_inputs import first, given, members, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
@@ -123,18 +123,6 @@ def mean(op: OperatorContext) -> Expr:
     """The mean of any number of operands."""
     terms = members(op, "data")
     return add_n(*terms) / len(terms)
-
-
-@operator("Cast")
-def cast_(op: OperatorContext) -> Expr:
-    """The elements in another dtype."""
-    return base.cast(given(op, "input"), dtype_of(op, "to"))
-
-
-@operator("CastLike")
-def cast_like(op: OperatorContext) -> Expr:
-    """The elements in the dtype of another operand."""
-    return base.cast(given(op, "input"), given(op, "target_type").dtype)
 
 
 @operator("IsNaN")

@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array, normalize_axis
+from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import Full, Zero, full
 from explorer.run import evaluate
@@ -193,15 +194,28 @@ _DTYPES = {
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
 """ONNX's numbers of dtypes (TensorProto.DataType), without those that explorer does not compute in"""
+BFLOAT16, FLOAT8_E8M0 = 16, 24
+"""numbers of bfloat16, which is held as float32; and of the powers of two that are scales of blocks"""
+_NARROW = {
+    17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
+    23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
+}  # fmt: skip
+"""numbers of dtypes that are stored, cast and moved, and not computed in"""
 
 
-def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.dtype[Any]:
-    """Return the dtype that an attribute names; raises OperandError for one that explorer does not compute in."""
-    return dtype_by(op.integer(name) if default is None else op.integer(name, default), op.definition.type, name)
+def dtype_of(op: OperatorContext, name: str, default: int | None = None, *, narrow: bool = False) -> np.dtype[Any]:
+    """Return the dtype that an attribute names; raises OperandError for one that explorer does not compute in.
+
+    ``narrow`` ones are allowed where elements are only stored.
+    """
+    code = op.integer(name) if default is None else op.integer(name, default)
+    return dtype_by(code, op.definition.type, name, narrow=narrow)
 
 
-def dtype_by(code: int, type: str, name: str) -> np.dtype[Any]:
+def dtype_by(code: int, type: str, name: str, *, narrow: bool = False) -> np.dtype[Any]:
     """Return the dtype of a number that an operator type has under some name; raises OperandError as above."""
+    if narrow and code in _NARROW:
+        return memory_dtype(_NARROW[code])
     if code not in _DTYPES:
         raise OperandError(
             f"{name}={code}",

@@ -16,8 +16,10 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
 from explorer.formats.onnx.operators.conv import convolved
+from explorer.formats.onnx.operators.narrow_elements import limits, narrowed
 from explorer.formats.onnx.operators.operator_inputs import dtype_of, given, optional
 from explorer.formats.onnx.operators.table import operator
+from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
@@ -33,6 +35,8 @@ def dequantize(op: OperatorContext) -> Expr:
     x, scale = given(op, "x"), given(op, "x_scale")
     if op.integer("output_dtype", 0):
         scale = cast(scale, dtype_of(op, "output_dtype"))
+    if scale.dtype.name in NARROW:
+        scale = cast(scale, np.dtype(np.float32))
     return _without(op, x, optional(op, "x_zero_point"), scale.dtype) * _spread(op, x, scale)
 
 
@@ -43,10 +47,17 @@ def quantize(op: OperatorContext) -> Expr:
     if zero is not None:
         dtype = zero.dtype
     else:
-        dtype = dtype_of(op, "output_dtype") if op.integer("output_dtype", 0) else np.dtype(np.uint8)
-    if dtype.kind not in "iu":
-        raise OperandError(f"quantised to {dtype.name}", rule="QuantizeLinear must give whole numbers of 8 or 16 bits")
+        stated = op.integer("output_dtype", 0)
+        dtype = dtype_of(op, "output_dtype", narrow=True) if stated else np.dtype(np.uint8)
+    if dtype.kind not in "iu" and dtype.name not in NARROW:
+        raise OperandError(
+            f"quantised to {dtype.name}", rule="QuantizeLinear must give whole numbers, or floating ones of 8 or 4 bits"
+        )
+    if scale.dtype.name in NARROW:
+        scale = cast(scale, np.dtype(np.float32))
     scaled = cast(x, scale.dtype) / _spread(op, x, scale)
+    if dtype.name.startswith("float"):
+        return narrowed(op, scaled, dtype)
     return _saturated(scaled, None if zero is None else _spread(op, x, zero), dtype)
 
 
@@ -91,8 +102,8 @@ def _saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
     rounded = round_half_even(scaled)
     if zero is not None:
         rounded = rounded + cast(zero, rounded.dtype)
-    limits = np.iinfo(dtype)
-    return cast(clip(rounded, limits.min, limits.max), dtype)
+    low, high = limits(dtype)
+    return cast(clip(rounded, low, high), dtype)
 
 
 def _without(op: OperatorContext, x: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
