@@ -220,7 +220,13 @@ class NetBuilder:
                     rule=f"{operator.type}: the graph {name!r} must be given its {count} inputs",
                 )
             given = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
-            outputs = builder.build_within(state.scope, given, ask).outputs
+            try:
+                outputs = builder.build_within(state.scope, given, ask).outputs
+            except ExplorerError as error:
+                # A graph without parameters is recorded once the net's inputs have values; a loop's never is.
+                if not parameters and isinstance(error.__cause__, UnknownShapeError):
+                    raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
+                raise
             return [outputs[output] for output in definition.outputs]
 
         return build

@@ -154,6 +154,8 @@ def test_a_condition_of_an_inner_graph(tmp_path: Path) -> None:
     made = node("If", ["which"], ["y"], then_branch=branches[0], else_branch=branches[1])
     inputs = {"x": (FLOAT, [1]), "s": (INT64, [2]), "which": (BOOL, [])}
     net = opened(model([made], inputs, ["y"]), tmp_path)
+    assert net.check() == []
+    assert net.unsized() == ["If_1"]
     for which in (True, False):
         found = net.run(np.ones(1, np.float32), np.array([1, 1]), np.array(which))
         np.testing.assert_array_equal(found, np.ones((1, 1), np.float32))

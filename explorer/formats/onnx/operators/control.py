@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import scope
@@ -21,8 +21,8 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_of
-from explorer.formats.onnx.operators.table import operator
-from explorer.net.operators.context import BuildBody, OperatorContext
+from explorer.formats.onnx.operators.table import TABLE, operator
+from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape
 from explorer.ops.control.cond import cond
 from explorer.ops.control.scan import scan_operands
@@ -43,8 +43,37 @@ def if_(op: OperatorContext) -> Any:
         with scope(f"{names[not taken]}: cond is always {taken}", "file"):
             return tuple(op.body(names[not taken])(()))
     then, otherwise = (op.body(name) for name in names)
-    results = cond(condition, lambda: tuple(then(())), lambda: tuple(otherwise(())), name=op.definition.name)
-    return tuple(results)
+    try:
+        return tuple(cond(condition, lambda: tuple(then(())), lambda: tuple(otherwise(())), name=op.definition.name))
+    except ExplorerError:
+        if _has_unknown(op) or not (_fits(then) or _fits(otherwise)):
+            raise
+        # The branches give other shapes, or one of them does not fit the inputs: the one that is taken decides.
+        taken = bool(op.value("cond", condition))
+    with scope(f"{names[not taken]}: cond is {taken}", "file"):
+        return tuple(op.body(names[not taken])(()))
+
+
+def _fits(branch: BuildBody) -> bool:
+    """Whether a branch can be recorded, as far as it is known without values."""
+    try:
+        branch(())
+    except UnknownShapeError:
+        return True
+    except ExplorerError:
+        return False
+    return True
+
+
+def _has_unknown(op: OperatorContext) -> bool:
+    """Whether an operator's inner graphs have operators of unknown types, at any depth."""
+    waiting = [*op.definition.bodies.values()]
+    while waiting:
+        operators = waiting.pop().operators
+        if any(operator.type not in TABLE for operator in operators):
+            return True
+        waiting += [body for operator in operators for body in operator.bodies.values()]
+    return False
 
 
 @operator("Loop")
@@ -65,13 +94,6 @@ def loop(op: OperatorContext) -> Any:
         results = _counted(op, body, state, turns, stacked)
         if results is not None:
             return _used(op, results)
-    if stacked:
-        raise OperandError(
-            f"{stacked} stacked outputs of a number of turns that depends on the net's inputs",
-            rule="Loop: the number of turns must follow from constants and shapes where outputs are stacked, so that "
-            "their shapes are known when the net is built",
-            fix="export the model with fixed sizes, or cut the net in front of this operator",
-        )
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
@@ -80,10 +102,15 @@ def loop(op: OperatorContext) -> Any:
     def turn(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         number, *rest = values
         again, *after = body([number, *rest])
-        return (number + 1, reshape(again, ()), *after)
+        return (number + 1, reshape(again, ()), *after[: len(state)])
 
-    first = tensor(np.array(0, np.int64)), condition, *state
-    return _used(op, [*while_loop(goes_on, turn, first, name=op.definition.name)][2:])
+    start = tensor(np.array(0, np.int64)), condition, *state
+    final = [*while_loop(goes_on, turn, start, name=op.definition.name)]
+    if not stacked:
+        return _used(op, final[2:])
+    # A stack has as many elements as there were turns: the loop runs without its stacks to count them.
+    turns = int(op.value("the number of turns", final[0]))
+    return _used(op, _repeated(op, body, state, turns, stacked))
 
 
 def _counted(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int) -> list[Expr] | None:
@@ -93,6 +120,21 @@ def _counted(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int
     again = probe[0]
     if not is_known(again) or (not value_of(again).all() and turns > 1):
         return None
+    return _repeated(op, body, state, turns, stacked, probe)
+
+
+def _repeated(
+    op: OperatorContext,
+    body: BuildBody,
+    state: list[Expr],
+    turns: int,
+    stacked: int,
+    probe: Sequence[Expr] | None = None,
+) -> list[Expr]:
+    """Return the results of so many turns, whatever condition the body gives; ``probe`` is what one turn records."""
+    always = tensor(np.array(True))
+    if probe is None:
+        probe = body([Parameter(tensor(np.array(0)).type, "number")(), always, *state])
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
         return _unrolled(op, body, state, turns, stacked)
 

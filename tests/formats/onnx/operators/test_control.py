@@ -157,11 +157,39 @@ def test_a_loop_whose_values_grow_is_unrolled(tmp_path: Path) -> None:
     assert {"turn 0", "turn 2"} <= {scope.name for scope in net.preview_plan().recording.scopes}
 
 
-def test_stacked_outputs_need_a_known_number_of_turns(tmp_path: Path) -> None:
+def test_stacked_outputs_of_a_number_of_turns_that_depends_on_values(tmp_path: Path) -> None:
+    """The loop runs without its stacks first, to count the turns; the plan says so."""
     nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())]
     net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path)
-    (finding,) = net.check()
-    assert "number of turns must follow from constants and shapes" in finding
+    assert net.check() == []
+    assert net.unsized() == ["turns"]
+    for turns in (3, 1, 3):
+        results = net.run(np.array(turns), X)
+        constant = opened(
+            model(nodes, {"x": (FLOAT, (2, 3))}, ["last", "rows"], {"n": np.array(turns)}), tmp_path, "constant.onnx"
+        ).run(X)
+        np.testing.assert_array_equal(results["last"], constant["last"])
+        np.testing.assert_array_equal(results["rows"], constant["rows"])
+        assert len(results["rows"]) == turns
+    (decision,) = [row for row in net.plan(np.array(3), X).recording.decisions if row.code == "computed_first"]
+    assert (decision.facts["value"], decision.facts["text"]) == ("the number of turns", "3")
+
+
+def test_branches_of_different_shapes(tmp_path: Path) -> None:
+    """The branch that the condition takes is recorded; one that does not fit the inputs is in nobody's way."""
+    branches = {
+        "then_branch": graph([node("ReduceSum", ["x"], ["s"], keepdims=0)], [], ["s"]),
+        "else_branch": graph([node("Squeeze", ["x", "first"], ["q"])], [], ["q"]),
+    }
+    inputs = {"which": (BOOL, ()), "x": (FLOAT, (2, 3))}
+    chosen = node("If", ["which"], ["y"], "chosen", **branches)
+    net = opened(model([chosen], inputs, ["y"], {"first": np.array([0])}), tmp_path)
+    assert net.check() == []
+    assert net.unsized() == ["chosen"]
+    np.testing.assert_allclose(net.run(np.array(True), X), X.sum(), rtol=1e-6)
+    with pytest.raises(ex.FileError, match="each axis that is dropped must have size 1"):
+        net.run(np.array(False), X)
+    np.testing.assert_allclose(net.run(np.array(True), X), X.sum(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("directions", [(0, 0), (1, 1), (1, 0), (0, 1)])
