@@ -37,6 +37,8 @@ class Chapter:
     """its first heading, else its name"""
     summary: str
     """text of the first paragraph"""
+    goal: str
+    """text of the paragraph before any code that begins with "Goal:"; "" without one"""
     headings: tuple[Heading, ...]
     body: Markup
     views: int
@@ -64,6 +66,7 @@ def read_chapter(path: Path) -> Chapter:
         name=path.stem,
         title=titles[0] if titles else path.stem,
         summary=outline.summary,
+        goal=outline.goal,
         headings=tuple(heading for heading in outline.headings if heading.id and heading.level in (2, 3)),
         body=Markup(body),
         views=views,
@@ -145,23 +148,24 @@ def _body(notebook: NotebookNode) -> str:
 
 
 class _Outline(HTMLParser):
-    """Collector of a page's headings, without the links to themselves, and of the first paragraph before any code."""
+    """Collector of a page's headings, without the links to themselves, and of two paragraphs before any code."""
 
     def __init__(self) -> None:
         super().__init__()
         self.headings: list[Heading] = []
         self.summary = ""
+        self.goal = ""
         self._open: tuple[str, str] | None = None
         self._parts: list[str] = []
         self._is_anchor = False
         self._has_code = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a heading, or the first paragraph."""
+        """Begin a heading, or a paragraph before any code."""
         values = dict(attrs)
         self._has_code = self._has_code or "jp-CodeCell" in (values.get("class") or "")
-        is_first = tag == "p" and not self.summary and not self._has_code
-        if self._open is None and (tag in ("h1", "h2", "h3") or is_first):
+        is_before = tag == "p" and not self._has_code
+        if self._open is None and (tag in ("h1", "h2", "h3") or is_before):
             self._open, self._parts = (tag, values.get("id") or ""), []
         self._is_anchor = tag == "a" and values.get("class") == "anchor-link"
 
@@ -177,7 +181,8 @@ class _Outline(HTMLParser):
             return
         text = " ".join("".join(self._parts).split())
         if tag == "p":
-            self.summary = text
+            self.summary = self.summary or text
+            self.goal = text if text.startswith("Goal:") else self.goal
         else:
             self.headings.append(Heading(int(tag[1]), self._open[1], text))
         self._open = None

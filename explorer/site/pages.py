@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from pathlib import Path
-from urllib.parse import quote
+from html import escape, unescape
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote, unquote, urlsplit
 
+from explorer.record.glossary import GLOSSARY
 from explorer.site.chapter import Chapter
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import page_colours
@@ -13,7 +16,8 @@ from explorer.view.export.html_page import content_policy
 from explorer.view.payload.bundle import script, stylesheet
 
 _STATIC = Path(__file__).parent / "static"
-INDEX = "index"
+INDEX, TERMS = "index", "glossary"
+_HREF = re.compile(r'(<a\b[^>]*\bhref=")([^"]*)"')
 
 
 def chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> str:
@@ -30,7 +34,7 @@ def chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> s
     ]
     main = element(
         "main",
-        element("article", chapter.body),
+        element("article", _relinked(chapter.body, chapters)),
         element("nav", *links, class_="book-around", aria_label="previous and next chapter") if links else Markup(""),
     )
     code = script() + _read("site.js") if chapter.views else ""
@@ -40,11 +44,45 @@ def chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> s
 def index_page(chapters: Sequence[Chapter], title: str) -> str:
     """Return the page that lists all chapters."""
     rows = [
-        element("li", element("a", chapter.title, href=_address(chapter)), element("p", chapter.summary))
+        element(
+            "li",
+            element("a", chapter.title, href=_address(chapter)),
+            element("p", chapter.summary),
+            element("p", chapter.goal, class_="book-goal") if chapter.goal else Markup(""),
+        )
         for chapter in chapters
     ]
-    main = element("main", element("h1", title), element("ol", *rows, class_="book-chapters"))
+    terms = element("p", element("a", "Terms of the planner", href=f"{TERMS}.html"))
+    main = element("main", element("h1", title), element("ol", *rows, class_="book-chapters"), terms)
     return _page(title, element("div", main, class_="book-index"), "")
+
+
+def glossary_page(title: str) -> str:
+    """Return the page of terms, to which the first use of each leads."""
+    rows = [
+        part
+        for term, text in GLOSSARY.items()
+        for part in (element("dt", term, id=term.replace(" ", "-")), element("dd", f"{text}."))
+    ]
+    home = element("p", element("a", title, href=f"{INDEX}.html"))
+    main = element("main", element("h1", "Terms of the planner"), home, element("dl", *rows))
+    return _page(f"Terms · {title}", element("div", main, class_="book-index"), "")
+
+
+def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
+    """Return a body whose links to notebooks, to the glossary and to the map lead to the pages of the site."""
+    targets = {f"{chapter.name}.ipynb": _address(chapter) for chapter in chapters}
+    targets |= {"glossary.md": f"{TERMS}.html", "README.md": f"{INDEX}.html"}
+
+    def relinked(match: re.Match[str]) -> str:
+        parts = urlsplit(unescape(match[2]))
+        target = None if parts.scheme or parts.netloc else targets.get(PurePosixPath(unquote(parts.path)).name)
+        if target is None:
+            return match[0]
+        part = f"#{parts.fragment}" if parts.fragment and not target.startswith(INDEX) else ""
+        return f'{match[1]}{escape(target + part)}"'
+
+    return Markup(_HREF.sub(relinked, body))
 
 
 def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Markup:

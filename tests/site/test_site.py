@@ -207,8 +207,8 @@ def test_the_command_writes_a_site(
     for _ in range(2):
         assert main(["site", "a.ipynb", "b.ipynb", "--title", "Mine"]) == 0
     said = capsys.readouterr()
-    assert "wrote 3 pages with 1 view; open site/index.html in a browser" in said.out
+    assert "wrote 4 pages with 1 view; open site/index.html in a browser" in said.out
     assert "b.ipynb holds no view" in said.err
-    assert sorted(path.name for path in Path("site").iterdir()) == ["a.html", "b.html", "index.html"]
+    assert sorted(path.name for path in Path("site").iterdir()) == ["a.html", "b.html", "glossary.html", "index.html"]
     assert "<title>Mine</title>" in page(Path("site"), "index")
     assert "Trace" not in page(Path("site"), "b")

@@ -33,7 +33,7 @@ def execute(options: argparse.Namespace) -> int:
     for chapter in chapters:
         if not chapter.views:
             report(f"{chapter.name}.ipynb holds no view: its outputs were not saved, or explore nothing")
-    views, pages = sum(chapter.views for chapter in chapters), len(chapters) + 1
+    views, pages = sum(chapter.views for chapter in chapters), len(chapters) + 2
     index = options.output / "index.html"
     say(f"wrote {pages} pages with {views} view{'s' * (views != 1)}; open {index} in a browser")
     return 0

@@ -1,0 +1,242 @@
+"""Write the course: goals and links of the notebooks, the map in README.md, the glossary: ``python assets/course.py``.
+
+Each notebook's first cell ends with its goal, the notebooks that it needs, and minutes; its last cell leads to those
+before and behind it; the first use of a term in the course leads to the glossary.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))
+
+from explorer.record.glossary import GLOSSARY, inflections  # noqa: E402
+
+NOTEBOOKS = ROOT / "notebooks"
+README, GLOSSARY_PAGE = ROOT / "README.md", HERE / "glossary.md"
+LINKS = "course-links"
+"""id of the cell with the links to other notebooks"""
+
+
+class Lesson(NamedTuple):
+    """Notebook of the course."""
+
+    name: str
+    title: str
+    shows: str
+    """what stands in the map"""
+    goal: str
+    needs: tuple[str, ...]
+    """numbers of the notebooks to read before"""
+    minutes: int
+    """to read it, run it, and do its exercises"""
+    by_hand: bool = False
+    """whether its own goal and links are left to its author"""
+
+
+LESSONS = (
+    Lesson(
+        "01_expressions_and_the_plan",
+        "expressions and the plan",
+        "recording, a plan before and after its run, asking why",
+        "you read a plan before and after its run, and ask it why",
+        (),
+        45,
+    ),
+    Lesson(
+        "02_a_models_graph",
+        "a model's graph",
+        "a small trained net, opened from its file",
+        "you open a trained net, follow a value through it, and say which of its operators run as one",
+        ("01",),
+        30,
+    ),
+    Lesson(
+        "03_layers_and_policies",
+        "layers and policies",
+        "ports, parameters, a composite from clauses, who gave which policy",
+        "you write a layer, connect layers to one, and say of each part who gave it its policy",
+        ("01",),
+        45,
+    ),
+    Lesson(
+        "04_gradients",
+        "gradients",
+        "gradients as expressions, those that were never built, a recurrent network trained by hand",
+        "you differentiate programs and layers, and say which gradients were never built, and why",
+        ("01", "03"),
+        50,
+    ),
+    Lesson(
+        "05_dedup_and_batching",
+        "deduplication and batching",
+        "a loop over single samples becomes a batch: `ex.map`, sequences, trees, gradients, training",
+        "you write programs for one sample, and say when the plan makes a batch of them and when not",
+        ("01",),
+        50,
+    ),
+    Lesson(
+        "06_fusion_and_stability",
+        "fusion and stability",
+        "chains and epilogues as one kernel; formulas that no longer overflow; rules of one's own",
+        "you say what is fused, what ends a kernel, and which formulas the plan makes stable",
+        ("01",),
+        50,
+    ),
+    Lesson(
+        "07_memory_and_executors",
+        "memory and executors",
+        "live ranges, the arena, order and threads; a kernel that fails",
+        "you read a schedule: how long values live, where they lie, and what can run at the same time",
+        ("01", "06"),
+        45,
+    ),
+    Lesson(
+        "08_a_picture_through_a_classifier",
+        "a picture through a classifier",
+        "ResNet-18 from its file, value by value",
+        "you open a large net that you do not know, and say what it is and what its plan decided",
+        ("02", "06"),
+        35,
+    ),
+    Lesson(
+        "09_nets_by_name",
+        "nets by name",
+        "a net written by operators' names, edited, saved, given an operator type of its own; a table loaded",
+        "you write, edit, save and train a net by the names of its operators",
+        ("01", "02"),
+        45,
+    ),
+    Lesson(
+        "10_data_types_and_the_default_plan",
+        "data types, the default plan, policies",
+        "data of one's own and rules for it, hidden types, values asked for one by one and computed together, how an"
+        " operation computes",
+        "you give the engine a data type and a rule for it, and say how an operation computes",
+        ("01", "03", "06"),
+        40,
+    ),
+    Lesson(
+        "11_your_own",
+        "your own",
+        "an operation, a rule, a pass, a file format, an executor and a heat metric of one's own, each in twenty lines",
+        "you add an operation, a rule, a pass, a format, an executor and a heat metric of your own",
+        ("01", "06", "07"),
+        40,
+        by_hand=True,
+    ),
+    Lesson(
+        "12_training",
+        "training",
+        "a module, its loss and optimizer; one step as a graph, with its updates; an update rule of one's own; stopped"
+        " and continued",
+        "you train a network, read one step of it as a plan, and write an update rule",
+        ("03", "04"),
+        40,
+    ),
+    Lesson(
+        "13_more_than_one_worker",
+        "more than one worker",
+        "what workers would gain, on paper; chains on threads and on Dask's processes; data-parallel training, a worker"
+        " that is killed",
+        "you say on paper what workers would gain, and run the same plan on threads and processes",
+        ("07", "12"),
+        35,
+    ),
+)
+LINKED = (
+    "arena", "batch", "broadcast", "dedup", "elementwise", "flops", "fused", "inlined", "kernel", "lane", "live",
+    "one-hot", "operand", "peak", "policy", "reduction", "sigmoid", "softmax", "temporary", "working memory",
+)  # fmt: skip
+"""terms whose first use leads to the glossary: those that mean nothing else in the notebooks"""
+_LINK = re.compile(r"\[([^\]]+)\]\(\.\./assets/glossary\.md#[^)]+\)")
+_GOAL = re.compile(r"\n\n\*\*Goal:\*\* [^\n]+\Z")
+_SKIPPED = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]+>|^#[^\n]*|\$[^$]+\$", re.DOTALL | re.MULTILINE)
+_TABLE = re.compile(r"\| notebook \| shows \|.*?(?=\n\n)", re.DOTALL)
+
+
+def main() -> None:
+    """Write what differs."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[Path, str]:
+    """Every file of the course as it should be."""
+    found = {README: _TABLE.sub(lambda _: table(), README.read_text(encoding="utf-8")), GLOSSARY_PAGE: glossary()}
+    waiting = list(LINKED)
+    for lesson in LESSONS:
+        path = NOTEBOOKS / f"{lesson.name}.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        if not lesson.by_hand:
+            _frame(notebook, lesson)
+            _link(notebook, waiting)
+            found[path] = nbformat.writes(notebook) + "\n"
+    return found
+
+
+def table() -> str:
+    """The map: the notebooks, what they need, and how long they take."""
+    rows = [
+        f"| [`{lesson.name[:2]}`](notebooks/{lesson.name}.ipynb) {lesson.title} | {lesson.shows} |"
+        f" {', '.join(lesson.needs) or '–'} | {lesson.minutes} |"
+        for lesson in LESSONS
+    ]
+    return "\n".join(["| notebook | shows | needs | minutes |", "| --- | --- | --- | --- |", *rows])
+
+
+def glossary() -> str:
+    """The page of terms; each has an anchor of its own."""
+    entries = [f"### {term}\n\n{text[0].upper()}{text[1:]}.\n" for term, text in GLOSSARY.items()]
+    return "# Terms of the planner\n\nThis page is written by `python assets/course.py`.\n\n" + "\n".join(entries)
+
+
+def _frame(notebook: nbformat.NotebookNode, lesson: Lesson) -> None:
+    """Write a notebook's goal and links."""
+    first = notebook.cells[0]
+    needs = ", ".join(_address(other) for other in LESSONS if other.name[:2] in lesson.needs)
+    about = f"**Goal:** {lesson.goal}. **Needs:** {needs or 'NumPy, and nothing else'}."
+    about += f" **Takes:** about {lesson.minutes} minutes."
+    first.source = f"{_GOAL.sub('', first.source)}\n\n{about}"
+    place = LESSONS.index(lesson)
+    around = [
+        f"← {_address(LESSONS[place - 1])}" if place else "",
+        "[the map of all notebooks](../README.md#what-it-is-for)",
+        f"{_address(LESSONS[place + 1])} →" if place + 1 < len(LESSONS) else "",
+    ]
+    notebook.cells = [cell for cell in notebook.cells if cell.id != LINKS]
+    notebook.cells.append(new_markdown_cell(" · ".join(filter(None, around)), id=LINKS))
+
+
+def _link(notebook: nbformat.NotebookNode, waiting: list[str]) -> None:
+    """Let the first uses of terms lead to the glossary, and take those that have one from ``waiting``."""
+    for cell in notebook.cells:
+        if cell.cell_type != "markdown" or cell.id == LINKS:
+            continue
+        cell.source = _LINK.sub(r"\1", cell.source)
+        for term in list(waiting):
+            prose = _SKIPPED.sub(lambda match: "\0" * len(match[0]), cell.source)
+            use = re.search(
+                rf"\b({'|'.join(sorted(map(re.escape, inflections(term)), key=len, reverse=True))})\b", prose
+            )
+            if use:
+                link = f"[{use[1]}](../assets/glossary.md#{term.replace(' ', '-')})"
+                cell.source = cell.source[: use.start()] + link + cell.source[use.end() :]
+                waiting.remove(term)
+
+
+def _address(lesson: Lesson) -> str:
+    return f"[{lesson.name[:2]} {lesson.title}]({lesson.name}.ipynb)"
+
+
+if __name__ == "__main__":
+    main()

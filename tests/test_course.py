@@ -1,0 +1,79 @@
+"""The course is what assets/course.py makes of its lessons: goals, needs, minutes, links, the map and the glossary."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+import pytest
+
+from assets import course
+from explorer.record.glossary import GLOSSARY
+from explorer.site.build import build_site
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def prose(path: Path) -> str:
+    return "\n\n".join(c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "markdown")
+
+
+def test_the_course_is_that_of_its_lessons() -> None:
+    """``python assets/course.py`` would change nothing, and the map has every notebook, in order."""
+    assert [f"{lesson.name}.ipynb" for lesson in course.LESSONS] == [path.name for path in NOTEBOOKS]
+    assert [path.name for path, text in course.pages().items() if path.read_text(encoding="utf-8") != text] == []
+
+
+def test_a_lesson_needs_lessons_before_it() -> None:
+    for place, lesson in enumerate(course.LESSONS):
+        assert 10 <= lesson.minutes <= 60
+        assert set(lesson.needs) <= {before.name[:2] for before in course.LESSONS[:place]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
+    """Relative links lead to files, those to the glossary to a term, those into Markdown to a heading."""
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(path)):
+        file, _, part = unquote(target).partition("#")
+        assert (path.parent / file).exists(), target
+        if part:
+            headings = re.findall(r"^#+ (.+)$", (path.parent / file).read_text(encoding="utf-8"), re.MULTILINE)
+            assert part in {heading.replace(" ", "-") for heading in headings} | {
+                heading.replace(" ", "-").lower() for heading in headings
+            }, target
+
+
+def test_first_uses_of_terms_lead_to_the_glossary_once() -> None:
+    links = [one for path in NOTEBOOKS for one in re.findall(r"glossary\.md#([^)]+)\)", prose(path))]
+    assert sorted(links) == sorted(set(links))
+    assert {link.replace("-", " ") for link in links} <= {term.replace("-", " ") for term in GLOSSARY}
+    assert len(links) >= len(course.LINKED) - 3
+
+
+def test_a_term_inside_code_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [nbformat.v4.new_markdown_cell("# The kernel\n\n`kernel`, then a kernel and a kernel.", id="a")]
+    notebook, waiting = nbformat.v4.new_notebook(cells=cells), ["kernel", "arena"]
+    course._link(notebook, waiting)
+    linked = "# The kernel\n\n`kernel`, then a [kernel](../assets/glossary.md#kernel) and a kernel."
+    assert (notebook.cells[0].source, waiting) == (linked, ["arena"])
+
+
+@pytest.mark.spec("V-21")
+def test_the_site_has_the_map_and_the_terms(tmp_path: Path) -> None:
+    """The index of the site has each notebook's goal, needs and minutes; links between notebooks lead to its pages."""
+    build_site(NOTEBOOKS, tmp_path, "Explorer")
+    index = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for lesson in course.LESSONS:
+        if not lesson.by_hand:
+            assert f"Takes: about {lesson.minutes} minutes." in index
+    for page in tmp_path.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r'<a\b[^>]*\bhref="([^"#][^"]*)"', text):
+            assert not re.search(r"\.(ipynb|md)(#|$)", target), f"{page.name}: {target}"
+            file, _, part = unquote(target).partition("#")
+            if not target.startswith("http"):
+                assert (tmp_path / file).is_file(), f"{page.name}: {target}"
+                assert not part or f'id="{part}"' in (tmp_path / file).read_text(encoding="utf-8"), target
