@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -37,6 +38,9 @@ def test_an_exercise_is_complete(exercise: Exercise) -> None:
     assert len(exercise.hints) >= 2
     assert len(set(exercise.mistakes)) >= 2
     assert exercise.task.endswith((".", "?"))
+    for text in (exercise.task, exercise.title, *exercise.hints):
+        assert text.count("`") % 2 == 0
+        assert "*" not in re.sub("`[^`]*`", "", text), "a card knows no emphasis"
     for old, new in exercise.mistakes:
         assert exercise.source.count(old) == 1, f"{old!r} must stand in the solution once"
         assert old != new

@@ -114,7 +114,7 @@ answer = plan
 
 
 class SameStructure(Exercise):
-    """Evaluate a program, then record and evaluate the same structure with **other numbers**, in a second plan, so
+    """Evaluate a program, then record and evaluate the same structure with other numbers, in a second plan, so
     that the plan of the first one is used again. Hand in the second plan.
     """
 
@@ -159,7 +159,7 @@ answer = plan
 
 
 class OneNode(Exercise):
-    """Record the calls of a function on 1000 samples as **one** node of the graph, and let the plan compute them at
+    """Record the calls of a function on 1000 samples as one node of the graph, and let the plan compute them at
     once: hand in the expression of all results.
     """
 

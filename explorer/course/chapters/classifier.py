@@ -24,7 +24,7 @@ for operator in net.operators.values():
 
 class OtherClassifier(Exercise):
     """`../assets/models/mobilenet_v2.pnnx.param` is another classifier. Open it, `draw_weights` for it, and plan it for
-    a picture of 224 × 224. Which of its convolutions does *algorithms* decline, and why?
+    a picture of 224 × 224. Which of its convolutions does algorithms decline, and why?
     """
 
     number = "08.1"
@@ -34,7 +34,7 @@ class OtherClassifier(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "The cells about ResNet do, with the other file: `ex.open`, `draw_weights(net)`, `net.plan((1, 3, 224, 224))`.",
-        "`algorithms` looks at 3 × 3 convolutions. MobileNet's are *depthwise*: each channel by itself.",
+        "`algorithms` looks at 3 × 3 convolutions. MobileNet's are depthwise: each channel by itself.",
     )
     source = (
         NET.replace("resnet18", "mobilenet_v2")
@@ -95,7 +95,7 @@ answer = net.plan((1, 3, 224, 224), without=["fuse"])
 
 
 class FirstLayer(Exercise):
-    """Cut *layer1* out of ResNet-18: it reads what the pooling writes, 64 channels of 56 × 56, and ends with operand
+    """Cut layer1 out of ResNet-18: it reads what the pooling writes, 64 channels of 56 × 56, and ends with operand
     `13`.
     """
 

@@ -88,7 +88,7 @@ answer = ex.make_dynamic(ex.ZeroTensor((3, 3)), "matrix") @ x
 
 
 class ScaledColumns(Exercise):
-    """`ScaledRows` knows a diagonal times a matrix. A matrix times a diagonal scales **columns**: give the rule that
+    """`ScaledRows` knows a diagonal times a matrix. A matrix times a diagonal scales columns: give the rule that
     second structure, and hand in such a product, of a matrix and a `Diagonal` with 1, 10 and 100.
     """
 

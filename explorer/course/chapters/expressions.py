@@ -93,7 +93,7 @@ class WithoutDedup(Exercise):
     accepts = (EvalPlan,)
     hints = (
         '`ex.EvalPlan(without=["dedup"])` leaves that pass out.',
-        "Look at *fuse* in both texts: a product that two operations read is not fused with either of them.",
+        "Look at fuse in both texts: a product that two operations read is not fused with either of them.",
     )
     source = (
         PROGRAM

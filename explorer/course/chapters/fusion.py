@@ -72,7 +72,7 @@ answer = plan
 
 class Transposed(Exercise):
     """Write `ex.tanh(x @ W + b).T` with matrices of your own. Is the transposition a loop over arrays? Count the
-    operations of this expression whose result needs memory of its own **and** is written: hand in that number.
+    operations of this expression whose result needs memory of its own and is written: hand in that number.
     """
 
     number = "06.2"
@@ -81,7 +81,7 @@ class Transposed(Exercise):
     answer = "a number"
     accepts = (int,)
     hints = (
-        "A *view* of a value is the same memory, read in another order.",
+        "A view of a value is the same memory, read in another order.",
         "In `plan.recording.schedule.kernels`, a kernel of which nothing is written has the buffer −1, and 0 bytes in"
         " `plan.recording.nodes.bytes` of its last node.",
     )

@@ -102,7 +102,7 @@ answer = len([path for path in gru.paths() if path.endswith("parameter")])
 
 
 class ThirdDerivative(Exercise):
-    """A gradient has a gradient. Write a function of a tensor `x` that returns the **third** derivative of `ex.sin` at
+    """A gradient has a gradient. Write a function of a tensor `x` that returns the third derivative of `ex.sin` at
     each of its elements, by `ex.grad` alone.
     """
 

@@ -47,7 +47,7 @@ class WithoutFusion(Exercise):
     accepts = (EvalPlan,)
     hints = (
         'The options of a plan are given where it is made: `ex.EvalPlan(without=["fuse"])`.',
-        "The counts of the stage *buffers* have `peak_arena`, `peak_results` and `peak_working`.",
+        "The counts of the stage buffers have `peak_arena`, `peak_results` and `peak_working`.",
     )
     source = (
         BLOCKS
@@ -116,7 +116,7 @@ answer = plan
 
 
 class SharedPlace(Exercise):
-    """Write a program in which three intermediate results lie one after the other in **one** buffer. Draw their live
+    """Write a program in which three intermediate results lie one after the other in one buffer. Draw their live
     ranges on paper first: two of them may not be needed at the same time.
     """
 

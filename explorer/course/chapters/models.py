@@ -71,7 +71,7 @@ class ResidualBlock(Exercise):
     answer = "the cut net"
     accepts = (Net,)
     hints = (
-        "The list under *What the file says* has what each operator reads → writes.",
+        "The list under What the file says has what each operator reads → writes.",
         "`net.cut([…], […])` takes the operands that come in and those that go out.",
     )
     source = (
@@ -102,7 +102,7 @@ answer = net.cut(["5"], ["10"])
 
 class InnerValue(Exercise):
     """In this notebook operand `12` is asked for, and a fusion is declined. Ask for the net's output and another
-    operand, such that *fuse* declines a fusion because of it.
+    operand, such that fuse declines a fusion because of it.
     """
 
     number = "02.3"
@@ -145,7 +145,7 @@ answer = plan
 
 class StableLoss(Exercise):
     """The net ends in a softmax. Write a loss on `net.build(…)` for which the plan computes a log-softmax instead, as
-    in *Which pixels matter?*, but for **all** digits of a batch of 4 pictures: a mean over them.
+    in Which pixels matter?, but for all digits of a batch of 4 pictures: a mean over them.
     """
 
     number = "02.4"

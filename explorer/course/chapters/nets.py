@@ -63,7 +63,7 @@ answer = net
 
 
 class Between(Exercise):
-    """Cut the net `flowers` between two blobs: what comes in is `hidden`, as it was **after** the activation, what goes
+    """Cut the net `flowers` between two blobs: what comes in is `hidden`, as it was after the activation, what goes
     out is `scores`.
     """
 

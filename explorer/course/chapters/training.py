@@ -36,7 +36,7 @@ def digits(optimizer, policies=()):
 
 
 class NeverWritten(Exercise):
-    """Choose an optimizer with which the gradient of a **weight** is never written to memory: the update is computed
+    """Choose an optimizer with which the gradient of a weight is never written to memory: the update is computed
     inside the kernel of the matrix product. Hand in the plan of one step.
     """
 
@@ -151,7 +151,7 @@ answer = digits(train.SGD(rate=0.3)).plan(images, np.eye(10)[labels])
 
 
 class SignDescent(Exercise):
-    """Write an update rule that moves each parameter by the learning rate against the **sign** of its gradient, without
+    """Write an update rule that moves each parameter by the learning rate against the sign of its gradient, without
     any state: p ← p − lr · sign g.
     """
 

@@ -73,7 +73,7 @@ answer = min(workers for workers in speedups if speedups[workers] == max(speedup
 
 class SlowNetwork(Exercise):
     """On a slow network nothing is gained. Of the bandwidths 1, 2, 5, 10, 20, 50, 100, 200, 500 and 1000 MB/s: which is
-    the smallest at which **four** workers are worthwhile for the eight branches (latency 100, overhead 100)?
+    the smallest at which four workers are worthwhile for the eight branches (latency 100, overhead 100)?
     """
 
     number = "13.2"
