@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from explorer.record.reasons import mentioned
 from explorer.record.recording import Recording
@@ -12,8 +12,10 @@ ACCOUNTS = {
     "leaf": "{node} exists before the run, so no kernel computes it.",
     "removed": "{node} is not in the final graph, because nothing reads it.",
     "planned": "{node} has no kernel in this recording.",
+    "reads": "{reader} reads the result of {node} from memory: a kernel fuses elementwise operations, with at most one "
+    "product, convolution or pooling before them, or one reduction behind them.",
 }
-"""what is true of one node, where no decision is about two"""
+"""what is true of one node, or of two in two kernels, where no decision is about both"""
 
 
 def decisions_between(recording: Recording, one: Collection[int], other: Collection[int]) -> list[int]:
@@ -52,16 +54,43 @@ def _meets(nodes: set[int], first: set[int], second: set[int]) -> bool:
     return bool(ones and others) and len(ones | others) > 1
 
 
-def account(recording: Recording, node: int) -> str:
-    """Return what became of a node as a sentence: the kernel that computes it, or why none does."""
-    final = recording.resolver(recording.end).get(node, node)
+def accounts(recording: Recording, one: Collection[int], other: Collection[int]) -> list[str]:
+    """Return what became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences."""
+    final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
+    became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*one, *other))
+    pairs = [(node, reader) for node in one for reader in other] + [(node, reader) for node in other for reader in one]
+    apart = [
+        ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader))
+        for node, reader in pairs
+        if _reads(recording, final.get(reader, reader), final.get(node, node), final, kernel_of)
+    ]
+    return [*became, *dict.fromkeys(apart)]
+
+
+def _kernel_of(recording: Recording) -> dict[int, int]:
     kernels = recording.schedule.kernels if recording.schedule else ()
-    for number, kernel in enumerate(kernels, 1):
-        if final in kernel.nodes:
-            members = " → ".join(map(recording.label, kernel.nodes))
-            return ACCOUNTS["kernel"].format(
-                node=recording.label(node), number=f"{number:,}", count=f"{len(kernels):,}", members=members
-            )
-    is_leaf = recording.nodes.kind[final] in ("leaf", "input", "constant")
-    kind = "leaf" if is_leaf else "removed" if recording.nodes.gone[final] >= 0 else "planned"
+    return {node: number for number, kernel in enumerate(kernels, 1) for node in kernel.nodes}
+
+
+def _reads(
+    recording: Recording, reader: int, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]
+) -> bool:
+    """Tell whether a node reads another one from memory, in a plan that fuses."""
+    if not any(stage.name == "fuse" for stage in recording.stages) or {reader, node} - kernel_of.keys():
+        return False
+    operands = {final.get(operand, operand) for operand in recording.nodes.operands[reader]}
+    return node in operands and kernel_of[reader] != kernel_of[node]
+
+
+def _account(recording: Recording, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]) -> str:
+    """Return what became of a node as a sentence: the kernel that computes it, or why none does."""
+    last = final.get(node, node)
+    if last in kernel_of and recording.schedule:
+        number, kernels = kernel_of[last], recording.schedule.kernels
+        members = " → ".join(map(recording.label, kernels[number - 1].nodes))
+        return ACCOUNTS["kernel"].format(
+            node=recording.label(node), number=f"{number:,}", count=f"{len(kernels):,}", members=members
+        )
+    is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
+    kind = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
     return ACCOUNTS[kind].format(node=recording.label(node))

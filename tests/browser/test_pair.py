@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.pairs import account, decisions_between
+from explorer.record.pairs import accounts, decisions_between
 from explorer.view.payload.payload import payload
 from tests.browser.player import node, press
 from tests.golden.programs import recorded
@@ -48,11 +48,11 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
     nodes = [number for number in range(len(recording.nodes)) if recording.nodes.kind[number] != "constant"][:24]
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
     told = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
-    for (one, other), (codes, accounts) in zip(pairs, told, strict=True):
+    for (one, other), (codes, sentences) in zip(pairs, told, strict=True):
         numbers = decisions_between(recording, [one], [other])
         assert codes == [recording.decisions[number].code for number in numbers], (one, other)
-        wanted = [] if numbers else list(dict.fromkeys([account(recording, one), account(recording, other)]))
-        assert accounts == wanted, (one, other)
+        wanted = [] if numbers else accounts(recording, [one], [other])
+        assert sentences == wanted, (one, other)
 
 
 @pytest.mark.spec("V-2", "V-13")

@@ -43,17 +43,17 @@ def cell_name(filename: str) -> str:
 
 
 def place_of(code: CodeType, instruction: int) -> Place:
-    """Return the source line that an instruction belongs to."""
-    return _place(code, instruction, code.co_filename)
+    """Return the source line that an instruction belongs to; a cell that ran again has its newest number."""
+    return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
 @functools.lru_cache(maxsize=4096)
-def _place(code: CodeType, instruction: int, filename: str) -> Place:
-    """Return the line of an instruction; ``filename`` tells apart code objects, which are equal without it."""
+def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
+    """Return number and text of an instruction's line; ``filename`` tells apart code objects, equal without it."""
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
-            return Place(cell_name(filename), line, linecache.getline(filename, line).strip())
-    return Place(cell_name(filename), code.co_firstlineno, "")
+            return line, linecache.getline(filename, line).strip()
+    return code.co_firstlineno, ""
 
 
 @functools.lru_cache(maxsize=4096)

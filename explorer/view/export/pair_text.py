@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from explorer.record import Recording
 from explorer.record.escape import visible
-from explorer.record.pairs import account, decisions_between
+from explorer.record.pairs import accounts, decisions_between
 from explorer.view.export.decision_lines import decision_line
 
 
@@ -21,6 +21,6 @@ def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int], nam
     numbers = decisions_between(recording, one, other)
     lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
     if not lines:
-        lines = ["no decision is about both", *dict.fromkeys(account(recording, node) for node in (*one, *other))]
+        lines = ["no decision is about both", *accounts(recording, one, other)]
     labels = names or [", ".join(dict.fromkeys(map(recording.label, nodes))) for nodes in (one, other)]
     return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"

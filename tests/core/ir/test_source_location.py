@@ -132,3 +132,26 @@ def test_a_file_can_be_the_place() -> None:
     with recording_at(None, written):
         node = ex.tensor(1.0) + 1
     assert node.place is written
+
+
+def test_a_cell_that_runs_again_has_its_newest_number() -> None:
+    """IPython keeps the name of the code while the text of a cell is the same, and counts its runs."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    already = InteractiveShell.initialized()
+    shell = InteractiveShell.instance()
+    try:
+        places = []
+        for count in (1, 7):
+            shell.execution_count = count
+            result = shell.run_cell("import explorer as ex\ny = ex.tanh(ex.tensor([1.0]))", store_history=False)
+            result.raise_error()
+            plan = ex.EvalPlan()
+            plan.register(shell.user_ns["y"])
+            recording = plan.prepare().recording
+            places.append({recording.sources[row].whole_place for row in recording.nodes.source if row >= 0})
+            places[-1] |= {listing.where for listing in recording.source_texts}
+    finally:
+        if not already:
+            InteractiveShell.clear_instance()
+    assert places == [{"In[1] line 2", "In[1]"}, {"In[7] line 2", "In[7]"}]

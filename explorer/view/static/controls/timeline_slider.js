@@ -13,6 +13,7 @@ export class TimelineSlider {
   constructor(trace, timeline, onStep) {
     this.trace = trace;
     this.timeline = timeline;
+    this.onStep = onStep;
     this.width = 0;
     /** @type {number[]} */ this.decisions = [];
     this.picture = svg("svg", { height: HIGH, "aria-hidden": "true" });
@@ -23,6 +24,8 @@ export class TimelineSlider {
     this.picture.append(this.marks, this.chosen, this.line, this.dot);
     this.slider = html("input", { type: "range", min: 0, max: timeline.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
     this.root = html("div", { class: "ex-strip" }, this.picture, this.slider);
+    /** @type {{left: number, right: number, step: number}[]} labels of peaks, over which the slider lies */ this.peaks = [];
+    this.root.addEventListener("mousedown", (event) => this.#visitPeak(event), true);
     this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index), kernel.live), 1);
   }
 
@@ -32,6 +35,17 @@ export class TimelineSlider {
 
   #y(live) {
     return BASE - (live / this.peak) * (BASE - TOP);
+  }
+
+  /** Go to a peak whose label was pressed. */
+  #visitPeak(event) {
+    const { left, top } = this.root.getBoundingClientRect();
+    const x = event.clientX - left;
+    const peak = event.clientY - top < TOP && this.peaks.find((each) => each.left <= x && x <= each.right);
+    if (!peak) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.onStep(peak.step);
   }
 
   /** Draw for a width in px. @param {number} width */
@@ -71,17 +85,18 @@ export class TimelineSlider {
     d += `V${BASE}`;
     const most = lives.reduce((highest, live, place) => (live > lives[highest] ? place : highest), 0);
     const text = `${stage.kind === "order" ? "planned peak" : "measured peak"} ${bytesText(lives[most])}`;
-    peaks.push({ x: this.#x(from + most + 1), text });
+    peaks.push({ x: this.#x(from + most + 1), text, step: from + most + 1 });
     return svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d });
   }
 
   /** Labels of peaks, inside the strip; where two would meet, the later one says it alone. */
   #labels(peaks) {
-    const placed = peaks.map(({ x, text }) => {
+    const placed = peaks.map(({ x, text, step }) => {
       const wide = LETTER * text.length;
-      return { left: Math.max(PAD, Math.min(this.width - PAD - wide, x - wide / 2)), wide, text };
+      return { left: Math.max(PAD, Math.min(this.width - PAD - wide, x - wide / 2)), wide, text, step };
     });
     const apart = placed.filter(({ left, wide }, index) => placed.slice(index + 1).every((later) => left + wide + PAD < later.left || later.left + later.wide + PAD < left));
+    this.peaks = apart.map(({ left, wide, step }) => ({ left, right: left + wide, step }));
     return apart.map(({ left, text }) => svg("text", { class: "ex-strip-peak", x: left.toFixed(1), y: TOP - 3 }, text));
   }
 

@@ -26,15 +26,33 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** What became of a node, as a sentence. @param {import("./recording.js").Trace} trace @param {number} node */
-export function account(trace, node) {
-  const final = trace.resolver(trace.decisions.length)[node];
+/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number} one @param {number} other @returns {string[]} */
+export function accounts(trace, one, other) {
+  const final = trace.resolver(trace.decisions.length);
+  const became = [one, other].map((node) => account(trace, node, final[node]));
+  const apart = [[one, other], [other, one]]
+    .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
+    .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
+  return [...new Set([...became, ...apart])];
+}
+
+/** Whether a node reads another one from memory, in a plan that fuses. */
+function reads(trace, reader, node, final) {
+  const [own, read] = [trace.kernelOf[reader], trace.kernelOf[node]];
+  const fuses = trace.recording.stages.some(({ name }) => name === "fuse");
+  return fuses && own >= 0 && read >= 0 && own !== read && trace.nodes.operands[reader].some((operand) => final[operand] === node);
+}
+
+function account(trace, node, final) {
   const { kind, gone } = trace.nodes;
-  const { accounts } = trace.recording;
+  const { accounts: sentences } = trace.recording;
   const index = trace.kernelOf[final];
   const isLeaf = ["leaf", "input", "constant"].includes(kind[final]);
-  const sentence = index >= 0 ? accounts.kernel : isLeaf ? accounts.leaf : gone[final] >= 0 ? accounts.removed : accounts.planned;
+  const sentence = index >= 0 ? sentences.kernel : isLeaf ? sentences.leaf : gone[final] >= 0 ? sentences.removed : sentences.planned;
   const members = index >= 0 ? trace.kernels[index].nodes.map(trace.label).join(" → ") : "";
-  const words = { node: trace.label(node), number: grouped(index + 1), count: grouped(trace.kernels.length), members };
+  return worded(sentence, { node: trace.label(node), number: grouped(index + 1), count: grouped(trace.kernels.length), members });
+}
+
+function worded(sentence, words) {
   return sentence.replace(/\{(\w+)\}/g, (_, name) => words[name]);
 }

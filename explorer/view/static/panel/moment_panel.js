@@ -48,6 +48,7 @@ export class MomentPanel {
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
+    if (moment.phase === "memory") parts.push(...this.parts.peak());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
     return [...parts, this.parts.decisions.show(moment)];
   }
@@ -57,7 +58,10 @@ export class MomentPanel {
     const kernel = trace.kernels[index];
     const result = kernel.nodes.at(-1);
     const nodes = [heading("computes"), this.parts.list(kernel.nodes)];
-    if (this.parts.moment.phase === "order") nodes.push(...this.#alternatives(kernel));
+    if (this.parts.moment.phase === "order") {
+      nodes.push(...this.#alternatives(kernel));
+      if (this.parts.bufferTimeline.lives.length) nodes.push(...this.parts.living(index, "live while it runs", kernel.live));
+    }
     if (this.parts.moment.phase === "run") {
       nodes.push(this.parts.values(), ...this.parts.memory(index));
       if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));

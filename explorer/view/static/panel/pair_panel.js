@@ -1,6 +1,6 @@
 // The panel of two selected nodes: the decisions about both, or what became of each.
 
-import { account, decisionsBetween } from "../data/pair_answer.js";
+import { accounts, decisionsBetween } from "../data/pair_answer.js";
 import { heading } from "./lists.js";
 import { html } from "../dom.js";
 
@@ -17,7 +17,7 @@ export class PairPanel {
     const found = decisionsBetween(trace, one, other);
     const title = html("h4", {}, this.parts.link(one), " and ", this.parts.link(other));
     if (found.length) return [title, ...found.map((index) => decisionCard.card(index))];
-    const accounts = [...new Set([one, other].map((node) => account(trace, node)))];
-    return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...accounts.map((text) => html("li", {}, text)))];
+    const sentences = accounts(trace, one, other);
+    return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)))];
   }
 }

@@ -91,8 +91,22 @@ export class PanelParts {
     if (!bufferTimeline.lives.length) return [];
     const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
     if (kernel < 0) return [heading("buffers over time"), picture];
-    const count = bufferTimeline.alive(kernel).length;
-    return [heading(`live now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, bufferTimeline.table(kernel, (node) => this.link(node))];
+    const [title, table] = this.living(kernel, "live now", trace.live(kernel));
+    return [title, picture, table];
+  }
+
+  /** The values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes of all */
+  living(kernel, when, bytes) {
+    const count = this.bufferTimeline.alive(kernel).length;
+    return [heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferTimeline.table(kernel, (node) => this.link(node))];
+  }
+
+  /** The values that are live where the plan needs the most memory. */
+  peak() {
+    const { trace, bufferTimeline } = this;
+    if (!bufferTimeline.lives.length) return [];
+    const kernel = trace.kernels.reduce((most, { live }, index, all) => (live > all[most].live ? index : most), 0);
+    return this.living(kernel, `at the planned peak, kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
   }
 
   /** The kernel of a node, as a table. @param {number} node */
@@ -108,7 +122,7 @@ export class PanelParts {
       ["fuses", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "nothing: this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
-      ["memory", bufferText(kernel, trace.recording.schedule)],
+      ["memory", bufferText(kernel)],
       ["work", `${countText(kernel.flops)} flops`],
       ["estimated", `${microsText(kernel.estimate)} on the reference machine`],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],

@@ -61,7 +61,7 @@ export class SlotStates {
       if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (phase === "memory" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
+    if (phase === "memory" && isResult) mark.second = bufferText(kernel);
     if (phase === "run") this.#ran(mark, moment, index, isResult);
   }
 
@@ -116,8 +116,8 @@ export function badText(summary) {
   return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
 }
 
-/** "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
-export function bufferText(kernel, schedule) {
+/** Where a kernel's result is, and how many bytes it takes there. @param {import("../data/recording.js").Kernel} kernel @returns {string} */
+export function bufferText(kernel) {
   if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
-  return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(schedule.buffers[kernel.buffer])}`;
+  return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;
 }

@@ -1,0 +1,47 @@
+"""The memory peak: where it is, and which values hold it, of a plan that has not run."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.record import Recording
+from tests.browser.player import heading
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-5")]
+
+
+@pytest.fixture(scope="module")
+def program() -> Recording:
+    """Kernels, of which one reads a large value and writes another one."""
+    x = ex.tensor(np.ones((256, 256), np.float32), name="x")
+    w = ex.tensor(np.ones((256, 64), np.float32), name="w")
+    plan = ex.EvalPlan(without="fuse")
+    small = ex.tanh(x @ w)
+    large = small @ w.T
+    plan.register(ex.sum(ex.relu(large) * ex.exp(large)))
+    return plan.prepare().recording
+
+
+def test_the_stage_of_buffers_names_the_values_at_the_peak(show, program):
+    view = show(program)
+    view.locator(".ex-chip", has_text="buffers").click()
+    schedule = program.schedule
+    assert schedule is not None
+    lives = [kernel.live for kernel in schedule.kernels]
+    number = lives.index(max(lives)) + 1
+    expect(heading(view, f"at the planned peak, kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
+    expect(view.locator(".ex-living dd").first).to_contain_text("256 KB")
+
+
+def test_a_click_on_the_label_of_the_peak_goes_there_and_says_what_is_live(show, program):
+    view = show(program)
+    label = view.locator(".ex-strip-peak")
+    expect(label).to_contain_text("planned peak")
+    place = label.bounding_box()
+    view.page.mouse.click(place["x"] + 3, place["y"] + place["height"] / 2)
+    schedule = program.schedule
+    assert schedule is not None
+    lives = [kernel.live for kernel in schedule.kernels]
+    expect(view.locator(".ex-say")).to_contain_text(f"pick {lives.index(max(lives)) + 1} of {len(lives)}")
+    expect(heading(view, "live while it runs: 2 values")).to_be_visible()
