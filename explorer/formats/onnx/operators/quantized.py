@@ -58,23 +58,23 @@ def quantize(op: OperatorContext) -> Expr:
     scaled = cast(x, scale.dtype) / _spread(op, x, scale)
     if dtype.name.startswith("float"):
         return narrowed(op, scaled, dtype)
-    return _saturated(scaled, None if zero is None else _spread(op, x, zero), dtype)
+    return saturated(scaled, None if zero is None else _spread(op, x, zero), dtype)
 
 
 @operator("MatMulInteger")
 def integer_product(op: OperatorContext) -> Expr:
     """The matrix product of whole numbers less their zero points, as int32."""
     a, b = given(op, "A"), given(op, "B")
-    return cast(_product(a, optional(op, "a_zero_point"), b, optional(op, "b_zero_point")), np.dtype(np.int32))
+    return cast(exact_product(a, optional(op, "a_zero_point"), b, optional(op, "b_zero_point")), np.dtype(np.int32))
 
 
 @operator("QLinearMatMul")
 def quantized_product(op: OperatorContext) -> Expr:
     """The matrix product of two quantised operands, quantised again."""
     a, b, zero = given(op, "a"), given(op, "b"), given(op, "y_zero_point")
-    total = _product(a, given(op, "a_zero_point"), b, given(op, "b_zero_point"))
-    factor = _rows(given(op, "a_scale")) * _columns(given(op, "b_scale")) / _rows(given(op, "y_scale"))
-    return _saturated(total * factor, _rows(zero), zero.dtype)
+    total = exact_product(a, given(op, "a_zero_point"), b, given(op, "b_zero_point"))
+    factor = _rows(given(op, "a_scale")) * columns(given(op, "b_scale")) / _rows(given(op, "y_scale"))
+    return saturated(total * factor, _rows(zero), zero.dtype)
 
 
 @operator("ConvInteger")
@@ -94,10 +94,10 @@ def quantized_convolution(op: OperatorContext) -> Expr:
     if (bias := optional(op, "B")) is not None:
         total = total + cast(reshape(bias, (bias.size, *axes)), total.dtype)
     factor = _one(given(op, "x_scale")) * _of_channels(given(op, "w_scale"), axes) / _one(given(op, "y_scale"))
-    return _saturated(total * factor, _one(zero), zero.dtype)
+    return saturated(total * factor, _one(zero), zero.dtype)
 
 
-def _saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
+def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
     """Round scaled numbers, add the zero point, and keep them within the limits of a dtype."""
     rounded = round_half_even(scaled)
     if zero is not None:
@@ -153,15 +153,16 @@ def _rows(parameter: Expr) -> Expr:
     return reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else _one(parameter)
 
 
-def _columns(parameter: Expr) -> Expr:
+def columns(parameter: Expr) -> Expr:
     """Return a parameter of the columns of matrices: a list has one for each column."""
     return _one(parameter)
 
 
-def _product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) -> Expr:
+def exact_product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) -> Expr:
+    """Return the matrix product of whole numbers less their zero points, as floating numbers that hold it exactly."""
     dtype = _exact(a, b, a.shape[-1] if a.ndim else 1)
     left = cast(a, dtype) if a_zero is None else cast(a, dtype) - cast(_rows(a_zero), dtype)
-    right = cast(b, dtype) if b_zero is None else cast(b, dtype) - cast(_columns(b_zero), dtype)
+    right = cast(b, dtype) if b_zero is None else cast(b, dtype) - cast(columns(b_zero), dtype)
     return left @ right
 
 

@@ -1,0 +1,175 @@
+"""Attention of the domain com.microsoft: heads are split, turned by their positions, attended and joined again.
+
+Each is recorded as the products, the softmax and the movements that it stands for. Keys and values of earlier runs
+(``past``) are refused, unless they are empty: a cache that a run extends is not what a file's net returns here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
+from explorer.formats.onnx.operators.operator_inputs import given, optional
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast, reshape
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.manipulation.concat import concatenate, stack
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.reshape import expand_dims, transpose
+from explorer.ops.nn.attention import attention
+
+_HIDDEN = -10000.0
+"""what is added to the scores of keys that a mask hides, by default"""
+
+
+@operator("com.microsoft.RotaryEmbedding")
+def rotary_embedding(op: OperatorContext) -> Expr:
+    """Pairs of features turned by angles that grow with the position; ``interleaved`` pairs are neighbours."""
+    op.only("is_packed_batching", 0)
+    op.only("scale", 1.0)
+    x, places = given(op, "input 0"), given(op, "input 1")
+    cosines, sines = given(op, "input 2"), given(op, "input 3")
+    count, size = op.integer("num_heads", 0), op.integer("rotary_embedding_dim", 0)
+    heads = x if x.ndim == 4 else _heads(x, count or x.shape[-1] // (size or 2 * cosines.shape[-1]))
+    steps = heads.shape[2]
+    if places.size == 1:
+        places = reshape(places, (1, 1)) + np.arange(steps, dtype=places.dtype)
+    turned = _turned(heads, places, cosines, sines, bool(op.integer("interleaved", 0)))
+    return turned if x.ndim == 4 else _joined(turned)
+
+
+@operator("com.microsoft.MultiHeadAttention")
+def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
+    """Attention of queries to keys and values, each (N, steps, features), in heads; then keys and values by heads."""
+    _refuse(op, {6: "past_key", 7: "past_value"})
+    count = op.integer("num_heads")
+    query, key, value = (optional(op, f"input {place}") for place in range(3))
+    if query is None or key is None or value is None or query.ndim != 3 or key.ndim != 3 or value.ndim != 3:
+        raise OperandError(
+            "packed or cached operands", rule="MultiHeadAttention: query, key and value must be (N, steps, features)"
+        )
+    bias = optional(op, "input 3")
+    if bias is not None:
+        first, second = query.shape[-1], query.shape[-1] + key.shape[-1]
+        query, key, value = query + bias[:first], key + bias[first:second], value + bias[second:]
+    query, key, value = (_heads(x, count) for x in (query, key, value))
+    return _attended(op, query, key, value, optional(op, "input 4"), 5)
+
+
+@operator("com.microsoft.Attention")
+def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
+    """Attention of steps to each other: queries, keys and values are one product of the input."""
+    _refuse(op, {4: "past", 6: "past_sequence_length"})
+    op.only("do_rotary", 0)
+    x, weights, bias = given(op, "input 0"), given(op, "input 1"), optional(op, "input 2")
+    count, features = op.integer("num_heads"), weights.shape[-1]
+    sizes = op.integers("qkv_hidden_sizes", (features // 3,) * 3)
+    if len(sizes) != 3 or sum(sizes) != features:
+        raise OperandError(f"qkv_hidden_sizes={sizes}", rule=f"Attention: the three sizes must add up to {features}")
+    product = x @ weights if bias is None else x @ weights + bias
+    ends = np.cumsum(sizes).tolist()
+    parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    query, key, value = (_heads(part, count) for part in parts)
+    result = _attended(op, query, key, value, optional(op, "input 3"), 5)
+    return (result[0], stack([key, value], 0)) if len(op.definition.outputs) > 1 else result
+
+
+@operator("com.microsoft.GroupQueryAttention")
+def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
+    """Attention of each step to those before it, where several heads of queries share keys and values.
+
+    Outputs are the attended values, and the keys and values by heads.
+    """
+    for name, off in (("smooth_softmax", 0), ("softcap", 0.0), ("local_window_size", -1)):
+        op.only(name, off)
+    past = [optional(op, f"input {place}") for place in (3, 4)]
+    if any(value is not None and value.size for value in past) or optional(op, "input 10") is not None:
+        raise OperandError(
+            "a cache of keys and values, or a bias",
+            rule="GroupQueryAttention: past_key and past_value must be empty, and attention_bias left out",
+        )
+    query, key, value = (optional(op, f"input {place}") for place in range(3))
+    if query is None or key is None or value is None:
+        raise OperandError("packed operands", rule="GroupQueryAttention must have a query, a key and a value")
+    query = _heads(query, op.integer("num_heads"))
+    key, value = (_heads(x, op.integer("kv_num_heads")) for x in (key, value))
+    steps = query.shape[2]
+    if op.integer("do_rotary", 0):
+        places = optional(op, "input 9")
+        if places is None:
+            places = tensor(np.arange(steps)[None])
+        tables = given(op, "input 7"), given(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
+        query, key = (_turned(x, places, *tables) for x in (query, key))
+    last = reshape(given(op, "input 5"), (-1, 1, 1, 1))
+    claim_constant("a causal mask", steps * steps, 1)
+    mask = (last >= np.arange(steps, dtype=last.dtype)) & np.tri(steps, dtype=bool)
+    result = attention(query, key, value, mask, scale=_scale(op, query))
+    return (_joined(result), key, value)[: len(op.definition.outputs)]
+
+
+def _attended(
+    op: OperatorContext, query: Expr, key: Expr, value: Expr, mask: Expr | None, bias: int
+) -> tuple[Expr, ...]:
+    """Return the joined heads, then keys and values as far as they are used; ``bias`` is the place of that input."""
+    scores = optional(op, f"input {bias}")
+    if mask is not None:
+        hidden = _hidden(op, mask, key.shape[2]) if mask.ndim < 4 else mask
+        scores = hidden if scores is None else scores + hidden
+    causal = bool(op.integer("unidirectional", 0))
+    result = _joined(attention(query, key, value, scores, causal=causal, scale=_scale(op, query)))
+    return (result, key, value)[: len(op.definition.outputs)]
+
+
+def _hidden(op: OperatorContext, mask: Expr, steps: int) -> Expr:
+    """Return what is added to scores (N, heads, queries, keys): a mask has lengths, or 1 for keys that count."""
+    places = np.arange(steps, dtype=mask.dtype)
+    counts = reshape(mask, (-1, 1)) > places if mask.ndim == 1 else mask > 0
+    added = where(counts, np.float32(0), np.float32(op.number("mask_filter_value", _HIDDEN)))
+    return expand_dims(added, 1) if mask.ndim == 3 else reshape(added, (added.shape[0], 1, 1, steps))
+
+
+def _turned(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
+    """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
+    half = cosines.shape[-1]
+    cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
+    front, rest = x[..., : 2 * half], x[..., 2 * half :]
+    if is_interleaved:
+        first, second = front[..., ::2], front[..., 1::2]
+    else:
+        first, second = front[..., :half], front[..., half:]
+    turned = first * cos - second * sin, first * sin + second * cos
+    pairs = stack([*turned], x.ndim) if is_interleaved else concatenate([*turned], -1)
+    front = reshape(pairs, front.shape)
+    return concatenate([front, rest], -1) if rest.shape[-1] else front
+
+
+def _heads(x: Expr, count: int) -> Expr:
+    """Split (N, steps, features) into (N, heads, steps, features of a head)."""
+    n, steps, features = x.shape
+    if count < 1 or features % count:
+        raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")
+    return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
+
+
+def _joined(x: Expr) -> Expr:
+    """Join the heads of (N, heads, steps, features) to (N, steps, all features)."""
+    n, count, steps, features = x.shape
+    return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
+
+
+def _scale(op: OperatorContext, query: Expr) -> float:
+    """Return the factor of scores: 1/√features where the file has none, or 0."""
+    return op.number("scale", 0.0) or 1 / math.sqrt(max(query.shape[-1], 1))
+
+
+def _refuse(op: OperatorContext, places: dict[int, str]) -> None:
+    """Raise OperandError for inputs that are not read."""
+    for place, name in places.items():
+        if optional(op, f"input {place}") is not None:
+            raise OperandError(f"{name} is given", rule=f"{op.definition.type}: {name} must be left out")
