@@ -10,7 +10,7 @@ from explorer.core.ir.function import Item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
-UNSIZED = "shape depends on values"
+UNSIZED = "shape unknown"
 """why an operator is drawn as opaque that runs once the inputs have values"""
 
 

@@ -81,8 +81,8 @@ def test_without_values_the_net_is_drawn_and_nothing_is_wrong_with_it(tmp_path: 
     assert net.problems() == {}
     assert net.unsized() == ["NonZero_1", "Squeeze_2", "Gather_3", "Add_4"]
     labels = [node.operation.label for operator in net.unsized() for node in net.nodes(operator)]
-    assert "NonZero (shape depends on values)" in labels
-    assert "Add (shape depends on values)" in labels
+    assert "NonZero (shape unknown)" in labels
+    assert "Add (shape unknown)" in labels
 
 
 def test_shapes_alone_do_not_decide(tmp_path: Path) -> None:
