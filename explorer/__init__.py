@@ -107,6 +107,14 @@ def _check_view(**options: Any) -> None:
     api.check_options(options)
 
 
+def _note_declaration(declared: type[Any]) -> None:
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:  # a script's import would wait for the laws
+        from explorer.testing.laws.declarations import note_declaration
+
+        note_declaration(declared)
+
+
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     """In a notebook, a bar for work that takes longer than a second; elsewhere none."""
     ipython = sys.modules.get("IPython")
@@ -152,6 +160,7 @@ _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
 _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, explore
 _hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
 _hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
+_hooks.note_declaration = _note_declaration
 _hooks.compare = _later("explorer.api", "compare")
 _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
     lanes, micros

@@ -8,15 +8,17 @@ A failure shows the declined decisions about just these operations, the costlies
 
 from explorer.testing.assertions import assert_batched, assert_fused, assert_merged, assert_peak
 from explorer.testing.kept_plan import assert_same_plan
-from explorer.testing.laws import LawError, LawReport, LawResult
+from explorer.testing.laws import LawError, LawReport, LawResult, LawWarning, check_declarations
 
 __all__ = [
     "LawError",
     "LawReport",
     "LawResult",
+    "LawWarning",
     "assert_batched",
     "assert_fused",
     "assert_merged",
     "assert_peak",
     "assert_same_plan",
+    "check_declarations",
 ]

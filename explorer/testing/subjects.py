@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from explorer.api import node_id
 from explorer.core.argument_checks import check_type
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
@@ -64,6 +63,8 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
     Raises UnknownNameError for a name that nothing has, OperandError for an expression that the plan does not know.
     """
+    from explorer.api import node_id  # it imports the widgets, which a check of a class does without
+
     recording, arguments = recording_of(plan), tuple(what)
     if not arguments:
         raise OperandError(

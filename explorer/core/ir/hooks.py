@@ -74,6 +74,12 @@ class Why(Protocol):
     def __call__(self, plan: Any, one: Any, other: Any, /) -> str: ...
 
 
+class NoteDeclaration(Protocol):
+    """Note of an operation or a rule that ``__main__`` declares: its laws are checked when a notebook's cell ends."""
+
+    def __call__(self, declared: type[Any], /) -> None: ...
+
+
 class ToGraphviz(Protocol):
     """A plan's graph after a stage (None: after the last) as a ``graphviz.Digraph``."""
 
@@ -136,6 +142,7 @@ class Hooks:
     check_view: CheckView = _empty
     explain: Explain = _empty
     why: Why = _empty
+    note_declaration: NoteDeclaration = _empty
     to_graphviz: ToGraphviz = _empty
     compare: Compare = _empty
     lanes_picture: LanesPicture = _empty

@@ -22,6 +22,7 @@ import numpy as np
 from explorer.core import registry
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
@@ -140,6 +141,8 @@ class Operation(Tiling, metaclass=Interning):
         register_operation(cls, None if cls.attribute_names else cls)
         if extends is not None:
             extend(extends if isinstance(extends, type) else type(extends), cls)
+        if cls.__module__ == "__main__":
+            hooks.note_declaration(cls)
 
     token: int  # no other operation of this process has it, or had it
 

@@ -49,7 +49,7 @@ class Interning(type):
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         """Return the instance with these attributes."""
         key: tuple[Any, ...] | None = None
-        if len(arguments) == len(cls.attribute_names):
+        if len(arguments) == len(cls.attribute_names) and not named:
             key = cls._key(arguments)
             instance = cls._instances.get(key)
             if instance is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
 from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason, RuleInfo
 
@@ -84,12 +85,9 @@ class Rule(ABC):
                 f"rule {cls.__name__} without a docstring", rule="a rule says in one line what it does"
             )
         cls.info = RuleInfo(cls.__name__, purpose, cls)
-        instance = cls()
-        for index, rule in enumerate(Rule.rules):
-            if (type(rule).__module__, type(rule).__qualname__) == (cls.__module__, cls.__qualname__):
-                Rule.rules[index] = instance
-                return
-        Rule.rules.append(instance)
+        _enter(cls())
+        if cls.__module__ == "__main__":
+            hooks.note_declaration(cls)
 
     @abstractmethod
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -122,6 +120,16 @@ class Rule(ABC):
     def name(self) -> str:
         """The class's name."""
         return type(self).__name__
+
+
+def _enter(instance: Rule) -> None:
+    """Put a rule behind the others, or in the place of the one of the same module and name."""
+    place = type(instance).__module__, type(instance).__qualname__
+    for index, rule in enumerate(Rule.rules):
+        if (type(rule).__module__, type(rule).__qualname__) == place:
+            Rule.rules[index] = instance
+            return
+    Rule.rules.append(instance)
 
 
 def _check_roots(rule_class: type[Rule]) -> None:

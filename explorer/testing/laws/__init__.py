@@ -4,7 +4,8 @@
 """
 
 from explorer.testing.laws.checks import check
+from explorer.testing.laws.declarations import LawWarning, check_declarations
 from explorer.testing.laws.law import LawError
 from explorer.testing.laws.report import LawReport, LawResult
 
-__all__ = ["LawError", "LawReport", "LawResult", "check"]
+__all__ = ["LawError", "LawReport", "LawResult", "LawWarning", "check", "check_declarations"]

@@ -29,6 +29,8 @@ _NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5)
 """constants that rules look for, in the order in which they are tried"""
 _COMPARED = 60
 """programs at most whose values are compared"""
+_QUICKLY = 12
+"""the same for a check with a deadline"""
 _MOST = 4_000
 """programs at most at which a rule is asked"""
 _TOLERANCES = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 2e-2}
@@ -56,7 +58,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
         return (LawResult("match", False, str(error)),)
     if not pairs:
         return (_unmatched(rule, asked, bool(programs), deadline),)
-    pairs = sorted(pairs, key=lambda pair: len(reachable([pair[0]])))[:_COMPARED]
+    pairs = sorted(pairs, key=lambda pair: len(reachable([pair[0]])))[: _COMPARED if deadline is None else _QUICKLY]
     for before, after in pairs:
         if before.type is not after.type:
             text = f"in {program_text(before)}: without the rule {before.type}, with it {after.type}"

@@ -1,0 +1,164 @@
+"""Operations and rules that a notebook's cell declares are checked when the cell ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import explorer as ex
+from explorer.core import registry
+from explorer.testing import LawWarning, check_declarations
+
+OPERATION = '''
+class CubedInACell(ex.Elementwise):
+    """x³."""
+
+    examples = (ex.Example(ex.real(2, 3)),)
+    {facet}
+
+    def kernel(self, out, x):
+        return cube_of(x, out)
+
+    def gradient(self, g, y, x):
+        return (g * 3 * x{factor},)
+
+
+def cube_of(x, out):
+    return np.power(x, 3, out=out)
+'''
+RULE = '''
+class OwnRuleInACell(ex.Rule):
+    """a − b, written otherwise."""
+
+    roots = (ex.operation("subtract"),)
+    other = ex.Reason("other_in_a_cell", "`{{a}}` is written otherwise.")
+
+    def match(self, node, graph):
+        a, b = graph.operands(node)
+        return self.other.applied(a {sign} b, a=a) if b.operation.name != "negative" else None
+'''
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    """A shell in which explorer is imported; what its cells declare is gone afterwards."""
+    InteractiveShell.clear_instance()
+    running = InteractiveShell.instance()
+    try:
+        running.run_cell("import explorer as ex; import numpy as np").raise_error()
+        yield running
+    finally:
+        InteractiveShell.clear_instance()
+        registry.operations.pop("cubed_in_a_cell", None)
+        registry.functions.pop("cubed_in_a_cell", None)
+        for rule in [type(each) for each in ex.Rule.rules if each.name == "OwnRuleInACell"]:
+            rule.remove()
+
+
+def told(shell: Any, cell: str) -> list[str]:
+    """The warnings about laws below a cell."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        shell.run_cell(cell).raise_error()
+    return [str(each.message) for each in caught if each.category is LawWarning]
+
+
+@pytest.mark.spec("M-O4")
+def test_a_wrong_gradient_in_a_cell_is_a_warning_below_it(shell: Any) -> None:
+    """A gradient of 3x for x³, in an operation that a cell declares: the warning has law, operand and both values."""
+    (text,) = told(shell, OPERATION.format(facet="", factor=""))
+    assert text.splitlines()[:2] == [
+        "CubedInACell breaks what it declares:",
+        "  gradient ✗ at x = -0.9669: declared -2.901, by differences 2.805",
+    ]
+    assert "ex.check(CubedInACell)" in text
+    assert "ex.testing.check_declarations(False)" in text
+    assert "EXPLORER_CHECK_DECLARATIONS=0" in text
+
+
+def test_a_wrong_property_in_a_cell_is_a_warning(shell: Any) -> None:
+    (text,) = told(shell, OPERATION.format(facet="is_even = True", factor=" * x"))
+    assert "even ✗ at x = 3: f(−x) = -27, f(x) = 27" in text
+
+
+def test_a_rule_in_a_cell_that_changes_values_is_a_warning(shell: Any) -> None:
+    (text,) = told(shell, RULE.format(sign="+"))
+    assert "subtract(x, x) at x = 0.9009: with the rule 1.802, without 0" in text
+
+
+def test_right_classes_in_cells_say_nothing(shell: Any) -> None:
+    """Also where a kernel calls a function that the cell declares below the class."""
+    assert not told(shell, OPERATION.format(facet="monotone = True", factor=" * x"))
+    assert not told(shell, RULE.format(sign="+ -"))
+    assert not told(shell, "1 + 1")
+
+
+def test_a_kernel_that_fails_is_told_once(shell: Any) -> None:
+    (text,) = told(shell, OPERATION.format(facet="", factor=" * x").replace("cube_of(x, out)\n", "missing(x)\n", 1))
+    assert text.count("NameError: name 'missing' is not defined") == 1
+
+
+def test_an_example_that_is_none_is_told(shell: Any) -> None:
+    (text,) = told(shell, OPERATION.format(facet="examples = (ex.Example(ex.real(2), colour=3),)", factor=" * x"))
+    assert "examples ✗ TypeError" in text
+
+
+def test_the_check_is_switched_off(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = OPERATION.format(facet="", factor="")
+    check_declarations(False)
+    try:
+        assert not told(shell, wrong)
+    finally:
+        check_declarations(True)
+    monkeypatch.setenv("EXPLORER_CHECK_DECLARATIONS", "0")
+    assert not told(shell, wrong)
+    monkeypatch.delenv("EXPLORER_CHECK_DECLARATIONS")
+    assert told(shell, wrong)
+    with pytest.raises(ex.OperandError, match="enabled"):
+        check_declarations("no")  # type: ignore[arg-type]
+
+
+def test_the_check_leaves_what_waits_for_the_default_plan(shell: Any) -> None:
+    """An expression that a user has registered is not evaluated by a check."""
+    handle = (ex.tensor([1.0, 2.0]) * 3).eval_register()
+    assert told(shell, OPERATION.format(facet="", factor=""))
+    with pytest.raises(ex.StateError):
+        handle.data()
+    ex.default_plan().eval()
+    np.testing.assert_array_equal(handle.data(), [3.0, 6.0])
+
+
+def test_the_check_is_quick(shell: Any) -> None:
+    """After the first one, which imports, the fastest of three takes at most 50 ms."""
+    for cell in (OPERATION.format(facet="", factor=" * x"), RULE.format(sign="+ -")):
+        told(shell, cell)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            told(shell, cell)
+            times.append(time.perf_counter() - start)
+        assert min(times) < 0.05
+
+
+def test_a_script_that_declares_an_operation_does_not_import_the_laws() -> None:
+    script = (
+        "import explorer as ex, numpy as np, sys\n"
+        + OPERATION.format(facet="", factor=" * x")
+        + "print('explorer.testing' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
+
+
+def test_attributes_that_an_operation_has_not_are_refused() -> None:
+    """Also by a class without attributes, of which there is an instance already."""
+    with pytest.raises(TypeError, match="colour"):
+        ex.operation("tanh")(colour=3)
