@@ -14,12 +14,15 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import unified_diff
 from typing import NamedTuple, TypeAlias
 
-from explorer.view.export.decision_lines import DecisionLine, read_line
+from explorer.view.export.decision_lines import MARKS, DecisionLine, read_line
 
 _LISTED = 40
 """maximum number of listed differences"""
 _REST = 20
 """maximum number of listed lines that are not about decisions"""
+
+_CONTEXT = 3
+"""words shown on either side of those that differ"""
 
 _LINES = re.compile(r"(, ([^,]* )?line \d+)?( and .*)?$")
 
@@ -48,11 +51,18 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     moved, before, after = _paired(before, after, lambda one: one.line._replace(place=""))
     by_rule, before, after = _paired(before, after, lambda one: (one.line.stage, _name(one), one.line.rule))
     by_stage, before, after = _paired(before, after, lambda one: (one.line.stage, _name(one)))
+    compared = by_rule + by_stage
+    told_otherwise = [pair for pair in compared if _decision(pair[0]) == _decision(pair[1])]
+    # What was lost or declined comes first; a decision told with another number, or taken elsewhere, explains less.
     lines = [
-        *[(other, _moved(one, other)) for one, other in moved],
-        *[(other, _changed(one, other)) for one, other in by_rule + by_stage],
+        *[(other, _changed(one, other)) for one, other in compared if (one, other) not in told_otherwise],
         *[(one, f"{_heading(one)}: was {_decision(one)} ({one.sentence}), now there is none") for one in before],
-        *[(one, f"{_heading(one)}: there was none, now {_decision(one)}: {one.sentence}") for one in after],
+        *[
+            (one, f"{_heading(one)}: there was none, now {_decision(one)}: {one.sentence}")
+            for one in _declined_first(after)
+        ],
+        *[(other, _told_otherwise(one, other)) for one, other in told_otherwise],
+        *[(other, _moved(one, other)) for one, other in moved],
     ]
     alike = itertools.groupby([line for _, line in sorted(lines, key=lambda line: stages[line[0].line.stage])])
     counted = [(line, len(list(same))) for line, same in alike]
@@ -109,9 +119,27 @@ def _moved(one: Stated, other: Stated) -> str:
 
 
 def _changed(one: Stated, other: Stated) -> str:
-    if _decision(one) == _decision(other):
-        return f"{_heading(other)}: still {_decision(other)}; before: {one.sentence} Now: {other.sentence}"
     return f"{_heading(other)}: was {_decision(one)}, now {_decision(other)}: {other.sentence}"
+
+
+def _declined_first(decisions: Sequence[Stated]) -> list[Stated]:
+    return sorted(decisions, key=lambda one: one.line.mark != MARKS["declined"])
+
+
+def _told_otherwise(one: Stated, other: Stated) -> str:
+    """Return the line of a decision that is taken as before: the words of its sentence that are others now."""
+    before, now = one.sentence.split(), other.sentence.split()
+    first = _alike(before, now)
+    last = _alike(before[first:][::-1], now[first:][::-1])
+    begin = max(0, first - _CONTEXT)
+    parts = [" ".join(words[begin : len(words) - max(0, last - _CONTEXT)]) for words in (before, now)]
+    head, tail = "… " * (begin > 0), " …" * (last > _CONTEXT)
+    return f"{_heading(other)}: still {_decision(other)}, but for: {head}{parts[0]}{tail} → {head}{parts[1]}{tail}"
+
+
+def _alike(before: Sequence[str], now: Sequence[str]) -> int:
+    """Return the number of words with which both begin."""
+    return next((n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
 
 
 def _cut(lines: list[str], most: int) -> list[str]:

@@ -50,7 +50,25 @@ def test_lines_that_stand_for_several_decisions_are_compared_one_by_one() -> Non
 @pytest.mark.spec("V-22")
 def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
     (line,) = differences([MERGED], [MERGED._replace(sentence="It saves 2 KB.")])
-    assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged]; before: It is computed once. Now: It saves 2 KB.")
+    assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged], but for: It is computed once. → It saves 2 KB.")
+    long = "The block goes through all others while it is in the cache, so {} of memory are never written at all."
+    (line,) = differences(
+        [CHAIN._replace(sentence=long.format("24 KB"))], [CHAIN._replace(sentence=long.format("16 KB"))]
+    )
+    assert line.endswith("but for: … the cache, so 24 KB of memory … → … the cache, so 16 KB of memory …")
+    (line,) = differences([MERGED], [MERGED._replace(sentence="It is computed once. It is.")])
+    assert line.endswith("but for: … is computed once. → … is computed once. It is.")
+
+
+@pytest.mark.spec("V-22")
+def test_what_was_lost_or_declined_stands_before_what_is_told_in_other_words() -> None:
+    first = CHAIN._replace(sentence="It saves 2 KB.")
+    added = DecisionLine("fuse", "✓", "sum, line 4", "Prologue", "It reads.", "reduction", 1)
+    declined = added._replace(mark="✗", place="exp, line 5", code="other_consumers")
+    lost = added._replace(place="relu, line 6", rule="Epilogue", code="epilogue")
+    lines = differences([CHAIN, lost], [first, added, declined])
+    order = ["relu", "exp", "sum", "block"]
+    assert [next(name for name in order if f"fuse · {name}" in line) for line in lines] == order
 
 
 @pytest.mark.spec("V-22")
