@@ -15,6 +15,8 @@ from onnx import ModelProto, TensorProto
 from explorer.core.errors import FileError
 
 _EXPORT = "export the model again, for instance with torch.onnx.export"
+_IR_VERSION_KEY = 8
+"""first byte of a model as every exporter writes it: the key of the field ir_version"""
 _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph"
 
 
@@ -25,8 +27,17 @@ def parse(data: bytes, path: str) -> ModelProto:
     model = ModelProto()
     try:
         model.ParseFromString(data)
-    except DecodeError as error:
-        raise FileError(f"this is no whole ONNX model: {error}", path=path, rule=_RULE, fix=_EXPORT) from None
+    except DecodeError:
+        begins_well = data[0] == _IR_VERSION_KEY
+        state = "cut off or damaged" if begins_well else "of another format"
+        raise FileError(
+            f"this is no whole ONNX model, but {state}: {len(data):,} bytes that begin with {data[:12]!r}",
+            path=path,
+            rule=_RULE,
+            fix=f"compare the size with the original's, and copy or download it again, or {_EXPORT}"
+            if begins_well
+            else _EXPORT,
+        ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FileError(
             "the model holds no graph" if not model.HasField("graph") else "the graph has no nodes and no outputs",

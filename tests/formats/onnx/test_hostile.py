@@ -144,9 +144,15 @@ def test_wrong_models_are_refused(tmp_path: Path, make: Callable[[], ModelProto]
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     """A truncated file, and one of another kind, are refused."""
     path = tmp_path / "m.onnx"
-    for data in ((ASSETS / "digits.onnx").read_bytes()[:-100], b"7767517\n5 4\n", bytes(64), b"\xff" * 64):
+    whole = (ASSETS / "digits.onnx").read_bytes()
+    for data, state in (
+        (whole[:-100], f"cut off or damaged: {len(whole) - 100:,} bytes"),
+        (b"7767517\n5 4\n", "of another format: 12 bytes that begin with b'7767517"),
+        (bytes(64), "of another format"),
+        (b"\xff" * 64, "of another format"),
+    ):
         path.write_bytes(data)
-        with pytest.raises(ex.FileError, match=r"m\.onnx: this is no whole ONNX model"):
+        with pytest.raises(ex.FileError, match=rf"m\.onnx: this is no whole ONNX model, but {state}"):
             ex.open(path)
     with pytest.raises(ex.FileError, match="cannot be read: No such file"):
         ex.open(tmp_path / "none.onnx")
