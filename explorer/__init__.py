@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.course import exercise
+    from explorer.formats.open_save import save
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
     from explorer.net.blob_operator import blob_operator
@@ -186,6 +187,7 @@ _LATER = {
     "parallelize": "explorer.train.parallel",
     "pattern": "explorer.plan.rewrite.pattern",
     "register_heat": "explorer.api",
+    "save": "explorer.formats.open_save",
     "testing": "explorer.testing",
     "train": "explorer.train",
     "Workers": "explorer.run.workers.workers",
@@ -331,6 +333,7 @@ __all__ = [
     "register_format",
     "register_heat",
     "same",
+    "save",
     "scope",
     "tensor",
     "testing",

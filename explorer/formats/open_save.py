@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from explorer.core.errors import FileError
+from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
+from explorer.core.types.tensor_type import TensorType
 from explorer.formats.common.safetensors_weights import ENDING as SAFETENSORS
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
@@ -101,18 +104,52 @@ def _fix_of_ending(given: Path, graph: Path | None) -> str:
     return "give such a file; torch models are exported by pnnx or torch.onnx"
 
 
-def save(net: Net, path: str | os.PathLike[str]) -> None:
-    """Write a net with the weights that it has now; opening the file gives an equal net.
+def save(
+    what: Any, path: str | os.PathLike[str], inputs: Mapping[str, tuple[int | str, ...] | TensorType] | None = None
+) -> None:
+    """Write a net with the weights that it has now, or expressions; opening the file gives an equal net.
 
-    ``x.json`` with ``x.npz`` beside it holds any net; ``x.param`` with ``x.bin`` those of PNNX; a format of yours
-    (ex.register_format) those of its operator types. Files are replaced as a whole. Raises FileError for another ending
-    or dialect, and where a weight cannot be read.
+    ``x.json`` with ``x.npz`` beside it holds any net; ``x.onnx`` any net whose operations ONNX has; ``x.param`` with
+    ``x.bin`` those of PNNX; a format of yours (ex.register_format) those of its operator types. Files are replaced as a
+    whole. Raises FileError for another ending or dialect, and where a weight cannot be read; OperandError for an
+    operation that ONNX has not.
+
+    Expressions, one or a container of them, are written to ``x.onnx``. A layer or a function of tensors is recorded for
+    ``inputs``: shapes by name, whose lengths may be names too, of float32, or types.
+
+    >>> weights = ex.tensor(np.eye(3, dtype="float32"))
+    >>> ex.save(lambda x: ex.relu(x @ weights), "positive.onnx", {"x": ("batch", 3)})
+    >>> ex.open("positive.onnx").inputs["x"].shape
+    ('batch', 3)
     """
     target = Path(path)
     entry = format_of(target.name)
+    if not isinstance(what, Net):
+        _save_expressions(what, target, entry, inputs)
+        return
+    net = what
+    if inputs is not None:
+        raise OperandError(
+            "inputs= for a net", rule="the inputs of a net must be those that it has", fix="net.save(path)"
+        )
+    if entry is not None and entry.write_net is not None and not entry.writes(net.definition):
+        entry.write_net(net, target)
+        return
     if entry is None or entry.write is None or not entry.writes(net.definition):
         raise _not_written(net, target, entry)
     entry.write(_with_weights(net), target)
+
+
+def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mapping[str, Any] | None) -> None:
+    if entry is None or entry.write_expressions is None:
+        able = [other.endings[0] for other in FORMATS.values() if other.write_expressions is not None]
+        raise FileError(
+            f"expressions for the ending {path.suffix!r}",
+            path=str(path),
+            rule=f"expressions must be written to a file that ends with {' or '.join(able)}",
+            fix=f"write to {_stem(path, entry)}{able[0]}",
+        )
+    entry.write_expressions(_stem(path, entry), what, inputs, path)
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:

@@ -7,7 +7,7 @@ of the format is opened (importing the ``onnx`` package takes 0.3 s). ``register
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
 from explorer.formats import explorer_json, onnx, pnnx
+from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
 
@@ -38,6 +39,10 @@ class Format:
     """the table of its operator types, or the package whose TABLE it is: imported when it is asked for"""
     weights_ending: str = ""
     """ending of the file beside it that holds the weights; "" where the file holds or names them itself"""
+    write_net: Callable[[Net, Path], None] | None = None
+    """writes a net of another dialect, by the expressions that it records"""
+    write_expressions: Callable[[str, Any, Mapping[str, Any] | None, Path], None] | None = None
+    """writes expressions, or a function of tensors with the types of its inputs, under a name"""
     any_dialect: bool = False
     """whether its files name the table of their operator types, so that every net can be written"""
 
@@ -79,7 +84,15 @@ FORMATS: Registry[str, Format] = Registry(
                 "explorer.formats.pnnx.operators",
                 weights_ending=".bin",
             ),
-            Format("onnx", (".onnx",), onnx.read, None, "explorer.formats.onnx.operators"),
+            Format(
+                "onnx",
+                (".onnx",),
+                onnx.read,
+                onnx.save,
+                "explorer.formats.onnx.operators",
+                write_net=onnx.save_net,
+                write_expressions=onnx.save_expressions,
+            ),
             Format(
                 "explorer",
                 (".json",),

@@ -234,6 +234,12 @@ class BuildableNet(EditableNet):
     def _shaped(self, shapes: Shapes) -> dict[str, Expr]:
         return {name: self._parameter(name, self._noted(name, shape)) for name, shape in shapes.items()}
 
+    def build_for(self, shapes: Shapes) -> Build:
+        """Return a build for inputs of these shapes, which is not kept: for writers of files."""
+        self.init()
+        self._refresh()
+        return self._builder.build(self._shaped(shapes))
+
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def example_shapes(self) -> dict[str, Shape]:

@@ -56,8 +56,8 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "alone.param").write_bytes((ASSETS / "digits.pnnx.param").read_bytes())
     with pytest.raises(ex.FileError, match="absent"):
         save(ex.open(tmp_path / "alone.param"), tmp_path / "out.param")
-    with pytest.raises(ex.FileError, match=r"ending '\.onnx'.*\n.*\n.*out\.pnnx\.param"):
-        save(ex.open(ASSETS / "digits.pnnx.param"), tmp_path / "out.onnx")
+    with pytest.raises(ex.FileError, match=r"ending '\.pb'.*\n.*\n.*out\.pnnx\.param"):
+        save(ex.open(ASSETS / "digits.pnnx.param"), tmp_path / "out.pb")
     assert [path.name for path in tmp_path.iterdir()] == ["alone.param"]
 
 

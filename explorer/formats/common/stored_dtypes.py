@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.core.errors import OperandError
 from explorer.net.definition.operator_definition import memory_dtype
 
 NARROW_BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
@@ -40,3 +41,41 @@ def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
         return raw.view(native)
     array: NDArray[Any] = raw.view(native.newbyteorder("<")).astype(native, copy=False)
     return array
+
+
+def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
+    """Return elements as a little-endian, row-major array of a dtype that NumPy may lack.
+
+    Raises OperandError for an array of another dtype, or numbers that the dtype cannot hold.
+    """
+    native = memory_dtype(dtype)
+    if array.dtype.name != native.name:
+        raise OperandError(
+            f"weight {name!r} is of {array.dtype.name}",
+            rule=f"the array must be of {dtype}, as the definition declares",
+            fix="declare the weight as it is, or convert the array",
+        )
+    dense = np.ascontiguousarray(array, native).reshape(array.shape)
+    if dtype in NARROW_BITS:
+        return _packed(dense.reshape(-1).view(np.uint8), NARROW_BITS[dtype])
+    if dtype != "bfloat16":
+        return dense if native.itemsize == 1 else dense.astype(native.newbyteorder("<"), copy=False)
+    bits = dense.view(np.uint32)
+    # bfloat16 is the upper half of a float32: anything in the lower half would be lost
+    if np.any(bits & 0xFFFF):
+        raise OperandError(
+            f"weight {name!r} holds numbers that bfloat16 cannot",
+            rule="a weight must be representable in its declared dtype",
+            fix="declare the weight float32, or round it first",
+        )
+    return (bits >> 16).astype("<u2")
+
+
+def _packed(elements: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """Return elements of a few bits, several a byte, the first one in its lowest bits."""
+    each = 8 // bits
+    padded = np.zeros(-(-elements.size // each) * each, np.uint8)
+    padded[: elements.size] = elements & ((1 << bits) - 1)
+    rows = padded.reshape(-1, each) << np.arange(0, 8, bits, dtype=np.uint8)
+    packed: NDArray[np.uint8] = np.bitwise_or.reduce(rows, axis=1)
+    return packed

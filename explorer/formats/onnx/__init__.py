@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from explorer.core.files.open_untrusted import content
+from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 
-__all__ = ["read"]
+__all__ = ["read", "save", "save_expressions", "save_net"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
@@ -24,3 +27,30 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
     upgrade = upgraded_model(proto.parse(data, str(model_path)))
     return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark)
+
+
+def save(definition: NetDefinition, path: Path) -> None:
+    """Write a definition of ONNX's operator types with its weights; reading the file gives equal operators.
+
+    Nothing is replaced where an operator cannot be written, which an OperandError names.
+    """
+    from explorer.formats.onnx.writing import definition_writer, model_file  # slow to import, as above
+
+    model_file.write_model(*definition_writer.written(definition), path)
+
+
+def save_net(net: Net, path: Path) -> None:
+    """Write a net of any dialect by the expressions that it records; unknown lengths of its inputs stay unknown.
+
+    Nothing is replaced where an operation cannot be written, which an OperandError names.
+    """
+    from explorer.formats.onnx.writing import model_file, net_writer  # slow to import, as above
+
+    model_file.write_model(*net_writer.written(net), path)
+
+
+def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
+    """Write expressions, or a layer or function recorded for ``inputs``; raises OperandError where ONNX lacks one."""
+    from explorer.formats.onnx.writing import function_writer, model_file  # slow to import, as above
+
+    model_file.write_model(*function_writer.written(name, what, inputs), path)

@@ -1,7 +1,7 @@
 """Names of operators and the boxes that they stand in, from what exporters write.
 
 ONNX has no modules: a graph is flat, and its nodes need no names. Exporters leave traces of the modules in three
-places, best first: torch.onnx notes the path of modules as metadata of a node (``_SCOPES``), older exporters write it
+places, best first: torch.onnx notes the path of modules as metadata of a node (``SCOPES``), older exporters write it
 into the node's name, with slashes, and weights keep the names of the modules' parameters.
 """
 
@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from explorer.formats.common.onnx_words import SCOPES
 from explorer.formats.onnx.function_inlining import PlacedNode
 from explorer.net.definition.definition import OperatorDefinition
 
 _MADE_UP = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
 """names that say nothing: those of torch's exporter by export, and types with a number"""
-_SCOPES = "pkg.torch.onnx.name_scopes"
 _LONGEST = 4096
 """characters of a list of scopes that is read: ``ast.literal_eval`` takes long for a hostile one"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
@@ -78,7 +78,7 @@ def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]
 
 
 def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
-    scopes = next((entry.value for entry in placed.node.metadata_props if entry.key == _SCOPES), "")
+    scopes = next((entry.value for entry in placed.node.metadata_props if entry.key == SCOPES), "")
     if scopes and (modules := _scope_modules(scopes)) is not None:
         return (*placed.calls, *modules)
     if "/" in name:

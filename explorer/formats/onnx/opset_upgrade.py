@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from onnx import ModelProto, TensorProto, helper, version_converter
 
+from explorer.formats.common.onnx_words import SLOPES_OF_CHANNELS
 from explorer.formats.onnx.function_inlining import domain_of
-from explorer.formats.onnx.signatures import OLDEST, SLOPES_OF_CHANNELS, type_of
+from explorer.formats.onnx.signatures import OLDEST, type_of
 
 _SLOPES_BROADCAST = 7
 """opset from which PRelu's slopes are aligned at the last axes"""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from onnx import defs
 
+from explorer.formats.common.onnx_words import FLATTENS
 from explorer.formats.onnx.function_inlining import PlacedNode, domain_of
 from explorer.net.definition.definition import Plain
 
@@ -45,12 +46,6 @@ def _since(name: str, opset: int) -> int | None:
         return defs.get_schema(name, opset).since_version
     except defs.SchemaError:
         return None
-
-
-SLOPES_OF_CHANNELS = "slopes_of_channels"
-"""an argument of PRelu before opset 7: a list of slopes has one for each channel"""
-FLATTENS = "flattens"
-"""an argument of Softmax and its like before opset 13: the axes before ``axis`` are one, and those from there on"""
 
 
 def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.core.errors import FileError
+from explorer.core.errors import FileError, OperandError
+from explorer.formats.common import stored_dtypes
 from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.stored_dtypes import decode
 from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
@@ -153,16 +154,7 @@ def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArra
             rule=f"the array must be {reference.shape} of {reference.dtype}, as the definition declares",
             fix="declare the weight as it is, or convert the array",
         )
-    dense = np.ascontiguousarray(array, np.dtype(dtype))
-    if reference.dtype == "bfloat16":
-        bits = dense.view(np.uint32)
-        # bfloat16 is the upper half of a float32: anything in the lower half would be lost
-        if np.any(bits & 0xFFFF):
-            raise FileError(
-                f"weight {reference.key!r} holds numbers that bfloat16 cannot",
-                path=path,
-                rule="a weight must be representable in its declared dtype",
-                fix="declare the weight float32, or round it first",
-            )
-        return (bits >> 16).astype("<u2")
-    return dense.astype(dense.dtype.newbyteorder("<"), copy=False)
+    try:
+        return stored_dtypes.encode(array, reference.dtype, reference.key)
+    except OperandError as error:
+        raise FileError(error.given, path=path, rule=error.rule, fix=error.fix) from None

@@ -24,14 +24,14 @@ from explorer.ops.elementwise.arithmetic import add_n, maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, fmod, left_shift, remainder, right_shift
 from explorer.ops.elementwise.unary import isinf, isnan
 
-_UNARY = {
+UNARY = {
     "Abs": "absolute", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
     "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
     "Log": "log", "Neg": "negative", "Reciprocal": "reciprocal", "Round": "round_half_even", "Sigmoid": "sigmoid",
     "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
     "Relu": "relu",
 }  # fmt: skip
-_BINARY = {
+BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
     "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or",
     "Xor": "not_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
@@ -48,7 +48,7 @@ def _enter_unary(type: str, records: str) -> None:
     unary.__doc__ = f"{records}, element by element."
 
 
-for _type, _records in _UNARY.items():
+for _type, _records in UNARY.items():
     _enter_unary(_type, _records)
 
 
@@ -61,7 +61,7 @@ def _enter_binary(type: str, records: str) -> None:
     binary.__doc__ = f"{records}, element by element."
 
 
-for _type, _records in _BINARY.items():
+for _type, _records in BINARY.items():
     _enter_binary(_type, _records)
 
 

@@ -1,0 +1,231 @@
+"""From a definition of ONNX's operator types to a model: each operator is the node that it was read from.
+
+The reader keeps a node's inputs and attributes by name, and moves constants among the operators' arguments and weights;
+the schema tells here which of them are inputs, and which attributes. Inner graphs are written by the same rules; names
+of unknown lengths are kept. Nothing is built, so that operators that Explorer does not know are written as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    shape_inference,
+)
+
+from explorer.core.errors import ExplorerError
+from explorer.core.recursion_limit import one_deeper
+from explorer.formats.common.onnx_words import FLATTENS, SLOPES_OF_CHANNELS
+from explorer.formats.onnx.writing.model import Model, note_boxes, refused, schema_of, value_info
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
+
+_EXPORT = "export the model again with the framework that made it"
+_LISTS = {AttributeProto.INTS: int, AttributeProto.FLOATS: float, AttributeProto.STRINGS: str}
+
+
+def written(definition: NetDefinition) -> tuple[Model, ModelProto]:
+    """Return the model of a definition; raises OperandError for an operator that it cannot hold."""
+    model = Model(definition.name, _values(definition))
+    nodes = _Graph(model, definition).nodes()
+    inputs = [_input(definition, name) for name in definition.inputs]
+    whole = model.whole(nodes, inputs, [_noted(definition, name) for name in definition.outputs], "")
+    named = {*definition.inputs, *definition.outputs}
+    whole.graph.value_info.extend(
+        [info for name in definition.blobs if name not in named if (info := _noted(definition, name)).HasField("type")]
+    )
+    return model, _with_output_types(whole, model)
+
+
+def _values(definition: NetDefinition) -> Iterator[str]:
+    """Yield the names of all values, those of inner graphs too."""
+    waiting = [definition]
+    while waiting:
+        current = waiting.pop()
+        yield from current.blobs
+        waiting += [body for operator in current.operators for body in operator.bodies.values()]
+
+
+def _noted(definition: NetDefinition, name: str) -> ValueInfoProto:
+    blob = definition.blobs[name]
+    return value_info(name, BlobType(blob.shape, blob.dtype))
+
+
+def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
+    info = _noted(definition, name)
+    if not info.HasField("type"):
+        raise refused(
+            f"the input {name!r}", "its dtype is not known", "an input must be a tensor of a known dtype", _EXPORT
+        )
+    return info
+
+
+def _with_output_types(whole: ModelProto, model: Model) -> ModelProto:
+    """Return the model with the outputs' types: the standard's rules infer those that nobody noted."""
+    if all(output.type.tensor_type.elem_type for output in whole.graph.output):
+        return whole
+    inferred = shape_inference.infer_shapes(whole)
+    types = {value.name: value.type for value in (*inferred.graph.output, *inferred.graph.value_info)}
+    for output in whole.graph.output:
+        output.type.CopyFrom(types.get(output.name, output.type))
+        if not output.type.WhichOneof("value"):
+            raise refused(
+                f"the output {output.name!r}",
+                "its dtype is not known",
+                "the standard's rules must infer its type",
+                _EXPORT,
+            )
+    return whole
+
+
+class _Graph:
+    """Nodes of one graph: the net's, or an inner one of an operator."""
+
+    def __init__(self, model: Model, definition: NetDefinition) -> None:
+        self.model, self.definition = model, definition
+
+    def nodes(self) -> list[NodeProto]:
+        """Return the nodes of all operators, operands first."""
+        return [node for operator in self.definition.topological_order for node in self._nodes(operator)]
+
+    def _nodes(self, operator: OperatorDefinition) -> Iterator[NodeProto]:
+        kind = operator.type.removesuffix(")").partition(" (")
+        if kind[1] and not kind[2].startswith("of a "):
+            raise _refusal(operator, f"its type is of {kind[2]}", "its type must be one of opset 11 or newer")
+        type = kind[0]
+        schema = schema_of(type)
+        inputs = [self._input(operator, name) for name in _formals(operator, schema)]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        read = {*_formals(operator, schema)}
+        attributes = []
+        for name, value in operator.arguments.items():
+            if name not in read and name not in operator.bodies and name not in (FLATTENS, SLOPES_OF_CHANNELS):
+                attributes.append(_attribute(operator, schema, name, value))
+        attributes += [
+            helper.make_attribute(name, self._tensor(operator, name)) for name in operator.weights if name not in read
+        ]
+        for name, body in operator.bodies.items():
+            attributes.append(helper.make_attribute(name, self._body(operator, name, body)))
+        if type == "Split" and len(inputs) < 2 and "num_outputs" not in operator.arguments:
+            # required since opset 18
+            attributes.append(helper.make_attribute("num_outputs", len(operator.outputs)))
+        if operator.arguments.get(SLOPES_OF_CHANNELS):
+            raise _refusal(
+                operator, "its slopes are those of channels, as before opset 7", "slopes must broadcast to the input"
+            )
+        if operator.arguments.get(FLATTENS):
+            yield from self._flattened(operator, type, inputs, attributes)
+            return
+        node = self.model.node(type, inputs, operator.outputs, operator.name, attributes)
+        note_boxes(node, operator.boxes)
+        yield node
+
+    def _input(self, operator: OperatorDefinition, name: str) -> str:
+        """Return the name of the value of an input: a blob, or a tensor that is stored; "" for one left out."""
+        if name in operator.input_names:
+            return operator.input_names[name]
+        if name in operator.weights:
+            reference = operator.weights[name]
+            return self.model.store(reference.key, self.definition.weights[reference.key], reference.dtype)
+        if name not in operator.arguments:
+            return ""
+        array = _array(operator, name, operator.arguments[name])
+        # without dots, by which readers take a tensor for the parameter of a module
+        return self.model.store(f"{operator.name}:{name}".replace(".", "_"), array, array.dtype.name)
+
+    def _tensor(self, operator: OperatorDefinition, name: str) -> TensorProto:
+        reference = operator.weights[name]
+        array = self.definition.weights[reference.key]
+        one = Model("")
+        key = one.store(name, array, reference.dtype)
+        tensor = one.tensors[key]
+        tensor.raw_data = one.elements[key].tobytes()
+        return tensor
+
+    def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
+        """Return an inner graph; what it captures is no input of it."""
+        captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
+        with one_deeper(f"the graph {name!r} of {operator.name}"):
+            nodes = _Graph(self.model, body).nodes()
+        return GraphProto(
+            name=body.name or name,
+            node=nodes,
+            input=[_noted(body, blob) for blob in body.inputs if blob not in captured],
+            output=[_noted(body, blob) for blob in body.outputs],
+        )
+
+    def _flattened(
+        self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]
+    ) -> Iterator[NodeProto]:
+        """Yield the nodes of a softmax over all axes from one on, as it was before opset 13: of rows, shaped back."""
+        (x,), (y,) = inputs, operator.outputs
+        shape, rows, result = (self.model.free(f"{y}.{part}") for part in ("shape", "rows", "result"))
+        axis = [attribute for attribute in attributes if attribute.name == "axis"]
+        last = helper.make_attribute("axis", -1)
+        yield self.model.node("Shape", [x], [shape], f"{operator.name}.shape", [])
+        yield self.model.node("Flatten", [x], [rows], f"{operator.name}.rows", axis)
+        yield self.model.node(type, [rows], [result], operator.name, [last])
+        yield self.model.node("Reshape", [result, shape], [y], f"{operator.name}.back", [])
+
+
+def _formals(operator: OperatorDefinition, schema: defs.OpSchema | None) -> list[str]:
+    """Return the names of an operator's inputs by position, up to the last one that it has."""
+    there = [*operator.input_names, *operator.weights, *operator.arguments]
+    if schema is None:
+        return _numbered(there, "input ")
+    formals = [formal.name for formal in schema.inputs]
+    if schema.inputs and schema.inputs[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
+        formals += _numbered(there, formals.pop().removesuffix("_0") + ".")
+    return formals + _numbered(there, "input ")
+
+
+def _numbered(there: list[str], prefix: str) -> list[str]:
+    numbers = [
+        int(name.removeprefix(prefix)) for name in there if name.startswith(prefix) and name[len(prefix) :].isdigit()
+    ]
+    return [f"{prefix}{number}" for number in range(max(numbers, default=-1) + 1)]
+
+
+def _array(operator: OperatorDefinition, name: str, value: Plain) -> Any:
+    """Return an input that is written as a number or a list: whole ones are int64, real ones float32."""
+    if isinstance(value, str) or value is None:
+        raise _refusal(operator, f"its input {name} is {value}", "its inputs must be tensors of numbers")
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32 if array.size else np.int64)
+    return array
+
+
+def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name: str, value: Plain) -> AttributeProto:
+    declared: Any = schema.attributes.get(name) if schema is not None else None
+    if schema is not None and declared is None:
+        raise _refusal(
+            operator, f"{name}={value!r}", f"{operator.type} must have the attributes that the newest opset knows"
+        )
+    kind = AttributeProto.UNDEFINED if declared is None else declared.type.value
+    if declared is not None and kind not in _PLAIN:
+        raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, texts, tensors or graphs")
+    if isinstance(value, bool):
+        value = int(value)
+    if kind in _LISTS:
+        return helper.make_attribute(name, [_LISTS[kind](item) for item in value], attr_type=kind)  # type: ignore[union-attr]
+    if kind == AttributeProto.FLOAT:
+        return helper.make_attribute(name, float(value))  # type: ignore[arg-type]
+    return helper.make_attribute(name, value, attr_type=kind or None)
+
+
+_PLAIN = {*_LISTS, AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING}
+
+
+def _refusal(operator: OperatorDefinition, given: str, rule: str) -> ExplorerError:
+    return refused(f"operator {operator.name!r} ({operator.type})", given, rule, _EXPORT)

@@ -1,0 +1,345 @@
+"""Functions of single elements: those that ONNX has, by the readers' own tables, and compositions of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.formats.onnx.operators.elementwise import BINARY, UNARY
+from explorer.formats.onnx.writing.model import code_of
+from explorer.formats.onnx.writing.node_writer import GraphWriter, unwritten, written
+
+_LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+_COMPARED = {"equal", "less", "less_equal", "greater", "greater_equal"}
+
+
+def _enter_unary(type: str, operation: str) -> None:
+    @written(operation)
+    def unary(graph: GraphWriter, node: Any, x: str) -> Any:
+        if node.dtype.kind == "b":  # of truth values: the function of 0 and 1
+            return graph.cast(graph.node(type, graph.cast(x, np.bool_, np.uint8)), np.uint8, np.bool_)
+        return graph.node(type, *graph.operands(node, [x]))
+
+
+for _type, _operation in UNARY.items():
+    _enter_unary(_type, _operation)
+
+
+def _enter_binary(type: str, operation: str) -> None:
+    @written(operation)
+    def binary(graph: GraphWriter, node: Any, *names: str) -> Any:
+        dtype = np.result_type(*[operand.dtype for operand in node.operands])
+        if operation in _COMPARED:
+            if dtype.kind == "b" and type != "Equal":
+                dtype = np.dtype(np.uint8)
+            return graph.node(type, *graph.operands(node, names, dtype))
+        if dtype.kind == "b" and operation in ("add", "multiply"):  # NumPy's sum of truth values is "or"
+            return graph.node("Or" if operation == "add" else "And", *graph.operands(node, names, np.bool_))
+        if node.dtype.kind == "b":
+            return graph.node(type.removeprefix("Bitwise"), *graph.operands(node, names))
+        return graph.node(type, *graph.operands(node, names))
+
+
+for _type, _operation in BINARY.items():
+    if _operation not in ("logical_and", "logical_or", "not_equal"):
+        _enter_binary(_type, _operation)
+
+
+@written(*_LOGICAL)
+def logical(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Truth of two operands."""
+    return graph.node(_LOGICAL[node.operation.name], *graph.operands(node, names, np.bool_))
+
+
+@written("logical_not")
+def logical_not(graph: GraphWriter, node: Any, x: str) -> Any:
+    """Whether a condition does not hold."""
+    return graph.node("Not", *graph.operands(node, [x], np.bool_))
+
+
+@written("not_equal")
+def not_equal(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Whether two elements differ."""
+    dtype = np.result_type(*[operand.dtype for operand in node.operands])
+    return graph.node("Not", graph.node("Equal", *graph.operands(node, names, dtype)))
+
+
+@written("divide")
+def divide(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Quotient of real numbers."""
+    return graph.node("Div", *graph.operands(node, names))
+
+
+@written("power")
+def power(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Power of real or whole numbers."""
+    return graph.node("Pow", *graph.operands(node, names))
+
+
+@written("maximum", "minimum")
+def extreme(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """The larger, or the smaller, of two elements; NaN wins."""
+    type = "Max" if node.operation.name == "maximum" else "Min"
+    if node.dtype.kind == "b":
+        return graph.node("Or" if type == "Max" else "And", *graph.operands(node, names))
+    result = graph.node(type, *graph.operands(node, names))
+    if node.dtype.kind != "f":
+        return result
+    # the standard leaves NaN open: its reference takes it, other evaluators do not
+    return result
+
+
+@written("where")
+def select(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """One of two elements, by a condition."""
+    condition, x, y = node.operands
+    return graph.node(
+        "Where",
+        graph.cast(names[0], condition.dtype, np.bool_),
+        graph.cast(names[1], x.dtype, node.dtype),
+        graph.cast(names[2], y.dtype, node.dtype),
+    )
+
+
+@written("add_n")
+def add_n(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Sum of any number of operands."""
+    terms = graph.operands(node, names)
+    if node.dtype.kind == "f":
+        return graph.node("Sum", *terms)
+    total = terms[0]
+    for term in terms[1:]:
+        total = graph.node("Add", total, term)
+    return graph.node("Identity", total) if len(terms) == 1 else total
+
+
+@written("interpolate")
+def interpolate(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """a · weight + b · (1 − weight)."""
+    a, b, weight = graph.operands(node, names)
+    rest = graph.node("Sub", graph.constant(1, node.dtype), weight)
+    return graph.node("Add", graph.node("Mul", a, weight), graph.node("Mul", b, rest))
+
+
+@written("sigmoid_gradient")
+def sigmoid_gradient(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """g · y · (1 − y)."""
+    g, y = graph.operands(node, names)
+    rest = graph.node("Sub", graph.constant(1, node.dtype), y)
+    return graph.node("Mul", graph.node("Mul", g, y), rest)
+
+
+@written("positive", "stop_gradient", "dynamic")
+def identity(graph: GraphWriter, node: Any, x: str) -> Any:
+    """The elements as they are."""
+    return graph.node("Identity", *graph.operands(node, [x]))
+
+
+@written("square")
+def square(graph: GraphWriter, node: Any, x: str) -> Any:
+    """x · x."""
+    (x,) = graph.operands(node, [x])
+    return graph.node("Mul", x, x)
+
+
+@written("expm1")
+def expm1(graph: GraphWriter, node: Any, x: str) -> Any:
+    """eˣ − 1; near 0 as 2t / (1 − t) with t = tanh(x / 2), which loses no digits."""
+    (x,) = graph.operands(node, [x])
+    one, half = graph.constant(1, node.dtype), graph.constant(0.5, node.dtype)
+    t = graph.node("Tanh", graph.node("Mul", x, half))
+    near = graph.node("Div", graph.node("Add", t, t), graph.node("Sub", one, t))
+    far = graph.node("Sub", graph.node("Exp", x), one)
+    return graph.node("Where", graph.node("Less", graph.node("Abs", x), half), near, far)
+
+
+@written("log1p")
+def log1p(graph: GraphWriter, node: Any, x: str) -> Any:
+    """log(1 + x); near 0 as 2 · artanh(x / (2 + x)), which loses no digits."""
+    (x,) = graph.operands(node, [x])
+    return _log1p(graph, node, x)
+
+
+def _log1p(graph: GraphWriter, node: Any, x: str) -> Any:
+    one, half, two = (graph.constant(value, node.dtype) for value in (1, 0.5, 2))
+    near = graph.node("Mul", two, graph.node("Atanh", graph.node("Div", x, graph.node("Add", two, x))))
+    far = graph.node("Log", graph.node("Add", one, x))
+    return graph.node("Where", graph.node("Less", graph.node("Abs", x), half), near, far)
+
+
+@written("isnan", "isinf")
+def is_special(graph: GraphWriter, node: Any, x: str) -> Any:
+    """Whether an element is no number, or infinite."""
+    dtype = node.operands[0].dtype
+    wide = dtype if dtype.kind == "f" else np.dtype(np.float32)
+    return graph.node("IsNaN" if node.operation.name == "isnan" else "IsInf", graph.cast(x, dtype, wide))
+
+
+@written("isfinite")
+def is_finite(graph: GraphWriter, node: Any, x: str) -> Any:
+    """Whether an element is a number, and not infinite."""
+    dtype = node.operands[0].dtype
+    x = graph.cast(x, dtype, dtype if dtype.kind == "f" else np.float32)
+    return graph.node("Not", graph.node("Or", graph.node("IsNaN", x), graph.node("IsInf", x)))
+
+
+@written("trunc")
+def trunc(graph: GraphWriter, node: Any, x: str) -> Any:
+    """The whole number towards zero."""
+    (x,) = graph.operands(node, [x])
+    if node.dtype.kind != "f":
+        return graph.node("Identity", x)
+    return graph.node("Mul", graph.node("Sign", x), graph.node("Floor", graph.node("Abs", x)))
+
+
+@written("fmod")
+def fmod(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Remainder with the sign of the dividend."""
+    return graph.node("Mod", *graph.operands(node, names), fmod=1)
+
+
+@written("remainder")
+def remainder(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Remainder with the sign of the divisor."""
+    x, y = graph.operands(node, names)
+    return _remainder(graph, node, x, y)
+
+
+def _remainder(graph: GraphWriter, node: Any, x: str, y: str) -> Any:
+    if node.dtype.kind != "f":
+        return graph.node("Mod", x, y)
+    # ONNX has C's remainder of real numbers alone: where its sign is not the divisor's, the divisor is added
+    zero = graph.constant(0, node.dtype)
+    rest = graph.node("Mod", x, y, fmod=1)
+    differs = graph.node("Xor", graph.node("Less", rest, zero), graph.node("Less", y, zero))
+    wrong = graph.node("And", differs, graph.node("Not", graph.node("Equal", rest, zero)))
+    return graph.node("Where", wrong, graph.node("Add", rest, y), rest)
+
+
+@written("floor_divide")
+def floor_divide(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Quotient rounded down."""
+    x, y = graph.operands(node, names)
+    if node.dtype.kind == "u":
+        return graph.node("Div", x, y)
+    whole = graph.node("Div", graph.node("Sub", x, _remainder(graph, node, x, y)), y)
+    return whole if node.dtype.kind == "i" else graph.node("Round", whole)
+
+
+@written("invert")
+def invert(graph: GraphWriter, node: Any, x: str) -> Any:
+    """Every bit the other way."""
+    return graph.node("Not" if node.dtype.kind == "b" else "BitwiseNot", x)
+
+
+@written("left_shift", "right_shift")
+def shift(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Bits moved up or down."""
+    direction = "LEFT" if node.operation.name == "left_shift" else "RIGHT"
+    return graph.node("BitShift", *graph.operands(node, names), direction=direction)
+
+
+_SCALED = {"deg2rad": math.pi / 180, "rad2deg": 180 / math.pi}
+_LOGARITHMS = {"log10": 1 / math.log(10), "log2": 1 / math.log(2)}
+
+
+@written(*_SCALED, *_LOGARITHMS)
+def scaled(graph: GraphWriter, node: Any, x: str) -> Any:
+    """A multiple of x, or of its logarithm."""
+    (x,) = graph.operands(node, [x])
+    name = node.operation.name
+    value = graph.node("Log", x) if name in _LOGARITHMS else x
+    return graph.node("Mul", value, graph.constant({**_SCALED, **_LOGARITHMS}[name], node.dtype))
+
+
+@written("exp2")
+def exp2(graph: GraphWriter, node: Any, x: str) -> Any:
+    """2 to the power of x."""
+    return graph.node("Pow", graph.constant(2, node.dtype), *graph.operands(node, [x]))
+
+
+@written("cbrt")
+def cbrt(graph: GraphWriter, node: Any, x: str) -> Any:
+    """The third root, with the sign of x."""
+    (x,) = graph.operands(node, [x])
+    root = graph.node("Pow", graph.node("Abs", x), graph.constant(1 / 3, node.dtype))
+    return graph.node("Mul", graph.node("Sign", x), root)
+
+
+@written("rsqrt")
+def rsqrt(graph: GraphWriter, node: Any, x: str) -> Any:
+    """1 / √x."""
+    return graph.node("Reciprocal", graph.node("Sqrt", *graph.operands(node, [x])))
+
+
+@written("hypot")
+def hypot(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """√(x² + y²), of the larger one times a root, so that no square overflows."""
+    x, y = (graph.node("Abs", name) for name in graph.operands(node, names))
+    large, small = graph.node("Max", x, y), graph.node("Min", x, y)
+    zero = graph.constant(0, node.dtype)
+    quotient = graph.node("Where", graph.node("Equal", small, zero), zero, graph.node("Div", small, large))
+    squares = graph.node("Add", graph.constant(1, node.dtype), graph.node("Mul", quotient, quotient))
+    return graph.node("Mul", large, graph.node("Sqrt", squares))
+
+
+@written("logaddexp", "logaddexp2")
+def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """log(eˣ + eʸ), or of powers of 2: the larger one plus log1p(e^−distance)."""
+    x, y = graph.operands(node, names)
+    is_binary = node.operation.name == "logaddexp2"
+    distance = graph.node("Neg", graph.node("Abs", graph.node("Sub", x, y)))
+    if is_binary:
+        distance = graph.node("Mul", distance, graph.constant(math.log(2), node.dtype))
+    rest = _log1p(graph, node, graph.node("Exp", distance))
+    if is_binary:
+        rest = graph.node("Mul", rest, graph.constant(1 / math.log(2), node.dtype))
+    return graph.node("Add", graph.node("Max", x, y), rest)
+
+
+@written("fmax", "fmin")
+def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """The larger, or the smaller, of two elements; a number wins over NaN."""
+    x, y = graph.operands(node, names)
+    type = "Max" if node.operation.name == "fmax" else "Min"
+    if node.dtype.kind != "f":
+        return graph.node(type, x, y)
+    x, y = (graph.node("Where", graph.node("IsNaN", one), other, one) for one, other in ((x, y), (y, x)))
+    return graph.node(type, x, y)
+
+
+@written("arctan2")
+def arctan2(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Angle of a point: arctan(y / x), a half turn further for x below 0; 0 for the origin, whatever its signs."""
+    y, x = graph.operands(node, names)
+    zero, half = graph.constant(0, node.dtype), graph.constant(math.pi, node.dtype)
+    turn = graph.node("Where", graph.node("Less", y, zero), graph.node("Neg", half), half)
+    further = graph.node("Where", graph.node("Less", x, zero), turn, zero)
+    # 0 / 0 is no number
+    divisor = graph.node("Where", graph.node("Equal", y, zero), graph.constant(1, node.dtype), x)
+    return graph.node("Add", graph.node("Atan", graph.node("Div", y, divisor)), further)
+
+
+@written("cast")
+def cast(graph: GraphWriter, node: Any, x: str) -> Any:
+    """The elements in another dtype."""
+    return graph.node("Cast", x, to=code_of(node.dtype.name))
+
+
+@written("full", "zeros")
+def constant(graph: GraphWriter, node: Any) -> Any:
+    """A constant: one element, spread to its shape."""
+    value = getattr(node.operation, "value", 0)
+    element = graph.constant(value, node.dtype)
+    if not node.shape:
+        return element
+    return graph.node("Expand", element, graph.shape(node, node.shape, graph.twin(node).shape))
+
+
+unwritten(
+    "ONNX has no function of these elements that keeps signs of zeros and NaN", "signbit", "copysign", "heaviside"
+)
+unwritten("ONNX has no common divisors and multiples", "gcd", "lcm")
+unwritten("ONNX has no random numbers that follow from a counter", "random_uniform_at")

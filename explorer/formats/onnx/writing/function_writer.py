@@ -1,0 +1,99 @@
+"""From expressions, layers and functions of tensors to a model.
+
+A function is recorded for its inputs' types, and once more for other lengths where some have names only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Parameter
+from explorer.core.pytree import flatten
+from explorer.core.types.tensor_type import TensorType
+from explorer.formats.onnx.writing import expression_writer
+from explorer.formats.onnx.writing.model import Model
+from explorer.formats.onnx.writing.node_writer import Twins
+
+_LENGTHS = 3, 5
+"""lengths that the first unknown one has in two recordings; the next ones are 2 longer"""
+
+
+def written(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:
+    """Return the model of expressions, or of a function recorded for inputs."""
+    if inputs is None:
+        if callable(what) and not isinstance(what, Expr):
+            raise OperandError(
+                f"{what!r} without inputs",
+                rule="a layer or a function must be given the shapes of its inputs",
+                fix='ex.save(layer, "x.onnx", {"x": ("batch", 3)})',
+            )
+        outputs = _outputs(what)
+        return expression_writer.written(name, expression_writer.parameters_of([*outputs.values()]), outputs)
+    if not callable(what) or isinstance(what, Expr):
+        raise OperandError(
+            f"inputs= for {type(what).__name__}",
+            rule="inputs must be given for a layer or a function alone: expressions have theirs",
+            fix='ex.save(expression, "x.onnx")',
+        )
+    names = list(dict.fromkeys(size for each in inputs.values() for size in _shape(each) if isinstance(size, str)))
+    first, second = (
+        _recorded(what, inputs, {each: length + 2 * place * length for place, each in enumerate(names)})
+        for length in _LENGTHS
+    )
+    if not names:
+        return expression_writer.written(name, *first)
+    lengths = {_pair(place): each for place, each in enumerate(names)}
+    twins = Twins(lengths)
+    for one, other in zip(first, second, strict=True):
+        twins.pair([*one.values()], [*other.values()])
+    return expression_writer.written(name, *first, twins=twins)
+
+
+def _pair(place: int) -> tuple[int, int]:
+    return _LENGTHS[0] * (1 + 2 * place), _LENGTHS[1] * (1 + 2 * place)
+
+
+def _shape(each: Any) -> tuple[int | str, ...]:
+    shape = each.shape if isinstance(each, TensorType) else each
+    if not isinstance(shape, tuple) or not all(
+        (type(size) is int and size >= 0) or isinstance(size, str) for size in shape
+    ):
+        raise OperandError(
+            f"an input {each!r}",
+            rule="an input must be a shape of lengths and names of unknown ones, or a type",
+            fix='{"x": ("batch", 3)}',
+        )
+    return shape
+
+
+def _recorded(
+    what: Callable[..., Any], inputs: Mapping[str, Any], lengths: Mapping[str, int]
+) -> tuple[dict[str, Expr], dict[str, Expr]]:
+    """Return the inputs and the outputs of a function for some lengths."""
+    operands = {}
+    for name, each in inputs.items():
+        shape = tuple([lengths[size] if isinstance(size, str) else size for size in _shape(each)])
+        dtype = each.dtype if isinstance(each, TensorType) else np.dtype(np.float32)
+        operands[name] = Parameter(TensorType(shape, dtype), name)()
+    return operands, _outputs(what(*operands.values()))
+
+
+def _outputs(what: Any) -> dict[str, Expr]:
+    """Return expressions by the names that they have in a file: keys of a dict, else numbers."""
+    if isinstance(what, dict) and all(isinstance(name, str) and isinstance(node, Expr) for name, node in what.items()):
+        return dict(what)
+    leaves, _ = flatten(what)
+    strange = next((leaf for leaf in leaves if not isinstance(leaf, Expr)), None)
+    if strange is not None or not leaves:
+        raise OperandError(
+            f"a {type(what if strange is None else strange).__name__}",
+            rule="what is written must be a net, expressions, or a layer or function that returns some",
+            fix='ex.save(ex.tanh(x), "x.onnx")',
+        )
+    return {"output": leaves[0]} if len(leaves) == 1 else {f"output {n}": leaf for n, leaf in enumerate(leaves, 1)}

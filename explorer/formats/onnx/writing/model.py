@@ -1,0 +1,171 @@
+"""The model that is being written: nodes, stored tensors, names, and the opset that its nodes need.
+
+Both writers fill it: the one of definitions, whose operators are ONNX's already, and the one of expressions. Stored
+tensors belong to the outermost graph, where every inner graph reads them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    shape_inference,
+)
+
+from explorer.core.errors import OperandError
+from explorer.formats.common.onnx_words import SCOPES
+from explorer.formats.common.stored_dtypes import encode
+from explorer.net.definition.definition import BlobType
+from explorer.net.definition.operator_definition import memory_dtype
+
+OPSET = 21
+"""the opset that files are written in where no operator needs a newer one: every onnxruntime since 1.20 reads it"""
+_SMALL = 1024
+"""most bytes of a tensor that shapes may depend on"""
+_CODES = {"bfloat16": TensorProto.BFLOAT16}
+
+
+class Model:
+    """Nodes and stored tensors of a file that is being written."""
+
+    def __init__(self, name: str, taken: Iterable[str] = ()) -> None:
+        self.name = name
+        self.taken = {*taken}
+        """names of values that are used already"""
+        self.tensors: dict[str, TensorProto] = {}
+        """stored tensors by name, without their elements"""
+        self.elements: dict[str, NDArray[Any]] = {}
+        """elements of the stored tensors, as they are written"""
+        self._domains: dict[str, int] = {"": OPSET}
+        self._node_names: set[str] = set()
+
+    def free(self, wanted: str) -> str:
+        """Return a name of a value that is not used yet, and use it."""
+        return _free(wanted, self.taken)
+
+    def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
+        """Store a tensor, and return its name: that of an equal one that wanted the same."""
+        raw = encode(array, dtype, wanted)
+        known = self.elements.get(wanted)
+        if known is not None and (known.dtype, known.shape) == (raw.dtype, raw.shape):  # noqa: SIM102 - the bytes last
+            if known is raw or known.tobytes() == raw.tobytes():
+                return wanted
+        name = self.free(wanted)
+        self.tensors[name] = TensorProto(name=name, data_type=code_of(dtype), dims=array.shape)
+        self.elements[name] = raw
+        return name
+
+    def node(
+        self, type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Sequence[AttributeProto]
+    ) -> NodeProto:
+        """Return a node of a type (``domain.Type`` outside the standard's own), and note the opset that it needs."""
+        domain, _, kind = type.rpartition(".")
+        node = NodeProto(op_type=kind, domain=domain, name=_free(name, self._node_names), input=inputs, output=outputs)
+        node.attribute.extend(attributes)
+        self._domains[domain] = max(self._domains.get(domain, 1), _opset_of(node))
+        return node
+
+    def whole(
+        self, nodes: Sequence[NodeProto], inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], doc: str
+    ) -> ModelProto:
+        """Return the model with tensors that have no elements yet."""
+        graph = GraphProto(name=self.name or "net", node=nodes, input=inputs, output=outputs, doc_string=doc)
+        graph.initializer.extend(self.tensors.values())
+        model = ModelProto(producer_name="explorer", graph=graph)
+        _import(model, self._domains)
+        for opset in range(self._domains[""], defs.onnx_opset_version() + 1):
+            if self._is_valid(model, opset):
+                _import(model, {**self._domains, "": opset})
+                break
+        return model
+
+    def _is_valid(self, model: ModelProto, opset: int) -> bool:
+        """Whether the standard's rules infer all types in an opset; some operators take a dtype in newer ones alone."""
+        light = ModelProto()
+        light.CopyFrom(model)
+        _import(light, {**self._domains, "": opset})
+        for tensor in light.graph.initializer:
+            if self.elements[tensor.name].nbytes <= _SMALL:
+                tensor.raw_data = self.elements[tensor.name].tobytes()
+        try:
+            shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+        except shape_inference.InferenceError:
+            return False
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all stored tensors."""
+        return sum(array.nbytes for array in self.elements.values())
+
+
+def _import(model: ModelProto, domains: Mapping[str, int]) -> None:
+    opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
+    del model.opset_import[:]
+    model.opset_import.extend(opsets)
+    model.ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    proposals = chain([wanted], (f"{wanted} ({index})" for index in count(2)))
+    name = next(name for name in proposals if name not in taken)
+    taken.add(name)
+    return name
+
+
+def code_of(dtype: str) -> int:
+    """Return ONNX's number of a dtype's name."""
+    return _CODES.get(dtype) or helper.np_dtype_to_tensor_dtype(memory_dtype(dtype))
+
+
+def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
+    """Return the standard's schema of a type, the newest one for None; None where it has none."""
+    domain, _, name = type.rpartition(".")
+    try:
+        return defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def _opset_of(node: NodeProto) -> int:
+    """Return the oldest opset, from OPSET on, that has everything that a node uses."""
+    newest = schema_of(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    if newest is None:
+        return 1 if node.domain else OPSET
+    if node.domain:
+        return newest.since_version
+    schema = schema_of(node.op_type, OPSET)
+    used = {attribute.name for attribute in node.attribute}
+    if schema is not None and used <= {*schema.attributes} and len(node.input) <= schema.max_input:
+        return OPSET
+    return max(OPSET, newest.since_version)
+
+
+def note_boxes(node: NodeProto, boxes: Sequence[str] | None) -> None:
+    """Note the boxes around a node as torch's exporter notes its modules."""
+    if boxes and not any("." in box for box in boxes):
+        node.metadata_props.add(key=SCOPES, value=repr(["", ".".join(boxes), node.name]))
+
+
+def value_info(name: str, type_: BlobType) -> ValueInfoProto:
+    """Return the note of a value's type; one of unknown dtype has none."""
+    if type_.dtype is None:
+        return ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, code_of(type_.dtype), type_.shape)
+
+
+def refused(operator: str, given: str, rule: str, fix: str) -> OperandError:
+    """Return the error for an operator that no ONNX file can hold."""
+    return OperandError(f"{operator} cannot be written to an ONNX file: {given}", rule=rule, fix=fix)

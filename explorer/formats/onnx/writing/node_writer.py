@@ -1,0 +1,269 @@
+"""The nodes of a graph of expressions: every operation is written by the function that is declared for it.
+
+A writer is declared with ``written`` under its operation's name; it gets the graph, the expression and the names of its
+operands' values, and returns the name of its result. Calls are written in place. Of a net whose inputs have unknown
+lengths there are two builds, for different lengths: what differs between an expression and its twin depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, Call, Item, Parameter
+from explorer.core.ir.tensor import Tensor
+from explorer.core.recursion_limit import one_deeper
+from explorer.formats.onnx.writing.model import Model, code_of, refused, value_info
+from explorer.net.definition.definition import BlobType
+
+Names: TypeAlias = "str | tuple[str, ...]"
+"""the name of a result, or the names of several"""
+Writer: TypeAlias = "Callable[..., Names]"
+"""(graph, expression, names of the operands' values…) → names of the results"""
+WRITERS: dict[str, Writer] = {}
+"""by the operation's name"""
+UNWRITTEN: dict[str, str] = {}
+"""operations that no file can hold, by name, and why"""
+
+
+def written(*operations: str) -> Callable[[Writer], Writer]:
+    """Decorate the function that writes operations of these names."""
+
+    def enter(writer: Writer) -> Writer:
+        WRITERS.update(dict.fromkeys(operations, writer))
+        return writer
+
+    return enter
+
+
+def unwritten(reason: str, *operations: str) -> None:
+    """Declare that operations have no ONNX form."""
+    UNWRITTEN.update(dict.fromkeys(operations, reason))
+
+
+NAMELESS = "?"
+"""what begins the names of unknown lengths that have none in the file"""
+
+
+class Twins:
+    """Expressions of a build and those of another build for other lengths, by uid; empty where lengths are known."""
+
+    def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
+        self.lengths = dict(lengths or {})
+        """pairs of lengths that an unknown one has in the two builds → its name"""
+        self.of: dict[int, Expr] = {}
+
+    def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
+        """Note expressions that correspond, and all that they need."""
+        pending = list(zip(first, second, strict=True))
+        while pending:
+            one, other = pending.pop()
+            if one.uid in self.of:
+                continue
+            if one.operation.name != other.operation.name or len(one.operands) != len(other.operands):
+                raise refused(
+                    f"operation {one.operation.label!r}",
+                    "other lengths of the inputs give another graph",
+                    "a net with unknown lengths must record the same operations for all of them",
+                    "note the lengths of the inputs in the net, and save it then",
+                )
+            self.of[one.uid] = other
+            pending += zip(one.operands, other.operands, strict=True)
+
+    def shape(self, node: Expr) -> tuple[int | str | None, ...]:
+        """Return an expression's shape, with the names of unknown lengths; None for a length computed from them."""
+        twin = self.of.get(node.uid, node)
+        pairs = zip(node.shape, twin.shape, strict=True)
+        return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
+
+
+class GraphWriter:
+    """Writer of one graph: of the outermost one, or of an inner one of control flow."""
+
+    def __init__(self, model: Model, twins: Twins, wanted: Mapping[int, str] | None = None) -> None:
+        self.model, self.twins = model, twins
+        self.wanted = wanted or {}
+        """names that values should have, by uid"""
+        self.nodes: list[NodeProto] = []
+        self.values: dict[int, Names] = {}
+        """names of the values that are written, by the expression's uid"""
+        self.sources: dict[str, tuple[str, int]] = {}
+        """name of an unknown length → an input that has it, and its axis"""
+        self._at: Expr | None = None
+
+    # -- what writers call -----------------------------------------------------------------------------------------
+
+    def node(self, type: str, *inputs: str, outputs: int = 1, wanted: str = "", **attributes: Any) -> Any:
+        """Write a node, and return the name of its result, or the names of several."""
+        path = _path(self._at) if self._at is not None else ()
+        base = wanted or "/".join((*path, type.rpartition(".")[2].lower()))
+        names = [self.model.free(base if outputs == 1 else f"{base}:{place}") for place in range(outputs)]
+        given = [helper.make_attribute(name, value) for name, value in attributes.items() if value is not None]
+        self.nodes.append(self.model.node(type, inputs, names, "/".join((*path, type)), given))
+        return names[0] if outputs == 1 else tuple(names)
+
+    def constant(self, value: Any, dtype: Any = None, wanted: str = "") -> str:
+        """Store a constant, and return its name; whole numbers are int64."""
+        array = np.asarray(value, np.int64 if dtype is None else dtype)
+        return self.model.store(wanted or f"constant {array.dtype.name}", array, array.dtype.name)
+
+    def cast(self, name: str, source: Any, target: Any) -> str:
+        """Convert a value of one dtype to another; the value itself where both are the same."""
+        if np.dtype(source) == np.dtype(target):
+            return name
+        result: str = self.node("Cast", name, to=code_of(np.dtype(target).name))
+        return result
+
+    def operands(self, node: Expr, names: Sequence[str], dtype: Any = None) -> list[str]:
+        """Return the names of an expression's operands converted to a dtype, its own for None."""
+        wanted = node.dtype if dtype is None else dtype
+        return [self.cast(name, each.dtype, wanted) for name, each in zip(names, node.operands, strict=True)]
+
+    def shape(self, node: Expr, shape: Sequence[int], twin: Sequence[int] | None) -> str:
+        """Return the name of a shape, part of which may be unknown: then it is put together from inputs' shapes."""
+        if twin is None or tuple(shape) == tuple(twin):
+            return self.constant(list(shape))
+        parts = []
+        for size, other in zip(shape, twin, strict=True):
+            if size == other:
+                parts.append(self.constant([size]))
+                continue
+            length = self.twins.lengths.get((size, other))
+            if length is None or length not in self.sources:
+                raise self.depends(node, "a length that is computed from unknown ones")
+            source, axis = self.sources[length]
+            parts.append(self.node("Shape", source, start=axis, end=axis + 1))
+        result: str = self.node("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        return result
+
+    def twin(self, node: Expr) -> Any:
+        """Return the expression of the other build; itself where lengths are known."""
+        return self.twins.of.get(node.uid, node)
+
+    def depends(self, node: Expr, what: str) -> Exception:
+        """Return the error for an operation that needs a known length."""
+        return refused(
+            f"operation {node.operation.label!r}",
+            f"it needs {what}",
+            "what an operation needs of lengths must follow from the shapes of the inputs",
+            "note the lengths of the inputs in the net, and save it then",
+        )
+
+    def refuse(self, node: Expr, reason: str) -> Exception:
+        """Return the error for an operation that no file can hold."""
+        place = "/".join(_path(node))
+        return refused(
+            f"operation {node.operation.label!r}" + f" of {place!r}" * bool(place),
+            reason,
+            "every operation must be one of ONNX's, or made of some",
+            "cut the net in front of it, or write x.json, which holds any net",
+        )
+
+    # -- graphs ----------------------------------------------------------------------------------------------------
+
+    def write(self, nodes: Sequence[Expr]) -> None:
+        """Write expressions, operands first."""
+        for node in nodes:
+            if node.uid not in self.values:
+                self.values[node.uid] = self._written(node)
+
+    def _written(self, node: Expr) -> Names:
+        operation = node.operation
+        if isinstance(node, Tensor):
+            name = self.wanted.get(node.uid) or node.name or "tensor"
+            return self.model.store(name, node.array, node.dtype.name)
+        operands = [self.values[operand.uid] for operand in node.operands]
+        if isinstance(operation, Item):
+            return operands[0][operation.index] if isinstance(operands[0], tuple) else operands[0]
+        if type(operation) is Call:
+            return self.call(operation, self.twin(node).operation, operands)
+        if isinstance(operation, Parameter):
+            raise self.refuse(node, "its value is not an input of what is saved")
+        writer = WRITERS.get(operation.name)
+        if writer is None:
+            raise self.refuse(node, UNWRITTEN.get(operation.name) or "nobody declared how it is written")
+        before, self._at = self._at, node
+        try:
+            names = writer(self, node, *operands)
+            wanted = self.wanted.get(node.uid)
+            return self._renamed(names, wanted) if wanted and isinstance(names, str) else names
+        finally:
+            self._at = before
+
+    def _renamed(self, name: str, wanted: str) -> str:
+        """Give the last result the name that it should have, where nobody has it."""
+        if wanted in self.model.taken or not self.nodes or list(self.nodes[-1].output) != [name]:
+            return name
+        self.model.taken.discard(name)
+        self.nodes[-1].output[0] = self.model.free(wanted)
+        return wanted
+
+    def call(self, call: Call, twin: Any, operands: Sequence[Any]) -> Names:
+        """Write the body of a call in its place."""
+        body = call.body
+        if twin is not call:
+            self.twins.pair(body.outputs, twin.body.outputs)
+        inner = GraphWriter(self.model, self.twins)
+        inner.nodes, inner.sources, inner._at = self.nodes, self.sources, self._at
+        inner.values = dict(zip([node.uid for node in (*body.parameters, *body.captured)], operands, strict=True))
+        with one_deeper(f"the call of {body.name}"):
+            inner.write(body.nodes)
+        results = [inner.values[output.uid] for output in body.outputs]
+        return results[0] if len(results) == 1 else tuple(results)  # type: ignore[arg-type]  # outputs are single values
+
+    def graph(
+        self, name: str, body: Body, twin: Body, captured: Sequence[Any], *, count: int
+    ) -> tuple[GraphWriter, list[str]]:
+        """Write a body as an inner graph: its first parameters are inputs, other values are read from outside."""
+        if twin is not body:
+            self.twins.pair(body.outputs, twin.outputs)
+        inner = GraphWriter(self.model, self.twins)
+        inner.sources = self.sources
+        inputs = [self.model.free(f"{name}/{node.operation.label}") for node in body.parameters[:count]]
+        given = [node.uid for node in (*body.parameters, *body.captured)]
+        inner.values = dict(zip(given, [*inputs, *captured], strict=True))
+        with one_deeper(f"the graph {name}"):
+            inner.write(body.nodes)
+        return inner, inputs
+
+    def proto(self, name: str, inputs: Sequence[tuple[str, Expr]], outputs: Sequence[tuple[str, Expr]]) -> GraphProto:
+        """Return what was written as an inner graph."""
+        return GraphProto(
+            name=name,
+            node=self.nodes,
+            input=[value_info(each, self.type(node)) for each, node in inputs],
+            output=[value_info(each, self.type(node)) for each, node in outputs],
+        )
+
+    def owned(self, names: Sequence[str]) -> list[str]:
+        """Return the names of outputs of this graph: a value from outside, an input or a second one gets a node."""
+        produced = {name for node in self.nodes for name in node.output}
+        own: list[str] = []
+        for name in names:
+            own.append(name if name in produced and name not in own else self.node("Identity", name))
+        return own
+
+    def type(self, node: Expr) -> BlobType:
+        """Return the type that is noted of a value."""
+        shape = [
+            None if isinstance(size, str) and size.startswith(NAMELESS) else size for size in self.twins.shape(node)
+        ]
+        return BlobType(tuple(shape), node.dtype.name)
+
+
+def scalar(name: str, dtype: Any) -> ValueInfoProto:
+    """Return the note of a value of one element."""
+    return value_info(name, BlobType((), np.dtype(dtype).name))
+
+
+def _path(node: Expr) -> tuple[str, ...]:
+    parts: list[str] = []
+    scope = node.scope
+    while scope is not None:
+        parts.append(scope.name.replace("/", "_"))
+        scope = scope.parent
+    return tuple(reversed(parts))

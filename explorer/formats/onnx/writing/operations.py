@@ -1,0 +1,6 @@
+"""How each operation is written; importing this module declares all of them."""
+
+from explorer.formats.onnx.writing import arrays, control, elementwise, networks
+from explorer.formats.onnx.writing.node_writer import UNWRITTEN, WRITERS
+
+__all__ = ["UNWRITTEN", "WRITERS", "arrays", "control", "elementwise", "networks"]

@@ -1,0 +1,138 @@
+"""Nets of ONNX's own operator types, written and read again: nothing is built, nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+
+import explorer as ex
+from explorer.formats.onnx.writing import model_file
+
+ASSETS = Path(__file__).parents[4] / "assets"
+images = np.load(ASSETS / "digits.npz")["images"]
+
+
+def _opened(text: str, path: Path) -> ex.Net:
+    onnx.save(parser.parse_model(text), path)
+    return ex.open(path)
+
+
+def _again(net: ex.Net, path: Path) -> ex.Net:
+    net.save(path)
+    onnx.checker.check_model(path, full_check=True)
+    return ex.open(path)
+
+
+@pytest.mark.spec("C-12")
+def test_a_file_is_written_back(tmp_path: Path) -> None:
+    net = ex.open(ASSETS / "digits.onnx")
+    again = _again(net, tmp_path / "digits.onnx")
+    assert again.definition.operators == net.definition.operators
+    assert again.definition.blobs == net.definition.blobs
+    np.testing.assert_array_equal(again.run(images), net.run(images))
+    net["/fc2/Gemm"].weights["C"] = np.arange(10, dtype=np.float32)
+    replaced = _again(net, tmp_path / "digits.onnx")
+    np.testing.assert_array_equal(replaced.run(images), net.run(images))
+    assert [path.name for path in tmp_path.iterdir()] == ["digits.onnx"]
+
+
+CONTROL = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[n, 3] x, bool go) => (float[n, 3] y, float[n, 3] last, float[k, 3] rows) {
+    y = If (go) <
+        then_branch = then () => (float[n, 3] a) { a = Add(x, x) },
+        else_branch = other () => (float[n, 3] b) { two = Constant<value = float {2.0}>() b = Mul(x, two) }
+    >
+    count = Constant<value = int64 {3}>()
+    always = Constant<value = bool {1}>()
+    last = Loop (count, always, y) <
+        body = turn (int64 i, bool again, float[n, 3] state) => (bool on, float[n, 3] next) {
+            on = Identity(again)
+            next = Add(state, x)
+        }
+    >
+    zero = Constant<value = float[3] {0.0, 0.0, 0.0}>()
+    total, rows = Scan (zero, x) <
+        num_scan_inputs = 1,
+        body = step (float[3] sum, float[3] row) => (float[3] after, float[3] out) {
+            after = Add(sum, row)
+            out = Identity(after)
+        }
+    >
+}"""
+
+
+def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
+    net = _opened(CONTROL, tmp_path / "a.onnx")
+    again = _again(net, tmp_path / "b.onnx")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for go in (True, False):
+        expected = ReferenceEvaluator(str(tmp_path / "a.onnx")).run(None, {"x": x, "go": np.array(go)})
+        results = again.run(x=x, go=np.array(go))
+        for name, value in zip(("y", "last", "rows"), expected, strict=True):
+            np.testing.assert_allclose(results[name], value)
+            np.testing.assert_allclose(
+                ReferenceEvaluator(str(tmp_path / "b.onnx")).run([name], {"x": x, "go": np.array(go)})[0], value
+            )
+
+
+def test_unknown_operators_and_unknown_lengths_are_kept(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "my" : 1]>
+    net (float[batch, 3] x) => (float[batch, 3] y) { a = my.Strange<size = 3, word = "w">(x, x) y = Relu(a) }"""
+    net = _opened(text, tmp_path / "a.onnx")
+    net.save(tmp_path / "b.onnx")
+    again = ex.open(tmp_path / "b.onnx")
+    assert again.definition.operators == net.definition.operators
+    assert again.inputs["x"].shape == ("batch", 3)
+    assert [unknown.type for unknown in again.unknown()] == ["my.Strange"]
+
+
+def test_a_softmax_of_an_older_opset_is_one_of_rows(tmp_path: Path) -> None:
+    text = """<ir_version: 7, opset_import: ["" : 11]>
+    net (float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax<axis = 1>(x) }"""
+    net = _opened(text, tmp_path / "a.onnx")
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    net.save(tmp_path / "b.onnx")
+    (result,) = ReferenceEvaluator(str(tmp_path / "b.onnx")).run(None, {"x": x})
+    np.testing.assert_allclose(result, net.run(x), rtol=1e-6)
+
+
+def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
+    weight = helper.make_tensor("w", TensorProto.BFLOAT16, [2], [1.5, -2.0])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    nodes = [helper.make_node("Cast", ["w"], ["c"], to=1), helper.make_node("Add", ["x", "c"], ["y"])]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y], [weight])), tmp_path / "a.onnx")
+    again = _again(ex.open(tmp_path / "a.onnx"), tmp_path / "b.onnx")
+    (kept,) = [each for each in onnx.load(tmp_path / "b.onnx").graph.initializer if each.name == "w"]
+    assert kept.data_type == TensorProto.BFLOAT16
+    np.testing.assert_array_equal(again.run(np.zeros(2, np.float32)), [1.5, -2.0])
+    assert numpy_helper.to_array(kept).shape == (2,)
+
+
+def test_large_weights_lie_in_a_file_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "LARGEST", 1000)
+    net = ex.open(ASSETS / "digits.onnx")
+    again = _again(net, tmp_path / "x.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.onnx", "x.onnx.data"]
+    assert (tmp_path / "x.onnx").stat().st_size < 10_000
+    np.testing.assert_array_equal(again.run(images), net.run(images))
+    np.testing.assert_allclose(
+        ReferenceEvaluator(str(tmp_path / "x.onnx")).run(None, {next(iter(net.inputs)): images})[0],
+        net.run(images),
+        atol=1e-5,
+    )
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    net (string[2] x) => (string[2] y) { y = Identity(x) }"""
+    net = _opened(text, tmp_path / "a.onnx")
+    (tmp_path / "b.onnx").write_bytes(b"before")
+    with pytest.raises(ex.OperandError, match="input 'x' cannot be written to an ONNX file: its dtype is not known"):
+        net.save(tmp_path / "b.onnx")
+    assert (tmp_path / "b.onnx").read_bytes() == b"before"
