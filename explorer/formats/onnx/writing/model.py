@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from onnx import (
     AttributeProto,
