@@ -85,8 +85,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def explore(what: Any, **options: Any) -> Any:
-    """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording.
+def explore(what: Any, *more: Any, **options: Any) -> Any:
+    """A widget to step through: of expressions or containers of them, of a plan, a net, or a recording.
 
     ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
     ``open_boxes`` or ``depth`` (down to which boxes are open), ``direction`` (where values flow, "down" or "right") and
@@ -99,7 +99,7 @@ def explore(what: Any, **options: Any) -> Any:
     """
     from explorer import api  # Jupyter's widgets are slow to import, and only views need them
 
-    return api.explore(what, **options)
+    return api.explore([what, *more] if more else what, **options)
 
 
 def _check_view(**options: Any) -> None:

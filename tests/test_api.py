@@ -100,6 +100,14 @@ def test_selections_are_expressions(program: tuple[ex.Expr, ex.Expr]) -> None:
         view.focus(ex.tensor(1.0))
 
 
+def test_several_expressions_are_explored_together() -> None:
+    x = ex.tensor(np.ones(3))
+    view = ex.explore(ex.tanh(x), ex.exp(x), run=False)
+    assert [label for label in view.recording.nodes.label if label] == ["x", "tanh", "exp"]
+    with pytest.raises(ex.OperandError, match="explore of a list"):
+        ex.explore(ex.tanh(x), 3)
+
+
 def test_what_cannot_be_explored_is_named() -> None:
     with pytest.raises(ex.OperandError, match="explore of a int"):
         ex.explore(3)
