@@ -123,8 +123,8 @@ class FuseReasons:
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused with `{operand}`, because the loop that computes `{operand}` goes over blocks of "
-        "the result of `{product}`, which are smaller than rows, and `{reader}` needs whole rows.",
+        "`{reader}` is not fused with `{operand}`, because the loop that computes `{product}` goes over blocks that "
+        "are smaller than rows, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Nothing has to change.",
     )
