@@ -38,8 +38,6 @@ class Lesson(NamedTuple):
     """numbers of the notebooks to read before"""
     minutes: int
     """to read it, run it, and do its exercises"""
-    by_hand: bool = False
-    """whether its own goal and links are left to its author"""
 
 
 LESSONS = (
@@ -131,7 +129,6 @@ LESSONS = (
         "you add an operation, a rule, a pass, a format, an executor and a heat metric of your own",
         ("01", "06", "07"),
         40,
-        by_hand=True,
     ),
     Lesson(
         "12_training",
@@ -177,10 +174,9 @@ def pages() -> dict[Path, str]:
     for lesson in LESSONS:
         path = NOTEBOOKS / f"{lesson.name}.ipynb"
         notebook = nbformat.read(path, as_version=4)
-        if not lesson.by_hand:
-            _frame(notebook, lesson)
-            _link(notebook, waiting)
-            found[path] = nbformat.writes(notebook) + "\n"
+        _frame(notebook, lesson)
+        _link(notebook, waiting)
+        found[path] = nbformat.writes(notebook) + "\n"
     return found
 
 

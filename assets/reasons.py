@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from explorer.plan.graph.reasons import CATALOGUE, Reason, RuleInfo  # noqa: E402
-from explorer.plan.passes import Simplify  # noqa: E402
+from explorer.plan.passes import ShapeValues, Simplify  # noqa: E402
 from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
 from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
 from explorer.plan.rewrite.rule import Rule  # noqa: E402
@@ -55,7 +55,8 @@ def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
         seen.update(owners)
         return owners
 
-    for kind in dict.fromkeys([type(pass_of(step)) for step in PIPELINE]):
+    # What decides shapes is computed before the passes of every plan.
+    for kind in dict.fromkeys([ShapeValues, *[type(pass_of(step)) for step in PIPELINE]]):
         infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo) and value is not kind.info]
         names = "".join([f"\n- `{info.name}`: {info.purpose}" for info in infos])
         yield f"## {kind.name}", f"{kind.purpose}{names and chr(10) + names}", new(kind)
