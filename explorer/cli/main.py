@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, diff, lab, run, show, site, strip, why
+from explorer.cli.commands import check, convert, diff, lab, run, show, site, strip, why
 from explorer.cli.support.progress_line import followed
 from explorer.cli.support.terminal import Outlet, complain, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
-COMMANDS = {module.__name__.rpartition(".")[2]: module for module in (show, run, check, why, diff, lab, site, strip)}
+_MODULES = (show, run, check, why, diff, convert, lab, site, strip)
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """name of each command → its module"""
 
 _STATUS = """

@@ -26,5 +26,5 @@ def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
         if output.exists() and path.exists() and os.path.samefile(output, path):
             raise FileError(
                 f"the output is {path.name}, which is read", path=str(output), rule="the output must not be an input",
-                fix="name another file with -o",
+                fix="name another file",
             )  # fmt: skip

@@ -1,0 +1,37 @@
+"""``explorer convert``: a model's file written in another format."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli.support.output import refuse_inputs
+from explorer.cli.support.terminal import say
+
+HELP = "write a model's file in another format"
+DESCRIPTION = """\
+Write a model's file in another format, which the ending of the target chooses, with its weights:
+  explorer convert model.pnnx.param model.onnx   any net whose operations ONNX has
+  explorer convert model.onnx model.json         any net, explorer's own format: model.json with model.npz
+The file is opened again before the command ends. Nothing is written where an operation has no counterpart.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    parser.add_argument("target", metavar="TARGET", type=Path, help="the file to write: y.onnx, y.json, y.pnnx.param")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help="the file of its weights, if not beside the graph")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write the target, and say what it holds."""
+    from explorer.formats import open, save
+
+    inputs = [options.file] if options.weights is None else [options.file, options.weights]
+    refuse_inputs(options.target, inputs)
+    save(open(options.file, weights=options.weights), options.target)
+    written = open(options.target)
+    count = len(written.definition.operators)
+    say(f"{options.target}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}")
+    return 0

@@ -1,0 +1,52 @@
+"""``explorer convert``: the same net in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+
+ASSETS = Path(__file__).parents[3] / "assets"
+
+
+@pytest.mark.spec("C-12", "I-1")
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("digits.pnnx.param", "d.onnx", " operators of onnx\n"),
+        ("digits.pnnx.param", "d.pnnx.param", " operators of pnnx\n"),
+        ("digits.onnx", "d.json", " operators of onnx\n"),
+        ("digits.onnx", "d.onnx", " operators of onnx\n"),
+    ],
+)
+def test_the_target_computes_what_the_source_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, target: str, said: str
+) -> None:
+    assert main(["convert", str(ASSETS / source), str(tmp_path / target)]) == 0
+    assert capsys.readouterr().out.endswith(said)
+    picture = np.random.default_rng(3).standard_normal((1, 1, 8, 8)).astype(np.float32)
+    values = [net.run(picture) for net in (ex.open(ASSETS / source), ex.open(tmp_path / target))]
+    results = [[*value.values()] if isinstance(value, dict) else [value] for value in values]
+    np.testing.assert_allclose(np.asarray(results[1]), np.asarray(results[0]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("d.pnnx.param", "must hold operator types of 'pnnx'"),
+        ("d.txt", "the ending '.txt'"),
+        (str(ASSETS / "digits.onnx"), "the output is digits.onnx, which is read"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, said: str
+) -> None:
+    before = (ASSETS / "digits.onnx").read_bytes()
+    assert main(["convert", str(ASSETS / "digits.onnx"), str(tmp_path / target)]) == 2
+    assert said in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+    assert (ASSETS / "digits.onnx").read_bytes() == before
