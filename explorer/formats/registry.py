@@ -193,8 +193,10 @@ def register_format(
 def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], _Registered]:
     """Decorate the builder of operator types of a format's files; a type that is known is replaced.
 
-    The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output. Raises
-    DeclarationError where no type is named, UnknownNameError for a format that is none.
+    The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output:
+    ``op.input(0)``, or ``op.input("name")``, is an input, wherever the file has it, and None where it is left out;
+    ``op.number``, ``op.integers`` and others read attributes. Raises DeclarationError where no type is named,
+    UnknownNameError for a format that is none.
 
     >>> @ex.file_operator("my.Scale")
     ... def scale(op):

@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.net.definition.definition import OperatorDefinition
 from explorer.ops.creation.constants import full
@@ -30,6 +30,10 @@ _DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 """the dtypes that torch gives plain numbers"""
 _SHOWN = 16
 """most elements of a value that are written out"""
+
+
+_UNNAMED = "input "
+"""with a number behind it, the name of an input for which the format has none"""
 
 
 class UnknownShapeError(OperandError):
@@ -138,6 +142,42 @@ class OperatorContext:
             f"operand {name or position} is {value!r}", rule=f"{self.definition.type} must have a tensor there"
         )
 
+    def input(self, which: int | str) -> Expr | None:
+        """Return an input of the operator as an expression, be it computed, a weight or a number; None without it.
+
+        ``which`` is its name, or its position where the format has no name for it, as for types of one's own. Raises
+        OperandError for what is no tensor of numbers, and for the position of an input that has a name.
+        """
+        definition = self.definition
+        name = which if isinstance(which, str) else self._name_of(which)
+        if name is None:
+            return self.tensor(which) if isinstance(which, int) and which < len(self.operands) else None
+        if name in definition.weights:
+            return self._weights(name)
+        if not self.has(name):
+            return None
+        value = self.argument(name)
+        if isinstance(value, Expr):
+            return value
+        array = plain_array(value)
+        if array is None:
+            raise OperandError(f"{name} is {value!r}", rule=f"{definition.type}: {name} must be a tensor of numbers")
+        return full((), array.item(), array.dtype) if array.ndim == 0 else tensor(array)
+
+    def _name_of(self, position: int) -> str | None:
+        """Return the name of the input at a position; None where the format has positions alone."""
+        definition = self.definition
+        names = {**definition.input_names, **dict.fromkeys(definition.weights), **definition.arguments}
+        if any(name.removeprefix(_UNNAMED).isdigit() for name in names):
+            return f"{_UNNAMED}{position}"
+        if definition.input_names:
+            raise OperandError(
+                f"input {position} of {definition.type}",
+                rule="an input must be read by its name where it has one",
+                fix=f"op.input({next(iter(definition.input_names))!r}); named: {', '.join(names)}",
+            )
+        return None
+
     def tensors(self) -> tuple[Expr, ...]:
         """All operands as expressions; a tuple among them is unpacked."""
         tensors: list[Expr] = []
@@ -169,11 +209,15 @@ class OperatorContext:
         if name in self.definition.input_names:
             return self.operand(0, name)
         if default is _REQUIRED:
-            given = ", ".join([*self.definition.arguments, *self.definition.input_names]) or "none"
-            raise OperandError(
-                f"the argument {name!r} is missing; given: {given}", rule=f"{self.definition.type} must have it"
-            )
+            raise self.missing(name)
         return default
+
+    def missing(self, name: str) -> OperandError:
+        """Return the error for a parameter or input that must be there."""
+        present = ", ".join([*self.definition.arguments, *self.definition.input_names]) or "none"
+        return OperandError(
+            f"the argument {name!r} is missing; given: {present}", rule=f"{self.definition.type} must have it"
+        )
 
     def integer(self, name: str, default: Any = _REQUIRED) -> int:
         """A parameter that is a whole number."""
@@ -239,3 +283,21 @@ class OperatorContext:
 
     def _mismatch(self, name: str, value: Any, wanted: str) -> OperandError:
         return OperandError(f"{name}={value!r}", rule=f"{self.definition.type}: {name} must be {wanted}")
+
+
+def plain_array(value: Any) -> Array | None:
+    """Return a plain number or list as the array that it was, int64, float32 or bool; None for what is none."""
+    if not isinstance(value, (bool, int, float, tuple)) or any(isinstance(item, Expr) for item in _items(value)):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    # NumPy makes an empty list float64; among attributes it is an empty list of sizes or axes.
+    if array.size == 0 and array.dtype.kind == "f":
+        return array.astype(np.int64)
+    return array.astype(np.float32) if array.dtype.kind == "f" else array if array.dtype.kind in "ib" else None
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()

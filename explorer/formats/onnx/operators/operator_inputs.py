@@ -18,8 +18,8 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.net.definition.operator_definition import memory_dtype
-from explorer.net.operators.context import OperatorContext
-from explorer.ops.creation.constants import Full, Zero, full
+from explorer.net.operators.context import OperatorContext, plain_array
+from explorer.ops.creation.constants import Full, Zero
 from explorer.run import evaluate
 
 _KNOWN = 1024
@@ -41,15 +41,10 @@ def is_given(op: OperatorContext, name: str) -> bool:
 
 def given(op: OperatorContext, name: str) -> Expr:
     """Return an input as an expression; raises OperandError if it is missing or no tensor."""
-    if name in op.definition.weights:
-        return op.weight(name)
-    value = op.argument(name)
-    if isinstance(value, Expr):
-        return value
-    array = _as_array(value)
-    if array is None:
-        raise OperandError(f"{name} is {value!r}", rule=f"{op.definition.type}: {name} must be a tensor of numbers")
-    return full((), array.item(), array.dtype) if array.ndim == 0 else tensor(array)
+    expression = op.input(name)
+    if expression is None:
+        raise op.missing(name)
+    return expression
 
 
 def first(op: OperatorContext) -> Expr:
@@ -84,7 +79,7 @@ def known(op: OperatorContext, name: str) -> Array:
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
             return value_of(value)
         return op.value(name, value)
-    array = _as_array(value)
+    array = plain_array(value)
     if array is None:
         raise OperandError(
             f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a number or a list of numbers"
@@ -169,24 +164,6 @@ def _is_small(value: Expr) -> bool:
         if node.operands and max(node.type.nbytes, node.operation.workspace(*types)) > _ON_THE_WAY:
             return False
     return True
-
-
-def _as_array(value: Any) -> Array | None:
-    """Return a plain number or list as the array that it was: whole numbers int64, real ones float32."""
-    if not isinstance(value, (bool, int, float, tuple)) or any(isinstance(item, Expr) for item in _items(value)):
-        return None
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return None
-    # NumPy makes an empty list float64; among attributes it is an empty list of sizes or axes.
-    if array.size == 0 and array.dtype.kind == "f":
-        return array.astype(np.int64)
-    return array.astype(np.float32) if array.dtype.kind == "f" else array if array.dtype.kind in "ib" else None
-
-
-def _items(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else ()
 
 
 _DTYPES = {

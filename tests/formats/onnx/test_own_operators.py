@@ -1,0 +1,87 @@
+"""Operator types of one's own: inputs are read in one way, wherever the file has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import explorer as ex
+from explorer.net.operators.context import OperatorContext
+from tests.formats.onnx.models import model, node, opened
+
+PICTURE = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def dequantize(op: OperatorContext) -> ex.Expr:
+    """(x − zero point) · scale, of the whole tensor or along an axis, as a user writes it."""
+    x, scale, zero = op.input(0), op.input(1), op.input(2)
+    assert x is not None
+    assert scale is not None
+    if scale.ndim:
+        shape = [1] * x.ndim
+        shape[op.integer("axis", 1)] = -1
+        scale, zero = scale.reshape(shape), zero if zero is None else zero.reshape(shape)
+    x = x.astype(np.float32)
+    return (x if zero is None else x - zero.astype(np.float32)) * scale
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize("stored", ["nothing", "all but x", "all"])
+@pytest.mark.parametrize("has_zero", [False, True])
+@pytest.mark.parametrize("length", [0, 2, 3])
+def test_an_input_is_read_in_one_way_whether_it_is_computed_or_stored_or_left_out(
+    tmp_path: Path, stored: str, has_zero: bool, length: int
+) -> None:
+    """Twenty lines of a user compute what the standard's DequantizeLinear does."""
+    ex.file_operator("own.DequantizeLinear", format="onnx")(dequantize)
+    axis = {0: 1, 2: 0, 3: 1}[length]
+    shape = [length] if length else []
+    arrays = {"x": PICTURE, "scale": np.full(shape, 0.5, np.float32)}
+    if has_zero:
+        arrays["zero"] = np.full(shape, 3, np.uint8)
+    free = {"nothing": [*arrays], "all but x": ["x"], "all": []}[stored]
+    inputs = {name: (helper.np_dtype_to_tensor_dtype(arrays[name].dtype), arrays[name].shape) for name in free}
+    constants = {name: array for name, array in arrays.items() if name not in free}
+    results = []
+    for domain in ("", "own"):
+        written = model(
+            [node("DequantizeLinear", [*arrays], ["y"], domain=domain, axis=axis)], inputs, ["y"], constants
+        )
+        written.opset_import.append(helper.make_opsetid("own", 1))
+        net = opened(written, tmp_path, f"{domain}.onnx")
+        assert net.check() == []
+        results.append(net.run({name: arrays[name] for name in free}))
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[1], (PICTURE - np.float32(3 * has_zero)) * np.float32(0.5))
+
+
+@pytest.mark.spec("I-9")
+def test_an_input_left_out_between_others_is_none(tmp_path: Path) -> None:
+    @ex.file_operator("own.Between", format="onnx")
+    def between(op: OperatorContext) -> ex.Expr:
+        first, last = op.input(0), op.input(2)
+        assert op.input(1) is None
+        assert op.input(3) is None
+        assert first is not None
+        assert last is not None
+        return first + last
+
+    written = model(
+        [node("Between", ["x", "", "more"], ["y"], domain="own")], {"x": (1, [2])}, ["y"], {"more": np.float32(4)}
+    )
+    written.opset_import.append(helper.make_opsetid("own", 1))
+    np.testing.assert_array_equal(opened(written, tmp_path).run(np.ones(2, np.float32)), [5, 5])
+
+
+@pytest.mark.spec("I-9")
+def test_an_input_that_has_a_name_is_read_by_it() -> None:
+    definition = ex.open(Path(__file__).parents[3] / "assets" / "digits.onnx").definition.operators[0]
+    op = OperatorContext(definition, (ex.tensor(PICTURE),), lambda name: ex.tensor(np.zeros(2)))
+    name = next(iter(definition.input_names))
+    assert op.input(name) is not None
+    assert op.input("none") is None
+    with pytest.raises(ex.OperandError, match=f"must be read by its name.*\n.*op.input\\('{name}'\\)"):
+        op.input(0)
