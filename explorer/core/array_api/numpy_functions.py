@@ -78,6 +78,8 @@ _IN_PLACE = "it writes into an array, and an expression never changes"
 REFUSED: Mapping[str, str] = {
     "resize": "np.resize repeats or drops elements, while ex.resize interpolates images: write np.tile and np.reshape, "
     "or ex.resize for images",
+    "save": "np.save writes values, while ex.save writes a model's file: write np.save(path, ex.evaluate(x)), or "
+    "ex.save(x, path)",
     "real": "np.real takes the real part of complex numbers, while ex.real describes operands of an example",
     **dict.fromkeys(("argwhere", "compress", "extract", "flatnonzero", "nonzero", "trim_zeros", "unique"), _BY_VALUE),
     **dict.fromkeys(("union1d", "intersect1d", "setdiff1d", "setxor1d", "bincount", "histogram"), _BY_VALUE),

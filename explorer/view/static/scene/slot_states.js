@@ -116,7 +116,7 @@ export function badText(summary) {
   return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
 }
 
-/** Where a kernel's result is, and how many bytes it takes there. @param {import("../data/recording.js").Kernel} kernel @returns {string} */
+/** Where a kernel's result is: "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
 export function bufferText(kernel) {
   if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
   return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;
