@@ -155,7 +155,9 @@ def test_the_height_of_a_view_in_a_notebook_is_dragged_and_the_panel_below_makes
 def test_a_view_of_a_notebook_opens_in_a_tab_of_its_own(notebook):
     book = notebook(SHOW)
     view = book.view()
-    press(view, ".", ".")
+    for number in (1, 2):
+        press(view, ".")
+        expect(view.locator(".ex-say")).to_contain_text(f"decision {number} of")
     with book.page.expect_popup() as opened:
         view.get_by_role("button", name="open in a tab of its own").click()
     tab = opened.value
