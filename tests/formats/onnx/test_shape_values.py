@@ -159,3 +159,19 @@ def test_a_condition_of_an_inner_graph(tmp_path: Path) -> None:
     for which in (True, False):
         found = net.run(np.ones(1, np.float32), np.array([1, 1]), np.array(which))
         np.testing.assert_array_equal(found, np.ones((1, 1), np.float32))
+
+
+@pytest.mark.spec("I-9")
+def test_parts_of_what_is_known_are_known(tmp_path: Path) -> None:
+    """A shape that follows from shapes by way of an operator of two results takes no computing before the plan."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Split", ["s"], ["a", "b"], num_outputs=2),
+        node("Concat", ["b", "a"], ["t"], axis=0),
+        node("Reshape", ["x", "t"], ["y"]),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"]), tmp_path)
+    picture = np.zeros((2, 3), np.float32)
+    assert net.run(picture).shape == (3, 2)
+    assert net.unsized() == []
+    assert "shape values" not in [stage.name for stage in net.plan(picture).recording.stages]
