@@ -60,6 +60,22 @@ class Interrupts:
             sys.__unraisablehook__(unraisable)
 
 
+def interrupt_behind(error: BaseException, handled: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the interrupt during whose handling an error was raised; None without one.
+
+    Libraries may turn an interrupt into an error of their own (NumPy does while it reads the format of a buffer).
+    ``handled`` is the exception that was being handled before, from which on nothing is looked at.
+    """
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and at is not handled and id(at) not in seen:
+        if isinstance(at, KeyboardInterrupt):
+            return at
+        seen.add(id(at))
+        at = at.__cause__ or at.__context__
+    return None
+
+
 def _send() -> None:
     time.sleep(_AGAIN)  # until the main thread has left the place where nothing can be raised
     os.kill(os.getpid(), signal.SIGINT)

@@ -7,11 +7,13 @@ evaluating a small expression stays fast.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
+from explorer.core.interrupts import interrupt_behind
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.progress import long_running
@@ -241,7 +243,7 @@ class EvalPlan(InspectablePlan):
         cached = cache.take(known) if known is not None else None
         if known is not None and cached is not None:
             try:
-                timing = EXECUTORS[self.executor].run(cached.program, None)._replace(warm=True)
+                timing = self._executed(cached.program, None)._replace(warm=True)
             except RunError:  # the second failure names the lines of this graph, not of the one first planned
                 pass
             else:
@@ -255,7 +257,7 @@ class EvalPlan(InspectablePlan):
         program = Program(self.planned, reusable=known is not None)
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
-        timing = EXECUTORS[self.executor].run(program, watch)
+        timing = self._executed(program, watch)
         results = program.take()
         if watch is not None:
             # Sorted, since threads end their kernels in any order: a saved notebook stays the same.
@@ -264,6 +266,16 @@ class EvalPlan(InspectablePlan):
         if known is not None:
             cache.put(known.key, CachedProgram(program, known))
         return results, timing
+
+    def _executed(self, program: Program, watch: ValueCapture | None) -> Timing:
+        """Run a program; an interrupt is raised as such, even where a kernel made an error of it."""
+        handled = sys.exc_info()[1]
+        try:
+            return EXECUTORS[self.executor].run(program, watch)
+        except Exception as error:
+            if (interrupt := interrupt_behind(error, handled)) is not None:
+                raise interrupt from None
+            raise
 
     @property
     def reused(self) -> bool:

@@ -306,6 +306,35 @@ def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], 
 
 
 @pytest.mark.spec("P-11")
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_an_interrupt_that_a_library_made_an_error_of_is_an_interrupt(is_cached: bool) -> None:
+    """NumPy does so while it reads a buffer's format; an interrupt that came before the run is none of it."""
+
+    def swallow() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ValueError("not a buffer") from None
+
+    def fail() -> None:
+        raise ValueError("a failure")
+
+    if is_cached:
+        ex.evaluate(acting("cached", 2.0))
+    ACTS["cached"] = swallow
+    with pytest.raises(KeyboardInterrupt):
+        ex.evaluate(acting("cached", 2.0))
+    ACTS["cached"] = fail
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with pytest.raises(ex.RunError, match="a failure"):
+            ex.evaluate(acting("cached", 2.0))
+    ACTS.clear()
+    assert ex.evaluate(acting("cached", 2.0)).tolist() == [2.0] * 3
+
+
+@pytest.mark.spec("P-11")
 def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
     """BLAS keeps to one thread meanwhile, and has its threads back when the run ends, or fails."""
     seen: list[list[int]] = []
