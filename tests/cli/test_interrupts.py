@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -51,7 +52,13 @@ def interrupted_after(delay: float, folder: Path) -> tuple[int, list[str]]:
             break
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    # communicate() would lose what was read ahead, the beginning of a line for instance
+    late = threading.Timer(120, process.kill)
+    late.start()
+    said = process.stderr.read()
+    process.stderr.close()
+    process.wait()
+    late.cancel()
     return process.returncode, [line for line in said.splitlines() if not line.startswith("import time:")]
 
 
