@@ -61,12 +61,15 @@ def test_random_numbers_make_nothing_worse(numbers: list[float], times: float, r
     def ratio(p: Any) -> Any:
         return (p * first * second + third) ** times / (1 + p * fourth)
 
-    x = ex.tensor(np.array([-300.0, -2.0, 1.5, 600.0]))
+    points = np.array([-300.0, -2.0, 1.5, 600.0])
+    x = ex.tensor(points)
     planned, written = both(lambda p: result(ratio(p)), x)
     (right,) = exact([result(ratio(ex.exp(x)))], 1000)
     with np.errstate(all="ignore"):
         wanted = right.astype(float)
         error, allowed = abs(planned - wanted), 10 * abs(written - wanted) + 1e-9 * abs(wanted) + 1e-290
+        # log((1 + p)³ / (1 + 3p)) is of the order of p²: terms of the order of p cancel, but for their last bits
+        allowed += np.where(points < 0, 1e-13 * np.exp(points), 0)
     assert not (np.isfinite(written) & np.isfinite(wanted) & ~(error <= allowed)).any(), (planned, written, wanted)
 
 
