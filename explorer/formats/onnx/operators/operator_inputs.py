@@ -54,7 +54,7 @@ def first(op: OperatorContext) -> Expr:
 
 def optional(op: OperatorContext, name: str) -> Expr | None:
     """Return an input that may be left out; None without it."""
-    return given(op, name) if is_given(op, name) else None
+    return op.input(name)
 
 
 def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
