@@ -15,6 +15,10 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 
+# Some build machines forbid bytecode files: each of the many processes of the tests would compile explorer again, and
+# benchmarks would time that, too.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lab show site test check format features notebooks bench soak mutants clean
 

@@ -1,8 +1,8 @@
 """Explorer beside the other viewers of models, each in a cell of one JupyterLab: from running the cell to the picture.
 
 Netron and Model Explorer are frames of servers that run already, with the file at hand; what they read before is not
-counted. Libraries are imported. All draw in one Chromium, which has no graphics card: Model Explorer's WebGL is drawn
-by the processor, too.
+counted. Libraries are imported. A slider of ipywidgets is the floor: a cell's way to the kernel and back, and one
+widget. All draw in one Chromium, which has no graphics card: Model Explorer's WebGL is drawn by the processor, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ RUN = """async (code) => {
     content.deselectAll();
     await window.jupyterapp.commands.execute("notebook:run-cell");
 }"""
+FLOOR = "a slider"
 DRAWN = {
+    FLOOR: ".widget-slider",
     "explorer": ".ex-node, .ex-box",
     "Netron": "#target .node, svg .node",
     "Model Explorer": "webgl-renderer canvas",
@@ -115,6 +117,7 @@ def cells(file: Path) -> Iterator[dict[str, str]]:
     data = quote(json.dumps({"models": [{"url": str(file), "adapterId": "onnx-adapter"}]}))
     with server([sys.executable, "-c", netron], one), server([sys.executable, "-c", serve, *options], other):
         yield {
+            FLOOR: "IntSlider()",
             "explorer": f"ex.open({str(file)!r}).explore()",
             "Netron": f"IFrame('http://127.0.0.1:{one}/', 1000, 560)",
             "Model Explorer": f"IFrame('http://127.0.0.1:{other}/?data={data}', 1000, 560)",
@@ -126,7 +129,7 @@ def drawn_in(page: Page, viewer: str, code: str) -> float | None:
     begin = time.perf_counter()
     page.evaluate(RUN, code)
     last = page.locator(".jp-Cell").last
-    place = last if viewer == "explorer" else last.frame_locator("iframe")
+    place = last if viewer in ("explorer", FLOOR) else last.frame_locator("iframe")
     try:
         last.scroll_into_view_if_needed()  # the browser draws no frames of another origin that are out of sight
         place.locator(DRAWN[viewer]).first.wait_for(state="attached", timeout=PATIENCE * 1000)
@@ -146,7 +149,7 @@ def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[s
     spent: dict[str, list[float]] = {name: [] for name in DRAWN}
     with cells(file) as code, drawing.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.route("**/*", _only_here)
-        imports = "import explorer as ex\nfrom IPython.display import IFrame"
+        imports = "import explorer as ex\nfrom IPython.display import IFrame\nfrom ipywidgets import IntSlider"
         page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
         racing = list(code)
         for _ in range(rounds):

@@ -50,7 +50,7 @@ class RuleInfo:
         """Place of the owner: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name for a console."""
         owner = self.owner or type(self)
         try:
-            path, line = inspect.getsourcefile(owner) or "", inspect.getsourcelines(owner)[1]
+            path, line = inspect.getsourcefile(owner) or "", inspect.findsource(owner)[1] + 1
         except (OSError, TypeError):
             return owner.__qualname__
         package = os.sep + "explorer" + os.sep

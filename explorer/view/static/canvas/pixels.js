@@ -12,6 +12,8 @@ export class Pixels {
     this.wide = this.high = 0;
     this.density = 1;
     /** @type {Map<string, number>} */ this.known = new Map();
+    // One pixel in the processor's memory: reading it back from a graphics card would take a frame a colour.
+    this.probe = html("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   }
 
   /** Begin an empty picture. @param {number} wide px of the page @param {number} high */
@@ -28,10 +30,10 @@ export class Pixels {
   colour(css) {
     let word = this.known.get(css);
     if (word === undefined) {
-      const pen = html("canvas", { width: 1, height: 1 }).getContext("2d");
-      pen.fillStyle = css;
-      pen.fillRect(0, 0, 1, 1);
-      this.known.set(css, (word = new Uint32Array(pen.getImageData(0, 0, 1, 1).data.buffer)[0]));
+      this.probe.clearRect(0, 0, 1, 1);
+      this.probe.fillStyle = css;
+      this.probe.fillRect(0, 0, 1, 1);
+      this.known.set(css, (word = new Uint32Array(this.probe.getImageData(0, 0, 1, 1).data.buffer)[0]));
     }
     return word;
   }
