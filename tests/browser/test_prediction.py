@@ -1,4 +1,4 @@
-"""Predicting: the order is hidden, and a reader says which kernel is evaluated next."""
+"""Predicting: what a stage decides is hidden, a reader says it, and is told whether it is right, and why."""
 
 import json
 
@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.record import Recording
 from explorer.view.payload.payload import payload
+from explorer.view.replay.steps import predictable
 from tests.browser.axe import complaints
 from tests.browser.player import box, node, press, stage
 from tests.view import sample
@@ -95,7 +96,7 @@ def test_answers_are_judged_with_the_reason_and_counted(show, program):
     """A kernel that reads what has not run is wrong, as is one that is ready but later; first answers count."""
     view = show(program)
     said = view.locator(".ex-say")
-    view.get_by_role("button", name="predict the order, or what is fused").click()
+    view.get_by_role("button", name="predict what a stage decides").click()
     expect(stage(view)).to_contain_text("order")
     expect(view.locator(".ex-graph .ex-current, .ex-graph .ex-ready")).to_have_count(0)
     node(view, "softmax").click()
@@ -273,3 +274,189 @@ def test_python_asks_for_what_is_fused_and_then_for_the_order(notebook):
     expect(view.locator(".ex-why h4")).to_have_text("predict the order")
     press(view, "Escape")
     book.says("print(view.predicting, view.stage)", "False order\n")
+
+
+@pytest.fixture(scope="module")
+def places() -> Recording:
+    """Nine kernels: new places, one that was given back, results that are written over what they read."""
+    x = ex.tensor(np.ones((40, 40)), name="x")
+    sums = ex.cumsum(x, 0)
+    small = ex.sum(sums, 0)
+    plan = ex.EvalPlan(without=["fuse"])
+    plan.register(ex.cumsum(ex.sort(ex.cumsum(ex.tanh(ex.cumsum(sums, 1)), 0) * small), 0))
+    return plan.prepare().recording
+
+
+@pytest.fixture
+def placing(show, places):
+    """A view of the stage that assigns buffers, which are hidden."""
+    view = show(places)
+    view.get_by_role("button", name="buffers").first.click()
+    press(view, "g")
+    expect(view.locator(".ex-why h4")).to_have_text("predict the buffers")
+    return view
+
+
+def test_the_place_of_a_result_is_asked_for_and_judged_by_what_each_buffer_holds(placing):
+    """A new place, one whose value is still read, one whose value is overwritten, one that was given back."""
+    view, said = placing, placing.locator(".ex-say")
+    expect(view.locator(".ex-graph .ex-second").filter(has_text="buffer")).to_have_count(0)
+    expect(said).to_contain_text("predict 1 of 8")
+    node(view, "x").click()
+    expect(said).to_contain_text("x exists before the run")
+    press(view, "n")
+    expect(said).to_contain_text("Right. cumsum (1) takes a new place, buffer 0: nothing has been written before it")
+    node(view, "cumsum").click()
+    expect(said).to_contain_text("No. Buffer 0 holds cumsum (1), which cumsum (3) will read.")
+    node(view, "sum").click()
+    expect(said).to_contain_text("Right. sum takes a new place, buffer 1: buffer 0 holds cumsum (1), which")
+    node(view, "cumsum").click()
+    expect(said).to_contain_text("No. Buffer 0 holds cumsum (1), which is read while cumsum (3) is written.")
+    press(view, "n")
+    expect(said).to_contain_text("predict 4 of 8")
+    press(view, "n")
+    expect(said).to_contain_text("No. tanh can be written over a value that it reads")
+    view.locator(".ex-places").get_by_role("button", name="buffer 2").click()
+    expect(said).to_contain_text("it is written over cumsum (3), element by element")
+    expect(said).to_contain_text("2 results are written over an operand, because nothing reads that operand")
+    expect(view.locator(".ex-score")).to_have_text("1 of 4 right at once.")
+    expect(view.locator(".ex-graph .ex-second").filter(has_text="buffer")).to_have_count(4)
+
+
+def test_a_free_place_is_marked_and_each_answer_can_be_shown(placing, places):
+    view, said = placing, placing.locator(".ex-say")
+    for _ in range(4):
+        press(view, ".")
+    expect(said).to_contain_text("Number 5, cumsum")
+    press(view, "m")
+    expect(view.locator(".ex-graph .ex-lit-free")).to_have_count(1)
+    node(view, "tanh").click()
+    expect(said).to_contain_text("No. Buffer 2 holds tanh, which is read while cumsum (5) is written.")
+    view.locator(".ex-graph .ex-lit-free").click()
+    expect(said).to_contain_text("cumsum (5) takes buffer 0: cumsum (1) was there, and cumsum (3) was the last to read")
+    expect(said).to_contain_text("Buffer 0 (12.5 KB) holds 3 results one after the other")
+    press(view, ",")
+    expect(said).to_contain_text("Number 5, cumsum")
+    assert complaints(view.page) == []
+    for _ in range(4):
+        press(view, ".")
+    expect(said).to_contain_text("all 8 settled")
+    expect(view.locator(".ex-score")).to_have_text("0 of 8 right at once.")
+    written = [kernel for kernel in places.schedule.kernels if kernel.buffer >= 0]
+    expect(view.locator(".ex-graph .ex-second").filter(has_text="buffer")).to_have_count(len(written))
+    press(view, "Escape")
+    expect(view.locator(".ex-score")).to_have_count(0)
+
+
+CHOICES = """(explorer, payload) => {
+    const view = explorer.mount(document.body, payload);
+    const exercise = view.prediction.buffers;
+    view.go(view.timeline.entry(exercise.stage), exercise.stage);
+    view.prediction.begin();
+    const verdicts = exercise.questions.map((kernel, at) => {
+        const earlier = exercise.questions.slice(0, at).map((each) => view.trace.kernels[each].buffer);
+        const right = [];
+        for (const choice of [-1, ...new Set(earlier)]) {
+            exercise.at = at;
+            exercise.choose(choice);
+            if (exercise.at > at) right.push([choice, exercise.answer.text]);
+        }
+        return [kernel, right];
+    });
+    view.destroy();
+    return JSON.stringify(verdicts);
+}"""
+
+
+@pytest.mark.parametrize("make", [lambda: branches(1), lambda: branches(2), sample.resnet])
+def test_one_choice_is_right_for_each_result_and_it_is_the_plans(module, make):
+    """The answers agree with the schedule: a new place where no earlier kernel has the buffer, else that buffer."""
+    recording = make()
+    kernels = recording.schedule.kernels
+    verdicts = json.loads(module(CHOICES, payload(recording, position=0)))
+    assert [kernel for kernel, _ in verdicts] == [at for at, kernel in enumerate(kernels) if kernel.buffer >= 0]
+    for kernel, right in verdicts:
+        buffer = kernels[kernel].buffer
+        known = {earlier.buffer for earlier in kernels[:kernel]}
+        assert [choice for choice, _ in right] == [buffer if buffer in known else -1]
+        assert right[0][1].startswith("Right. ")
+        assert "undefined" not in right[0][1]
+
+
+def trained() -> Recording:
+    """A program with the gradient of one of its inputs."""
+    x = ex.tensor(np.ones((40, 40)), name="x")
+    w = ex.tensor(np.ones((40, 40)), name="w")
+    loss = ex.sum(ex.tanh(x @ w) ** 2)
+    plan = ex.EvalPlan()
+    plan.register(loss)
+    plan.register(ex.grad(loss, w))
+    return plan.prepare().recording
+
+
+@pytest.fixture
+def saving(show):
+    """A view of a program with its gradient, at the stage at which both were recorded."""
+    view = show(trained())
+    press(view, "e", "g")
+    expect(view.locator(".ex-why h4")).to_have_text("predict what is saved")
+    return view
+
+
+def test_what_is_saved_for_each_gradient_is_asked_from_the_last_one_back(saving):
+    """Edges into the gradient are hidden; each click is judged, and the end is judged by what was left out."""
+    view, said = saving, saving.locator(".ex-say")
+    expect(said).to_contain_text("predict 1 of 4")
+    expect(view.locator(".ex-graph .ex-veiled")).not_to_have_count(0)
+    for edge in view.locator(".ex-graph .ex-veiled").all():
+        expect(edge).to_be_hidden()
+    node(view, "matmul").click()
+    expect(said).to_contain_text("No. The gradient of sum does not read matmul: it is computed by reshape")
+    press(view, "n")
+    expect(said).to_contain_text("Right. The gradient of sum reads no value of the forward pass, so nothing is saved")
+    node(view, "tanh").click()
+    expect(said).to_contain_text("tanh. Is that all?")
+    press(view, "n")
+    expect(said).to_contain_text("Right. Saved for the gradient of power 2: tanh.")
+    press(view, "n")
+    expect(said).to_contain_text("No, there is more. Saved for the gradient of tanh: tanh. It is computed by square")
+    node(view, "w").click()
+    expect(said).to_contain_text("The gradient of matmul does not read w")
+    node(view, "x").click()
+    expect(view.locator(".ex-graph .ex-lit-saved")).to_have_count(1)
+    view.get_by_role("button", name="that is all").click()
+    expect(said).to_contain_text("Right. Saved for the gradient of matmul: x.")
+    expect(view.locator(".ex-score")).to_have_text("1 of 4 right at once.")
+    expect(view.locator(".ex-graph .ex-veiled")).to_have_count(0)
+
+
+def test_a_gradient_is_hinted_at_and_shown_and_its_own_nodes_are_no_answer(saving):
+    view, said = saving, saving.locator(".ex-say")
+    node(view, "broadcast_to").click()
+    expect(said).to_contain_text("broadcast_to is part of a gradient, no value of the forward pass")
+    press(view, "m")
+    expect(said).to_contain_text("and reads 0 values of the forward pass")
+    expect(view.locator(".ex-graph .ex-lit-backward")).not_to_have_count(0)
+    assert complaints(view.page) == []
+    press(view, ".")
+    expect(said).to_contain_text("Shown: The gradient of sum")
+    expect(view.locator(".ex-score")).to_have_text("0 of 1 right at once.")
+    press(view, "Escape")
+    expect(view.locator(".ex-graph .ex-veiled")).to_have_count(0)
+    press(view, "]")
+    expect(view.locator(".ex-why h4")).to_have_text("simplify")
+
+
+@pytest.mark.parametrize("make", [trained, sample.mlp, sample.resnet, lambda: branches(2)])
+def test_python_and_the_page_know_the_same_stages_to_predict(module, make):
+    recording = make()
+    stages = module(
+        """(explorer, payload) => {
+            const view = explorer.mount(document.body, payload);
+            const stages = view.prediction.exercises.map(({ stage }) => stage).sort((one, other) => one - other);
+            view.destroy();
+            return stages;
+        }""",
+        payload(recording, position=0),
+    )
+    assert [recording.stages[stage].name for stage in stages] == predictable(recording)

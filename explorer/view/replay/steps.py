@@ -14,14 +14,33 @@ def stage_kernels(recording: Recording) -> list[list[int]]:
 
 
 def predictable(recording: Recording) -> list[str]:
-    """Return the names of the stages that a reader can predict: those that fuse nodes, or pick kernels in an order."""
+    """Return the names of the stages that a reader can predict.
+
+    They record gradients, fuse nodes, pick kernels in an order, or assign buffers.
+    """
     fusing = {recording.decisions[group.decision].stage for group in recording.groups if group.kind == "kernel"}
+    schedule = recording.schedule
+    has_buffers = schedule is not None and any(kernel.buffer >= 0 for kernel in schedule.kernels)
     stages = zip(recording.stages, stage_kernels(recording), strict=True)
     return [
         stage.name
         for number, (stage, kernels) in enumerate(stages)
-        if (stage.kind == "order" and kernels) or number in fusing
+        if number in fusing
+        or (stage.kind == "order" and kernels)
+        or (stage.kind == "record" and _has_gradients(recording))
+        or (stage.kind == "memory" and stage.name == "buffers" and has_buffers)
     ]
+
+
+def _has_gradients(recording: Recording) -> bool:
+    """Tell whether the gradient of an operation was recorded."""
+    nodes = recording.nodes
+    return any(
+        nodes.kind[row.node] != "leaf"
+        and nodes.born[row.node] < 0
+        and any(nodes.born[each] < 0 for each in row.backward)
+        for row in recording.gradients
+    )
 
 
 def stage_ends(recording: Recording) -> list[int]:

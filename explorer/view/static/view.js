@@ -145,7 +145,7 @@ export class View {
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: asked?.edges ?? traced?.edges, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected, other: this.selection.other, box, matches, heat, lit, along: asked?.edges ?? traced?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
     this.overview.later();
     this.shell.show(this.now, node, box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
@@ -201,8 +201,9 @@ export class View {
     else if (stage >= 0 && stage !== this.now.stage) this.go(this.timeline.entry(stage), stage);
   }
 
-  /** Go some steps forward or back; from a stage as a whole, the first one forward is the stage's first about the selection. */
+  /** Go some steps forward or back, or to another question; from a stage as a whole, the first one forward is the stage's first about the selection. */
   step(by) {
+    if (this.prediction.step(by)) return;
     const { whole, step, stage } = this.now;
     if (!whole || stage < 0) return this.go(step + by);
     if (by < 0) return this.go(this.timeline.stageOf(step) === stage ? step + by : step);

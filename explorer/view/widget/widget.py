@@ -206,19 +206,21 @@ class GraphView(SteppedWidget):
         self.send({"kind": "trace", "way": way})
 
     def predict(self, stage: str | None = None) -> None:
-        """Hide what a stage decides, and let the reader say it: the order of the kernels, or what is fused.
+        """Hide what a stage decides, and let the reader say it on the canvas.
 
-        ``view.predict("fuse")`` asks of edges whether both ends run as one kernel; without a stage it is that one if
-        it is shown, else the order, where a click on a node says that its kernel is next. The view says whether an
-        answer is right, and why, and keeps the score; Esc shows everything again. Raises ValueError where the recording
-        has no such stage.
+        ``view.predict("recorded")`` asks which values are saved for each gradient, ``"fuse"`` which edges join two
+        operations in one kernel, ``"order"`` which kernel is next, and ``"buffers"`` which place in memory a result
+        takes. Without a stage it is the one that is shown, if there is something to ask, else the order. The view says
+        whether an answer is right, and why, and keeps the score; Esc shows everything again. Raises ValueError where
+        the recording has no such stage.
         """
         possible = predictable(self.recording)
         if not possible:
-            raise ValueError("a plan must have put kernels in an order before it is predicted: explore a prepared plan")
+            raise ValueError("a plan must have decided something before it is predicted: explore a prepared plan")
         if stage is not None:
             if stage not in possible:
-                raise ValueError(f"stage {stage!r} cannot be predicted: view.predict({possible[0]!r})")
+                known = ", ".join(map(repr, possible))
+                raise ValueError(f"stage {stage!r} cannot be predicted, only {known}: view.predict({possible[0]!r})")
             self.predicting = False
             self.show_whole(stage)
         self.predicting = True

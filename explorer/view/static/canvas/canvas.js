@@ -14,7 +14,7 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, veiled: edges that would give an answer away, differs: see differences.js
  */
 
 /** Draws scenes on a placement. */
@@ -242,7 +242,7 @@ export class Canvas {
     const drawn = this.edges.get(key);
     drawn.path ??= svg("path");
     put(drawn.path, "d", pathText(drawn.segment) + (drawn.edge.state === "declined" ? crossText(drawn.segment) : ""));
-    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}${this.marks.along?.has(key) ? " ex-along" : ""}`);
+    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}${this.marks.along?.has(key) ? " ex-along" : ""}${this.marks.veiled?.has(key) ? " ex-veiled" : ""}`);
     return drawn.path;
   }
 
@@ -293,7 +293,7 @@ export class Canvas {
 
 /** Whether two sets of marks are drawn alike. @param {Marks} one @param {Marks} other */
 function areAlike(one, other) {
-  const isSame = ["selected", "other", "box", "matches", "heat", "along"].every((name) => one[name] === other[name]);
+  const isSame = ["selected", "other", "box", "matches", "heat", "along", "veiled"].every((name) => one[name] === other[name]);
   const isEmpty = one.differs.size === 0 && other.differs.size === 0;
   const isLit = one.lit === other.lit || (one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind));
   return isSame && isEmpty && isLit;

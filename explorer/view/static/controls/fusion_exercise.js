@@ -1,7 +1,6 @@
 // Predicting what is fused: a reader says of an edge whether both its ends will run as one kernel.
 
 import { Exercise, keyButton } from "./exercise.js";
-import { heading, nodeList } from "../panel/lists.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
@@ -110,10 +109,10 @@ export class FusionExercise extends Exercise {
   /** Ask about the edge that was clicked, or about the next one of a node. @param {string} key @param {string} edge */
   take(key, edge) {
     const { view } = this;
-    const { trace, scene, placement } = view;
+    const { trace, scene } = view;
     if (key) view.focus.set(key, true);
     if (edge) return this.#ask(this.#about(edge), "The recording has no decision about this edge: nothing is to be fused there.");
-    if (key[0] === "b") return this.say(`${trace.layout.boxes[Number(key.slice(1))].text[0]} is a box: ${placement.composed.has(Number(key.slice(1))) ? "choose a node in it" : "open it by a double click, or by +, and choose a node in it"}.`, "");
+    if (key[0] === "b") return this.say(this.boxed(key), "");
     if (!key) return;
     const { node } = scene.slots.get(Number(key.slice(1)));
     this.#ask(this.questions.filter(({ nodes }) => nodes.includes(node)), `The recording has no decision about an edge of ${trace.label(node)}.`);
@@ -179,18 +178,17 @@ export class FusionExercise extends Exercise {
 
   /** Content of the panel: the question, the score, and what was settled so far. */
   content() {
-    const { open, view, answers } = this;
+    const { open, answers } = this;
     const settled = this.questions.filter(({ decision }) => answers.has(decision)).reverse();
-    const row = (question) => html("li", {}, `${this.#pair(question.nodes)} `, html("span", { class: "ex-soft" }, `${question.isFused ? "one kernel" : "apart"}, ${answers.get(question.decision) ? "right at once" : "not at once"}`));
-    const acts = open ? [keyButton("one kernel", "y", () => this.judge(true)), " · ", keyButton("apart", "n", () => this.judge(false)), " · ", html("button", { class: "ex-link", type: "button", click: () => this.reveal() }, "show the answer"), " · "] : [];
-    return [
-      html("h4", { "aria-level": 2 }, open ? "predict what is fused" : "every edge is settled"),
-      html("div", { class: "ex-sub" }, "Two operations that run as one kernel hand a value on without writing it. Whether they can is decided edge by edge."),
-      this.answer && html("p", { class: `ex-result ex-mark-${this.answer.verdict}` }, this.answer.text),
-      ...(open ? [html("p", {}, this.#question(open)), html("p", { class: "ex-note" }, HOW)] : []),
-      html("div", { class: "ex-note" }, ...acts, keyButton("end", "Esc", () => view.prediction.end())),
-      ...(answers.size ? [heading("score"), html("p", { class: "ex-score" }, this.score())] : []),
-      ...(settled.length ? [heading("settled so far, the last one first"), nodeList([...settled.keys()], (place) => settled[place].key, (place) => row(settled[place]))] : []),
-    ].filter(Boolean);
+    const shown = html("button", { class: "ex-link", type: "button", click: () => this.reveal() }, "show the answer");
+    return this.sheet({
+      title: open ? "predict what is fused" : "every edge is settled",
+      about: "Two operations that run as one kernel hand a value on without writing it. Whether they can is decided edge by edge.",
+      question: open && this.#question(open),
+      how: open && HOW,
+      acts: open ? [keyButton("one kernel", "y", () => this.judge(true)), keyButton("apart", "n", () => this.judge(false)), shown] : [],
+      settled: "settled so far",
+      rows: settled.map(({ key, nodes, isFused, decision }) => [key, this.#pair(nodes), `${isFused ? "one kernel" : "apart"}, ${answers.get(decision) ? "right at once" : "not at once"}`]),
+    });
   }
 }

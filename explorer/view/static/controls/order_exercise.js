@@ -1,10 +1,8 @@
 // Predicting the order: it is hidden, and a reader says which kernel is evaluated next.
 
-import { Exercise, keyButton, stand } from "./exercise.js";
+import { Exercise, keyButton, listed, stand } from "./exercise.js";
 import { kernelSaying } from "./toolbar.js";
-import { heading, nodeList } from "../panel/lists.js";
 import { counted, grouped } from "../data/number_format.js";
-import { html } from "../dom.js";
 
 /** What decides between kernels that are ready, by the codes with which the planner explains a pick. */
 const RULES = {
@@ -150,23 +148,13 @@ export class OrderExercise extends Exercise {
   content() {
     const { next, view } = this;
     const picked = Array.from({ length: view.now.kernel + 1 }, (_, place) => view.now.kernel - place);
-    const row = (kernel) => html("li", {}, `${this.#name(kernel)} `, html("span", { class: "ex-soft" }, this.answers.get(kernel) ? "right at once" : "not at once"));
-    const asks = next >= 0 && html("p", {}, QUESTION);
-    const marks = next >= 0 && [keyButton("mark what is ready", "m", () => this.hint()), " · ", keyButton("show the answer", ".", () => view.step(1)), " · "];
-    return [
-      html("h4", { "aria-level": 2 }, next < 0 ? "every kernel is picked" : "predict the order"),
-      html("div", { class: "ex-sub" }, "A kernel can be evaluated when everything that it reads has been. Of those, the order picks one."),
-      this.answer && html("p", { class: `ex-result ex-mark-${this.answer.verdict}` }, this.answer.text),
-      asks,
-      html("div", { class: "ex-note" }, ...(marks || []), keyButton("end", "Esc", () => view.prediction.end())),
-      ...(this.answers.size ? [heading("score"), html("p", { class: "ex-score" }, this.score())] : []),
-      ...(picked.length ? [heading("picked so far, the last one first"), nodeList(picked, String, row)] : []),
-    ];
+    return this.sheet({
+      title: next < 0 ? "every kernel is picked" : "predict the order",
+      about: "A kernel can be evaluated when everything that it reads has been. Of those, the order picks one.",
+      question: next < 0 ? "" : QUESTION,
+      acts: next < 0 ? [] : [keyButton("mark what is ready", "m", () => this.hint()), keyButton("show the answer", ".", () => view.step(1))],
+      settled: "picked so far",
+      rows: picked.map((kernel) => [String(kernel), this.#name(kernel), this.answers.get(kernel) ? "right at once" : "not at once"]),
+    });
   }
-}
-
-/** "a", "a and b", "a, b and c". @param {string[]} names */
-function listed(names) {
-  const unique = [...new Set(names)];
-  return unique.length > 1 ? `${unique.slice(0, -1).join(", ")} and ${unique.at(-1)}` : unique[0];
 }

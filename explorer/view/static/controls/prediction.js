@@ -1,7 +1,9 @@
 // Predicting: what a stage decides is hidden, and a reader says it.
 
+import { BufferExercise } from "./buffer_exercise.js";
 import { stand } from "./exercise.js";
 import { FusionExercise } from "./fusion_exercise.js";
+import { GradientExercise } from "./gradient_exercise.js";
 import { OrderExercise } from "./order_exercise.js";
 
 /** The exercises of one view, of which one may be on. */
@@ -11,7 +13,11 @@ export class Prediction {
     this.view = view;
     this.order = new OrderExercise(view);
     this.fusion = new FusionExercise(view);
-    /** @type {OrderExercise | FusionExercise | null} the one that is on */ this.exercise = null;
+    this.buffers = new BufferExercise(view);
+    this.gradients = new GradientExercise(view);
+    /** @type {import("./exercise.js").Exercise[]} the possible ones, that for any other stage first */
+    this.exercises = [this.order, this.fusion, this.buffers, this.gradients].filter(({ isPossible }) => isPossible);
+    /** @type {import("./exercise.js").Exercise | null} the one that is on */ this.exercise = null;
   }
 
   get isOn() {
@@ -19,7 +25,7 @@ export class Prediction {
   }
 
   get isPossible() {
-    return this.order.isPossible || this.fusion.isPossible;
+    return this.exercises.length > 0;
   }
 
   toggle() {
@@ -27,11 +33,11 @@ export class Prediction {
     else this.begin();
   }
 
-  /** Hide what is decided and ask: at the stage that fuses for what it fuses, elsewhere for the order, if there is one. */
+  /** Hide what the present stage decides and ask for it; at one without questions, ask for the order. */
   begin() {
-    const { view, order, fusion } = this;
+    const { view, exercises } = this;
     if (!this.isPossible || this.isOn) return;
-    const exercise = (fusion.isPossible && view.now.stage === fusion.stage) || !order.isPossible ? fusion : order;
+    const exercise = exercises.find(({ stage }) => stage === view.now.stage) ?? exercises[0];
     exercise.clear();
     view.player.stop();
     view.selection.select(-1);
@@ -52,7 +58,7 @@ export class Prediction {
   /** A moment as it is shown while something is hidden; one of another stage ends it. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     if (!this.exercise) return moment;
-    if (moment.stage === this.exercise.stage && !moment.whole) return this.exercise.framed(moment);
+    if (this.exercise.keeps(moment)) return this.exercise.framed(moment);
     this.exercise = null;
     this.view.callbacks.onPredict?.(false);
     return moment;
@@ -60,6 +66,11 @@ export class Prediction {
 
   hint() {
     this.exercise?.hint();
+  }
+
+  /** Go to another question; false where a step goes to another moment. @param {number} by */
+  step(by) {
+    return this.exercise?.step(by) ?? false;
   }
 
   /** Answer yes or no; false where that is no answer. @param {boolean} isYes */

@@ -130,7 +130,7 @@ export class Shell {
       ...(view.turning.isPossible ? [iconButton("turn", "flow to the right, or down (d)", () => view.turning.turn())] : []),
       iconButton("panel", "show or hide the panel (w)", () => view.sizes.turnPanel()),
       this.saveMenu.button,
-      ...(view.prediction.isPossible ? [iconButton("predict", "predict the order, or what is fused (g)", () => view.prediction.toggle())] : []),
+      ...(view.prediction.isPossible ? [iconButton("predict", "predict what a stage decides (g)", () => view.prediction.toggle())] : []),
       ...(view.callbacks.onTab ? [iconButton("tab", "open in a tab of its own", () => view.callbacks.onTab())] : []),
       ...(document.fullscreenEnabled ? [iconButton("screen", "full screen (F)", () => view.sizes.turnFullScreen())] : []),
       iconButton("theme", "dark or light", () => view.turnTheme()),

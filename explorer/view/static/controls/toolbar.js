@@ -54,7 +54,7 @@ const ROOM_KEYS = [
   [["f"], "fit the graph into view"],
   [["d"], "let the graph flow to the right, or down"],
   [["F", "w", "s", "l"], "full screen; panel; tree of boxes; source lines"],
-  [["g", "m"], "predict the order, or what is fused; mark what is ready"],
+  [["g", "m"], "predict what a stage decides; a hint"],
   [["Esc"], "close the open panel; clear the selection; leave a call"],
   [["drag"], "pan; the wheel pans too while the canvas has the focus"],
   [["Ctrl", "wheel"], "zoom"],

@@ -6,8 +6,8 @@
  *   moments start + 1 … end belong to a stage, one for each decision, then one for each of its kernels; where
  *   start = end it has none. Its result, the stage as a whole, is moment `start`, too, told by the stage from the last
  *   moment of the stage before
- * @typedef {{step: number, stage: number, phase: string, whole: boolean, position: number, instant: number, decision: number, kernel: number, hint?: number[]}} Moment
- *   hint: while the order is predicted, the nodes that are shown as ready
+ * @typedef {{step: number, stage: number, phase: string, whole: boolean, position: number, instant: number, decision: number, kernel: number, hint?: number[], placed?: number}} Moment
+ *   hint: while the order is predicted, the nodes that are shown as ready; placed: while buffers are predicted, the kernels whose buffers are shown
  *   whole: all decisions of the stage are taken, and all its kernels are picked or have run
  */
 

@@ -5,7 +5,7 @@ import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "", asked: "?" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "", asked: "?", free: "free", veiled: "gradient" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
@@ -13,7 +13,9 @@ export const SPOKEN = {
   found: "computes a known function with the selection",
   ...TRACED,
   line: "recorded by the source line",
-  asked: "of the edge that is asked about",
+  asked: "asked about",
+  free: "its place is free",
+  veiled: "part of the gradient",
 };
 const LISTED = 40;
 
@@ -39,7 +41,7 @@ export class GradientLinks {
     for (const slot of inside) {
       for (const index of this.of.get(slot) ?? []) {
         for (const node of this.rows[index].backward) found.backward.add(node);
-        for (const node of this.#saved(this.rows[index], final, position)) found.saved.add(node);
+        for (const node of this.saved(this.rows[index], final, position)) found.saved.add(node);
       }
       for (const index of this.by.get(slot) ?? []) found.forward.add(this.rows[index].node);
     }
@@ -47,7 +49,7 @@ export class GradientLinks {
   }
 
   /** The values of the forward pass that the gradient of a row reads at a position; the last one's are `row.saved`. */
-  #saved(row, final, position) {
+  saved(row, final, position) {
     const { trace, depth } = this;
     const { operands, kind } = trace.nodes;
     const read = new Set();

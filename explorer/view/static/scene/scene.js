@@ -216,7 +216,7 @@ export class SceneBuilder {
 
 /** Whether two moments are one or neighbours, between which only little changes: a stage as a whole, and the first kernel of an order or a run, change all that waits. */
 function isStep(one, other) {
-  if (one.hint !== other.hint) return false;
+  if (one.hint !== other.hint || one.placed !== other.placed) return false;
   if (one.step === other.step && one.stage === other.stage) return one.position === other.position;
   return one.stage === other.stage && !one.whole && !other.whole && Math.abs(one.step - other.step) === 1 && one.kernel < 0 === other.kernel < 0;
 }

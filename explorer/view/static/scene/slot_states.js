@@ -61,7 +61,7 @@ export class SlotStates {
       if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (phase === "memory" && isResult) mark.second = bufferText(kernel);
+    if (phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
     if (phase === "run") this.#ran(mark, moment, index, isResult);
   }
 

@@ -1,0 +1,256 @@
+// Predicting buffers: they are hidden, and a reader says which place in memory a result takes.
+
+import { keyButton, listed, Series } from "./exercise.js";
+import { bytesText, grouped } from "../data/number_format.js";
+import { html } from "../dom.js";
+
+const HOW = "Click the value whose place it takes, or the result itself where it needs a new place.";
+
+/** A choice that is no buffer of the plan so far. */
+const NEW = -1;
+
+/** Questions on the results that have a buffer, in the order in which they are written. @extends {Series<number>} */
+export class BufferExercise extends Series {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    const isPossible = view.trace.kernels.some(({ buffer }) => buffer >= 0);
+    super(view, isPossible ? view.timeline.stages.findIndex(({ kind, name }) => kind === "memory" && name === "buffers") : -1);
+    /** @type {number[]} */ this.kernels = view.trace.kernels.flatMap(({ buffer }, kernel) => (buffer >= 0 ? [kernel] : []));
+  }
+
+  /** @type {Map<string, number>} */ #namesakes = new Map();
+
+  /** The kernels that are asked about. */
+  get questions() {
+    return this.kernels;
+  }
+
+  /** All buffers up to the open question's are shown. */
+  start() {
+    return { ...super.start(), placed: this.open ?? this.view.trace.kernels.length };
+  }
+
+  /** The last value that was written to each buffer before a kernel: buffer → kernel. @param {number} kernel @returns {Map<number, number>} */
+  #occupants(kernel) {
+    return new Map(this.kernels.filter((each) => each < kernel).map((each) => [this.#buffer(each), each]));
+  }
+
+  #buffer(kernel) {
+    return this.view.trace.kernels[kernel].buffer;
+  }
+
+  /** The node that gives a kernel's result. @param {number} kernel */
+  #result(kernel) {
+    return this.view.trace.kernels[kernel].nodes.at(-1);
+  }
+
+  /** The name of a kernel's result, with its number where another one is called so, too. @param {number} kernel */
+  #name(kernel) {
+    const { trace } = this.view;
+    if (!this.#namesakes.size) for (const { nodes } of trace.kernels) this.#namesakes.set(trace.label(nodes.at(-1)), (this.#namesakes.get(trace.label(nodes.at(-1))) ?? 0) + 1);
+    const name = trace.label(this.#result(kernel));
+    return this.#namesakes.get(name) > 1 ? `${name} (${grouped(kernel + 1)})` : name;
+  }
+
+  /** What is right for a kernel: the buffer that it takes, NEW for one that no kernel before it has. @param {number} kernel */
+  #right(kernel) {
+    return this.#occupants(kernel).has(this.#buffer(kernel)) ? this.#buffer(kernel) : NEW;
+  }
+
+  /** The kernel after which a value is dead, or the number of kernels. @param {number} kernel */
+  #end(kernel) {
+    const { freedBy, kernels } = this.view.trace;
+    const freed = freedBy[this.#result(kernel)];
+    return freed < 0 ? kernels.length : freed;
+  }
+
+  /** The kernels after another one that read its value. @param {number} kernel @param {number} from */
+  #readers(kernel, from) {
+    const { trace } = this.view;
+    const [final, result] = [trace.resolver(this.view.now.position), this.#result(kernel)];
+    const reads = ({ nodes }) => nodes.some((node) => trace.nodes.operands[node].some((operand) => trace.origin(final[operand]) === result));
+    return trace.kernels.flatMap((each, index) => (index >= from && reads(each) ? [index] : []));
+  }
+
+  /** Why a buffer cannot be taken by a kernel, "" where it can. @param {number} buffer @param {number} kernel */
+  #obstacle(buffer, kernel) {
+    const { trace } = this.view;
+    const occupant = this.#occupants(kernel).get(buffer);
+    const [name, end] = [this.#name(occupant), this.#end(occupant)];
+    const { bytes } = trace.kernels[kernel];
+    const size = trace.recording.schedule.buffers[buffer];
+    if (end > kernel) {
+      const later = this.#readers(occupant, kernel + 1).map((each) => this.#name(each));
+      return `buffer ${buffer} holds ${name}, which ${later.length ? `${listed(later.slice(0, 3))} will read` : "is still needed"}`;
+    }
+    if (end === kernel && this.#right(kernel) !== buffer) return `buffer ${buffer} holds ${name}, which is read while ${this.#name(kernel)} is written`;
+    return size < bytes ? `buffer ${buffer} is free, but has only ${bytesText(size)} of the ${bytesText(bytes)}` : "";
+  }
+
+  /** What was decided about a kernel, and why. @param {number} kernel */
+  #told(kernel) {
+    const { trace } = this.view;
+    const [name, buffer, right] = [this.#name(kernel), this.#buffer(kernel), this.#right(kernel)];
+    const occupants = this.#occupants(kernel);
+    if (right === NEW) {
+      const obstacles = [...occupants.keys()].map((each) => this.#obstacle(each, kernel)).filter(Boolean);
+      const more = obstacles.length > 3 ? ` So it is with ${grouped(obstacles.length - 3)} more.` : "";
+      const why = occupants.size === 0 ? "nothing has been written before it" : obstacles.slice(0, 3).join("; ") || "no place that is free suits it";
+      return `${name} takes a new place, buffer ${buffer}: ${why}.${more}`;
+    }
+    const before = occupants.get(buffer);
+    const why = trace.kernels[kernel].in_place
+      ? `it is written over ${this.#name(before)}, element by element, and nothing reads that one afterwards`
+      : `${this.#name(before)} was there, and ${this.#lastReader(before)}`;
+    return `${name} takes buffer ${buffer}: ${why}. ${this.#recorded(kernel)}`.trim();
+  }
+
+  #lastReader(kernel) {
+    const end = this.#end(kernel);
+    return this.#readers(kernel, end).includes(end) ? `${this.#name(end)} was the last to read it` : "nothing reads it any more";
+  }
+
+  /** The plan's own sentence about a result in a buffer. @param {number} kernel */
+  #recorded(kernel) {
+    const { trace, timeline } = this.view;
+    const { first, last } = timeline.stages[this.stage];
+    const about = trace.decisionsOf(this.#result(kernel)).filter((decision) => first <= decision && decision < last);
+    const wanted = trace.kernels[kernel].in_place ? ["in_place", "reused", "packed"] : ["reused", "packed"];
+    const decision = wanted.flatMap((code) => about.filter((each) => trace.decisions[each].code === code))[0];
+    return decision === undefined ? "" : trace.plainSentence(decision);
+  }
+
+  /** Why a choice is wrong. @param {number} choice a buffer, or NEW @param {number} kernel */
+  #against(choice, kernel) {
+    const { trace } = this.view;
+    const right = this.#right(kernel);
+    const name = this.#name(kernel);
+    if (choice === NEW) {
+      const occupant = this.#occupants(kernel).get(right);
+      return trace.kernels[kernel].in_place
+        ? `${name} can be written over a value that it reads, and that nothing reads afterwards.`
+        : `A place is free that holds ${name}: ${this.#name(occupant)} is not read any more.`;
+    }
+    const obstacle = this.#obstacle(choice, kernel);
+    if (obstacle) return `${obstacle[0].toUpperCase()}${obstacle.slice(1)}.`;
+    const free = `Buffer ${choice} is free, too`;
+    if (trace.kernels[kernel].in_place) return `${free}, but ${name} can be written over what it reads, so that this place stays free.`;
+    if (this.#isPacked) return `${free}, but results are packed here: another place lets the others lie closer.`;
+    const { buffers } = trace.recording.schedule;
+    if (right !== NEW && buffers[right] < buffers[choice]) return `${free}, but larger than another free one: the smallest one that fits is taken.`;
+    return `${free}, but of equal ones the plan takes the first, or the one that the kernels before ${name} in its chain gave back.`;
+  }
+
+  /** Whether results are packed into one piece of memory, where buffers may lie over each other. */
+  get #isPacked() {
+    const { trace, timeline } = this.view;
+    const { first, last } = timeline.stages[this.stage];
+    return trace.decisions.slice(first, last).some(({ code }) => code === "packed");
+  }
+
+  /** Take an answer: a value whose place is taken, or the result itself. @param {string} key "n7", "b2" or "" */
+  take(key) {
+    const { view, open: kernel } = this;
+    if (!key || kernel === undefined) return;
+    view.focus.set(key, true);
+    if (key[0] === "b") return this.say(this.boxed(key), "");
+    const { trace, scene } = view;
+    const { node, state } = scene.slots.get(Number(key.slice(1)));
+    const [name, owner] = [trace.label(node), trace.kernelOf[node]];
+    if (state === "was" || state === "gone") return this.say(`${name} was removed from the graph: it has no place.`, "");
+    if (owner < 0) return this.say(`${name} exists before the run: its memory is not given to others.`, "");
+    if (owner === kernel) return this.choose(NEW);
+    if (owner > kernel) return this.say(`${name} is written later, as number ${grouped(owner + 1)}.`, "");
+    if (this.#result(owner) !== node) return this.say(`${name} is computed inside a kernel and never written: it has no place.`, "");
+    if (this.#buffer(owner) < 0) return this.say(`${name} ${trace.kernels[owner].bytes ? "has memory of its own, which is kept" : "is a view: it has no place of its own"}.`, "");
+    this.choose(this.#buffer(owner));
+  }
+
+  /** Say which place the open question's result takes. @param {number} choice a buffer, or NEW */
+  choose(choice) {
+    const { open: kernel } = this;
+    if (kernel === undefined) return;
+    const isRight = choice === this.#right(kernel);
+    this.note(kernel, isRight);
+    if (isRight) this.ask(this.at + 1, `Right. ${this.#told(kernel)}`, "applied");
+    else this.say(`No. ${this.#against(choice, kernel)}`, "declined");
+  }
+
+  /** No: none of the places that others had; yes: one of them, which is asked for. @param {boolean} isYes */
+  judge(isYes) {
+    if (isYes) this.say("Which one? Click the value whose place it takes.", "");
+    else this.choose(NEW);
+    return true;
+  }
+
+  /** Show the place of the open question's result. */
+  reveal() {
+    const { open: kernel } = this;
+    if (kernel === undefined) return;
+    this.note(kernel, false);
+    this.ask(this.at + 1, `Shown: ${this.#told(kernel)}`);
+  }
+
+  /** Mark the values whose places are free. */
+  hint() {
+    const { open: kernel } = this;
+    if (kernel === undefined) return;
+    this.answers.set(kernel, false);
+    this.hinted = true;
+    this.view.show();
+  }
+
+  marked() {
+    const { open: kernel, view } = this;
+    if (kernel === undefined) return undefined;
+    const { slotOf } = view.trace;
+    const slots = new Map();
+    for (const occupant of this.hinted ? this.#occupants(kernel).values() : []) {
+      if (this.#end(occupant) < kernel) slots.set(slotOf[this.#result(occupant)], "free");
+    }
+    slots.set(slotOf[this.#result(kernel)], "asked");
+    slots.delete(-1);
+    return { slots };
+  }
+
+  #question() {
+    const { open: kernel, view } = this;
+    const { nodes, bytes } = view.trace.kernels[kernel];
+    const name = view.trace.label(this.#result(kernel));
+    const what = nodes.length > 1 ? `the kernel that ends with ${name}` : name;
+    return `Number ${grouped(kernel + 1)}, ${what}, writes ${bytesText(bytes)}: to which place? n: a new one.`;
+  }
+
+  saying() {
+    return this.line("The buffers are hidden.", this.open === undefined ? "" : this.#question());
+  }
+
+  /** Content of the panel: the question, the places that there are, the score, and what was settled so far. */
+  content() {
+    const { open, answers } = this;
+    const isOpen = open !== undefined;
+    const settled = this.questions.filter((kernel) => answers.has(kernel) && kernel !== open).reverse();
+    const parts = this.sheet({
+      title: isOpen ? "predict the buffers" : "every result has a place",
+      about: "A result is written to a place that nothing else needs: over a value that it alone still reads, to the smallest free place that is large enough, or to a new one.",
+      question: isOpen && this.#question(),
+      how: isOpen && HOW,
+      acts: isOpen ? [keyButton("a new place", "n", () => this.choose(NEW)), keyButton("mark what is free", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],
+      settled: "settled so far",
+      rows: settled.map((kernel) => [String(kernel), this.#name(kernel), `buffer ${this.#buffer(kernel)}, ${answers.get(kernel) ? "right at once" : "not at once"}`]),
+    });
+    if (isOpen) parts.splice(parts.findIndex(({ className }) => className === "ex-note"), 0, this.#places(open));
+    return parts;
+  }
+
+  /** The places that there are, with what was written there last. @param {number} kernel */
+  #places(kernel) {
+    const { buffers } = this.view.trace.recording.schedule;
+    const table = html("dl", { class: "ex-facts ex-places", "aria-label": "places so far" });
+    for (const [buffer, occupant] of [...this.#occupants(kernel)].sort(([one], [other]) => one - other)) {
+      const choice = html("button", { class: "ex-link", type: "button", click: () => this.choose(buffer) }, `buffer ${buffer}`);
+      table.append(html("dt", {}, choice), html("dd", {}, `${bytesText(buffers[buffer])} · written last: ${this.#name(occupant)}`));
+    }
+    return table;
+  }
+}
