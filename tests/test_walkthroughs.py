@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -22,9 +23,8 @@ SECTIONS = {
 
 TRIALS = {
     "Add an operation": (
-        3,
+        4,
         """
-        from explorer.formats.onnx.operators import TABLE as ONNX
         from explorer.formats.pnnx.operators import TABLE as PNNX
 
         v = np.linspace(-2, 2, 6).reshape(2, 3)
@@ -32,7 +32,9 @@ TRIALS = {
         np.testing.assert_allclose(ex.evaluate(ex.bell(x)), 1 / (1 + v**2))
         (slope,) = ex.grad(ex.bell(x).sum(), [x])
         np.testing.assert_allclose(ex.evaluate(slope), -2 * v / (1 + v**2) ** 2)
-        assert "Bell" in ONNX.types() and "nn.Bell" in PNNX.types() and "F.bell" in PNNX.types()
+        assert "nn.Bell" in PNNX.types() and "F.bell" in PNNX.types()
+        ex.save(ex.bell, "bell.onnx", {"x": v.shape})
+        np.testing.assert_allclose(ex.open("bell.onnx").run(v.astype("float32")), 1 / (1 + v**2), rtol=1e-6)
         """,
     ),
     "Add a rule": (
@@ -94,17 +96,43 @@ TRIALS = {
 def test_a_walk_through_works_as_it_stands(section: str, tmp_path: Path) -> None:
     """Its snippets are put into the files that they name, no more of them than it says, and the result is tried."""
     files, trial = TRIALS[section]
-    shutil.copytree(ROOT / "explorer", tmp_path / "explorer", ignore=shutil.ignore_patterns("__pycache__"))
-    for path, after, code in SECTIONS[section]:
-        _enter(tmp_path / path, after, code)
+    _follow(section, tmp_path)
     assert len({path for path, _, _ in SECTIONS[section]}) == files
     script = "from pathlib import Path\n\nimport numpy as np\n\nimport explorer as ex\n" + textwrap.dedent(trial)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
+def test_an_operation_that_was_added_keeps_the_laws(tmp_path: Path) -> None:
+    """Laws of operations and of what ONNX files say of them find the new one, and nothing that is missing."""
+    _follow("Add an operation", tmp_path)
+    files = [
+        "laws/test_shapes.py",
+        "laws/test_legality.py",
+        "laws/test_kernels.py",
+        "formats/onnx/writing/test_operations.py",
+    ]
+    chosen = "bell or written_or_says or reference_of_its_own"
+    command = ["-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", chosen, *[f"tests/{file}" for file in files]]
+    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("[bell-") > 9
+
+
 def test_every_snippet_belongs_to_a_trial() -> None:
     assert {section for section, snippets in SECTIONS.items() if snippets} == TRIALS.keys()
+
+
+def _follow(section: str, copy: Path) -> None:
+    """Make the change of a walk-through in a copy of the package and its tests."""
+    for room in ("explorer", "tests"):
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    for path, after, code in SECTIONS[section]:
+        _enter(copy / path, after, code)
 
 
 def _enter(path: Path, after: str, code: str) -> None:
