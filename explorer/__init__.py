@@ -1,4 +1,28 @@
-"""Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter."""
+"""Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter.
+
+Start here
+----------
+
+>>> import numpy as np, explorer as ex
+>>> x, W = ex.tensor(np.ones((2, 3))), ex.tensor(np.full((3, 2), 0.5))
+>>> y = np.tanh(x @ W) + 2 * (x @ W)  # recorded, not computed
+>>> ex.evaluate(y).round(2).tolist()  # planned, run: a NumPy array
+[[3.91, 3.91], [3.91, 3.91]]
+>>> view = ex.explore(y)  # as the last line of a cell: each step, and why
+
+Where to go next
+----------------
+
+a model's file       ex.open("model.onnx").explore(), or PNNX's .pnnx.param; ex.save writes one
+a plan of your own   plan = ex.EvalPlan(); plan.register(y); plan.explain(); plan.explore(): help(ex.EvalPlan)
+gradients            ex.grad(loss, [W]); many calls of one function: @ex.function
+operations           help(ex.ops) lists all; ex.tanh is ex.ops.tanh, and so is np.tanh of a recorded value
+layers, training     help(ex.layers), help(ex.train), ex.Net for nets by name
+extensions           ex.Operation, ex.Rule, ex.Pass, ex.Policy; ex.check tries the laws on yours
+exercises            ex.exercise("06.1"): tasks of the notebooks, which check the answer
+
+dir(ex) lists every name; a star import brings the functions below alone.
+"""
 
 import explorer.core.interrupts as _interrupts  # noqa: F401  # an interrupt may come while the others are imported
 
@@ -10,77 +34,124 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from explorer import layers
-from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
+from explorer import layers as layers
+from explorer import ops as ops  # enters every operation into the registry
 from explorer.core import registry as _registry
-from explorer.core.errors import (
-    BudgetError,
-    DeclarationError,
-    ExplorerError,
-    FileError,
-    OperandError,
-    ReaderError,
-    RunError,
-    StateError,
-    UnknownNameError,
-)
-from explorer.core.ir.examples import Example, integers, real
-from explorer.core.ir.expr import Expr
+from explorer.core.errors import BudgetError as BudgetError
+from explorer.core.errors import DeclarationError as DeclarationError
+from explorer.core.errors import ExplorerError as ExplorerError
+from explorer.core.errors import FileError as FileError
+from explorer.core.errors import OperandError as OperandError
+from explorer.core.errors import ReaderError as ReaderError
+from explorer.core.errors import RunError as RunError
+from explorer.core.errors import StateError as StateError
+from explorer.core.errors import UnknownNameError as UnknownNameError
+from explorer.core.ir.examples import Example as Example
+from explorer.core.ir.examples import integers as integers
+from explorer.core.ir.examples import real as real
+from explorer.core.ir.expr import Expr as Expr
 from explorer.core.ir.hooks import hooks as _hooks
-from explorer.core.ir.kernel_registry import kernel, kernels
-from explorer.core.ir.operation import Operation
-from explorer.core.ir.operation_checks import OperationRedefined
-from explorer.core.ir.policy_operations import Adjustable, policies
-from explorer.core.ir.recording_context import scope
-from explorer.core.ir.tensor import Tensor, tensor
-from explorer.core.memory_budget import budget
-from explorer.core.policy import Minor, Policy, PolicyClass
-from explorer.core.progress import Cancelled, Progress, progress
+from explorer.core.ir.kernel_registry import kernel as kernel
+from explorer.core.ir.kernel_registry import kernels as kernels
+from explorer.core.ir.operation import Operation as Operation
+from explorer.core.ir.operation_checks import OperationRedefined as OperationRedefined
+from explorer.core.ir.policy_operations import Adjustable as Adjustable
+from explorer.core.ir.policy_operations import policies as policies
+from explorer.core.ir.recording_context import scope as scope
+from explorer.core.ir.tensor import Tensor as Tensor
+from explorer.core.ir.tensor import tensor as tensor
+from explorer.core.memory_budget import budget as budget
+from explorer.core.policy import Minor as Minor
+from explorer.core.policy import Policy as Policy
+from explorer.core.policy import PolicyClass as PolicyClass
+from explorer.core.progress import Cancelled as Cancelled
+from explorer.core.progress import Progress as Progress
 from explorer.core.progress import delayed as _delayed
+from explorer.core.progress import progress as progress
 from explorer.core.progress import set_default_display as _set_default_display
-from explorer.core.registry import operation
-from explorer.core.registry_base import Registry
-from explorer.core.tracing.decorator import Function, function
-from explorer.core.types.block import Block
-from explorer.core.types.custom_dtypes import ElementType
-from explorer.core.types.device import Device, cpu, device
-from explorer.core.types.tensor_type import TensorType
-from explorer.data.constructors import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
-from explorer.data.copyto import copyto
-from explorer.data.csv_table import load_csv
-from explorer.data.dynamic_data import make_dynamic, try_cast
-from explorer.data.equality import same
-from explorer.data.image import load_image
-from explorer.data.rank_categories import category, is_matrix, is_scalar, is_three_d_array, is_vector
-from explorer.data.scalable_tensor import ScalableTensor
-from explorer.data.user_data import Data
-from explorer.grad import grad
-from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
-from explorer.ops.base import Elementwise
-from explorer.ops.nn.conv import ConvolutionPolicy
-from explorer.plan import Again, Applied, Declined, Pass, Reason, Rule, default_passes, passes, reason
-from explorer.record import Recording
-from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
-from explorer.run.calibrate import calibrate
-from explorer.run.execution.executors import Executor, executors, register_executor
+from explorer.core.registry import operation as operation
+from explorer.core.registry_base import Registry as Registry
+from explorer.core.tracing.decorator import Function as Function
+from explorer.core.tracing.decorator import function as function
+from explorer.core.types.block import Block as Block
+from explorer.core.types.custom_dtypes import ElementType as ElementType
+from explorer.core.types.device import Device as Device
+from explorer.core.types.device import cpu as cpu
+from explorer.core.types.device import device as device
+from explorer.core.types.tensor_type import TensorType as TensorType
+from explorer.data.constructors import BiasVector as BiasVector
+from explorer.data.constructors import Matrix as Matrix
+from explorer.data.constructors import Scalar as Scalar
+from explorer.data.constructors import ThreeDArray as ThreeDArray
+from explorer.data.constructors import TrivialTensor as TrivialTensor
+from explorer.data.constructors import Vector as Vector
+from explorer.data.constructors import ZeroTensor as ZeroTensor
+from explorer.data.copyto import copyto as copyto
+from explorer.data.csv_table import load_csv as load_csv
+from explorer.data.dynamic_data import make_dynamic as make_dynamic
+from explorer.data.dynamic_data import try_cast as try_cast
+from explorer.data.equality import same as same
+from explorer.data.image import load_image as load_image
+from explorer.data.rank_categories import category as category
+from explorer.data.rank_categories import is_matrix as is_matrix
+from explorer.data.rank_categories import is_scalar as is_scalar
+from explorer.data.rank_categories import is_three_d_array as is_three_d_array
+from explorer.data.rank_categories import is_vector as is_vector
+from explorer.data.scalable_tensor import ScalableTensor as ScalableTensor
+from explorer.data.user_data import Data as Data
+from explorer.grad import grad as grad
+from explorer.ops.accumulation_dtype import AccumulationPolicy as AccumulationPolicy
+from explorer.ops.accumulation_dtype import PAccumulateByProduct as PAccumulateByProduct
+from explorer.ops.accumulation_dtype import PAccumulateBySum as PAccumulateBySum
+from explorer.ops.accumulation_dtype import PAccumulateIn as PAccumulateIn
+from explorer.ops.base import Elementwise as Elementwise
+from explorer.ops.nn.conv import ConvolutionPolicy as ConvolutionPolicy
+from explorer.plan import Again as Again
+from explorer.plan import Applied as Applied
+from explorer.plan import Declined as Declined
+from explorer.plan import Pass as Pass
+from explorer.plan import Reason as Reason
+from explorer.plan import Rule as Rule
+from explorer.plan import default_passes as default_passes
+from explorer.plan import passes as passes
+from explorer.plan import reason as reason
+from explorer.record import Recording as Recording
+from explorer.run import EvalPlan as EvalPlan
+from explorer.run import Handle as Handle
+from explorer.run import default_plan as default_plan
+from explorer.run import eval_register as eval_register
+from explorer.run import evaluate as evaluate
+from explorer.run.calibrate import calibrate as calibrate
+from explorer.run.execution.executors import Executor as Executor
+from explorer.run.execution.executors import executors as executors
+from explorer.run.execution.executors import register_executor as register_executor
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from explorer import testing, train
-    from explorer.api import register_heat
+    from explorer import testing as testing
+    from explorer import train as train
+    from explorer.api import register_heat as register_heat
     from explorer.core.progress import ProgressCallback
-    from explorer.course import exercise
-    from explorer.formats.open_save import save
-    from explorer.formats.registry import file_operator, layer_types, register_format
-    from explorer.net import Blob, ModelHelper, Net, TypeMeta, Workspace
-    from explorer.net.blob_operator import blob_operator
-    from explorer.net.databases import DBReader
-    from explorer.net.operators.caffe2 import net_operator
-    from explorer.run.workers.workers import Workers
-    from explorer.testing.laws import check
-    from explorer.train.parallel import parallelize
-    from explorer.view.export.outputs import outputs
+    from explorer.course import exercise as exercise
+    from explorer.formats.open_save import save as save
+    from explorer.formats.registry import file_operator as file_operator
+    from explorer.formats.registry import layer_types as layer_types
+    from explorer.formats.registry import register_format as register_format
+    from explorer.net import Blob as Blob
+    from explorer.net import ModelHelper as ModelHelper
+    from explorer.net import Net as Net
+    from explorer.net import TypeMeta as TypeMeta
+    from explorer.net import Workspace as Workspace
+    from explorer.net.blob_operator import blob_operator as blob_operator
+    from explorer.net.databases import DBReader as DBReader
+    from explorer.net.operators.caffe2 import net_operator as net_operator
+    from explorer.ops.catalogue.functions import *  # noqa: F403
+    from explorer.plan.rewrite.pattern import pattern as pattern
+    from explorer.run.workers.workers import Workers as Workers
+    from explorer.testing.laws import check as check
+    from explorer.train.parallel import parallelize as parallelize
+    from explorer.view.export.outputs import outputs as outputs
 
 __version__ = "0.1.0"
 
@@ -114,6 +185,14 @@ def _note_declaration(declared: type[Any]) -> None:
         from explorer.testing.laws.declarations import note_declaration
 
         note_declaration(declared)
+
+
+def _order_completions() -> None:
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and (shell := ipython.get_ipython()) is not None:
+        from explorer.completion import order_completions
+
+        order_completions(shell, sys.modules[__name__], ops)
 
 
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
@@ -167,6 +246,7 @@ _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export
     lanes, micros
 )
 _set_default_display(_notebook_bar)
+_order_completions()
 
 
 _LATER = {
@@ -225,118 +305,15 @@ def _near(name: str) -> str:
     return f"near names: {', '.join(near)}" if near else ""
 
 
+_PACKAGES = ("layers", "ops", "passes", "testing", "train")
+"""Modules among the public names; the others are reached by their files' names."""
+
+
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LATER, *_registry.functions, "__version__"})
+    """Every public name, those of operations among them: ``help(ex)`` shows those of ``__all__`` alone."""
+    hidden = {"TYPE_CHECKING", "Any", "import_module"}
+    own = {name for name, value in globals().items() if name in _PACKAGES or not isinstance(value, type(sys))}
+    return sorted({name for name in own - hidden if name[0] != "_"} | {*_LATER, *_registry.functions, "__version__"})
 
 
-__all__ = [
-    "AccumulationPolicy",
-    "Adjustable",
-    "Again",
-    "Applied",
-    "BiasVector",
-    "Blob",
-    "Block",
-    "BudgetError",
-    "Cancelled",
-    "ConvolutionPolicy",
-    "DBReader",
-    "Data",
-    "DeclarationError",
-    "Declined",
-    "Device",
-    "ElementType",
-    "Elementwise",
-    "EvalPlan",
-    "Example",
-    "Executor",
-    "ExplorerError",
-    "Expr",
-    "FileError",
-    "Function",
-    "Handle",
-    "Matrix",
-    "Minor",
-    "ModelHelper",
-    "Net",
-    "OperandError",
-    "Operation",
-    "OperationRedefined",
-    "PAccumulateByProduct",
-    "PAccumulateBySum",
-    "PAccumulateIn",
-    "Pass",
-    "Policy",
-    "PolicyClass",
-    "Progress",
-    "ReaderError",
-    "Reason",
-    "Recording",
-    "Registry",
-    "Rule",
-    "RunError",
-    "ScalableTensor",
-    "Scalar",
-    "StateError",
-    "Tensor",
-    "TensorType",
-    "ThreeDArray",
-    "TrivialTensor",
-    "TypeMeta",
-    "UnknownNameError",
-    "Vector",
-    "Workers",
-    "Workspace",
-    "ZeroTensor",
-    "blob_operator",
-    "budget",
-    "calibrate",
-    "category",
-    "check",
-    "copyto",
-    "cpu",
-    "default_passes",
-    "default_plan",
-    "device",
-    "eval_register",
-    "evaluate",
-    "executors",
-    "exercise",
-    "explore",
-    "file_operator",
-    "function",
-    "grad",
-    "integers",
-    "is_matrix",
-    "is_scalar",
-    "is_three_d_array",
-    "is_vector",
-    "kernel",
-    "kernels",
-    "layer_types",
-    "layers",
-    "load_csv",
-    "load_image",
-    "make_dynamic",
-    "net_operator",
-    "open",
-    "operation",
-    "outputs",
-    "parallelize",
-    "passes",
-    "pattern",
-    "policies",
-    "progress",
-    "real",
-    "reason",
-    "register_executor",
-    "register_format",
-    "register_heat",
-    "same",
-    "save",
-    "scope",
-    "tensor",
-    "testing",
-    "train",
-    "try_cast",
-]
+__all__ = ["evaluate", "exercise", "explore", "function", "grad", "open", "save", "tensor"]

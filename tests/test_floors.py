@@ -17,6 +17,7 @@ TESTS = Path(__file__).parent
 FLOORS: dict[str, int] = {
     "record": 0,
     "names": 0,
+    "completion": 0,
     "core": 1,
     "ops": 2,
     "data": 3,
@@ -53,6 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "nn",
         "control",
         "mapping",
+        "catalogue",
     ),
     "record": ("", "compare", "compositions"),
     "plan": (

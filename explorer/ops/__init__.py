@@ -1,67 +1,51 @@
-"""Operations; importing this package registers every family."""
+"""Operations: the functions that record a node each, or a few, as ``ex.tanh`` does; the same names are in ``ex``.
 
-from explorer.ops import accumulation_dtype, random
-from explorer.ops.control import cond, recurrence, scan, while_loop
-from explorer.ops.creation import constants
-from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
-from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
-from explorer.ops.manipulation import concat, device_copy, gather, one_hot, padding, rearrange, reshape, slicing
-from explorer.ops.mapping import fold_trees, mapping
-from explorer.ops.nn import (
-    activation,
-    attention,
-    conv,
-    conv_1d_3d,
-    conv_transpose,
-    losses,
-    normalization,
-    pooling,
-    pooling_3d,
-    resize,
-    softmax,
-)
-from explorer.ops.reduction import reduce, sorting, statistics
+``help(ex.ops.tanh)`` shows the formula, shapes, dtypes, gradient and an example of one. A star import brings nothing:
+``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
+"""
 
-__all__ = [
-    "accumulation_dtype",
-    "activation",
-    "arithmetic",
-    "attention",
-    "binary",
-    "concat",
-    "cond",
-    "constants",
-    "conv",
-    "conv_1d_3d",
-    "conv_transpose",
-    "device_copy",
-    "einsum",
-    "erf",
-    "fold_trees",
-    "gather",
-    "losses",
-    "mapping",
-    "matmul",
-    "normalization",
-    "one_hot",
-    "padding",
-    "pooling",
-    "pooling_3d",
-    "random",
-    "rearrange",
-    "recurrence",
-    "reduce",
-    "reshape",
-    "resize",
-    "rounding_and_bits",
-    "scan",
-    "slicing",
-    "softmax",
-    "sorting",
-    "statistics",
-    "tensordot",
-    "trigonometric_and_logs",
-    "unary",
-    "while_loop",
-    "wide_accumulation",
-]
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from explorer.core import registry as _registry
+from explorer.ops.catalogue import functions as _functions  # noqa: F401  # registers every family
+
+if TYPE_CHECKING:
+    from explorer.ops.catalogue.functions import *  # noqa: F403
+
+__all__: list[str] = []
+
+
+def _kinds() -> dict[str, list[str]]:
+    """Names of the operations by the heading of their room."""
+    kinds: dict[str, list[str]] = {}
+    for name in __dir__():
+        module = _registry.functions[name].__module__
+        room = ".".join(module.split(".")[:3])
+        heading = (sys.modules[room].__doc__ or "").strip().splitlines()[0].rstrip(".")
+        kinds.setdefault(heading, []).append(name)
+    return kinds
+
+
+def _listing() -> str:
+    return "\n\n".join(
+        f"{heading}\n{textwrap.fill(', '.join(names), 100, initial_indent='    ', subsequent_indent='    ')}"
+        for heading, names in _kinds().items()
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """The recording function of an operation, those that users declare among them."""
+    if name in _registry.functions:
+        return _registry.functions[name]
+    raise AttributeError(f"module 'explorer.ops' has no operation {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    """Names of all operations; what makes tensors, data and gradients is registered with them, and is none."""
+    apart = ("explorer.core.", "explorer.data.", "explorer.grad.", "explorer.ops.creation.")
+    return sorted([name for name, function in _registry.functions.items() if not function.__module__.startswith(apart)])
+
+
+__doc__ = f"{__doc__}\n{_listing()}\n"

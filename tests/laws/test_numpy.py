@@ -227,7 +227,7 @@ def test_a_function_of_an_expression_is_numpys_or_refused(name: str) -> None:
 def shared() -> set[str]:
     """Names of the registry that are functions or ufuncs of NumPy's, too; those that tests declare are left out."""
     own = {name for name, made in registry.functions.items() if made.__module__.startswith(OWN)}
-    own |= {*ex.__all__}
+    own |= {*dir(ex)} - {*registry.functions}
     return {name for name in own if callable(getattr(np, name, None))}
 
 

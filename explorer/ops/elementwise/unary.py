@@ -238,7 +238,7 @@ class Softplus(Elementwise):
         return (g * sigmoid(x),)
 
 
-negative, absolute, sign, square, sqrt = Negative(), Absolute(), Sign(), Square(), Sqrt()
+negative, positive, absolute, sign, square, sqrt = Negative(), Positive(), Absolute(), Sign(), Square(), Sqrt()
 reciprocal, exp, expm1, log, log1p = Reciprocal(), Exp(), Expm1(), Log(), Log1p()
 sin, cos, tan, tanh, sigmoid, relu, softplus = Sin(), Cos(), Tan(), Tanh(), Sigmoid(), Relu(), Softplus()
 sigmoid_gradient = SigmoidGradient()

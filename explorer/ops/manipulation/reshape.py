@@ -166,6 +166,9 @@ class StopGradient(Movement):
         return self(x)
 
 
+stop_gradient = StopGradient()
+
+
 def vector_of_scalar(x: Expr, axis: Any) -> Expr:
     """Return ``x``; a scalar as a vector of one element if its axis 0 or −1 is named, as in NumPy."""
     return Reshape((1,))(x) if x.ndim == 0 and axis in (0, -1) else x

@@ -1,0 +1,1 @@
+"""Names of all operations, by the file that declares them."""

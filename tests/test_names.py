@@ -1,0 +1,87 @@
+"""Public names: the list of ``help`` and ``dir``, the knowledge of editors, and the order of completion."""
+
+from __future__ import annotations
+
+import pydoc
+import subprocess
+import sys
+
+import pytest
+
+import explorer as ex
+from explorer.completion import ordered_names
+from explorer.core import registry
+from explorer.ops.catalogue import functions
+
+OWN = {name for name, function in registry.functions.items() if function.__module__.startswith("explorer.ops.")}
+SCRIPT = """
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_cell("import explorer as ex")
+for text in {texts}:
+    with provisionalcompleter():
+        print(*[entry.text for entry in shell.Completer.completions(text, len(text))])
+"""
+
+
+def completed(*texts: str) -> list[list[str]]:
+    """The names with which IPython completes each text, after an import of explorer."""
+    command = [sys.executable, "-c", SCRIPT.format(texts=texts)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return [line.split(" ") for line in ended.stdout.splitlines()]
+
+
+def test_help_begins_with_start_here_and_is_read_at_one_sitting() -> None:
+    text = pydoc.plain(pydoc.render_doc(ex))
+    description = text[text.index("DESCRIPTION") :].splitlines()
+    assert description[1].strip() == "Start here"
+    assert len(text.splitlines()) <= 200
+    assert "CLASSES" not in text
+    for name in ex.__all__:
+        assert f"    {name}(" in text
+
+
+def test_help_of_operations_lists_them_all_by_kind() -> None:
+    text = pydoc.plain(pydoc.render_doc(ex.ops))
+    words = {word.strip(" ,") for word in text.split()}
+    assert {name for name in dir(ex.ops) if registry.functions[name].__module__.startswith("explorer.")} <= words
+    assert len(text.splitlines()) <= 100
+
+
+def test_dir_has_every_public_name() -> None:
+    assert {*ex.__all__, *OWN, "EvalPlan", "Net", "Rule", "layers", "ops", "train", "__version__"} <= {*dir(ex)}
+    for name in dir(ex):
+        assert getattr(ex, name) is not None
+    assert not {"Any", "TYPE_CHECKING", "import_module", "os", "sys"} & {*dir(ex)}
+
+
+def test_editors_know_every_operation() -> None:
+    """Type checkers and jedi read the names in a file; it has those of the registry, and the same functions."""
+    named = {name: value for name, value in vars(functions).items() if not name.startswith("_")}
+    assert {*named} == OWN
+    assert {name for name in OWN if named[name] is not registry.functions[name]} == set()
+
+
+def test_operations_are_in_ops_too() -> None:
+    assert ex.ops.tanh is ex.tanh
+    others = {name for name, function in registry.functions.items() if not function.__module__.startswith("explorer.")}
+    assert {*dir(ex.ops)} - others == OWN - {"as_expr"}
+    with pytest.raises(AttributeError, match=r"no operation 'tahn'"):
+        ex.ops.tahn  # noqa: B018
+
+
+def test_completion_shows_everyday_functions_first_and_operations_last() -> None:
+    first, begun, own, text = completed("ex.", "y = ex.tan", "ex.ops.tan", "'ex.")
+    assert first[: len(ex.__all__)] == sorted(ex.__all__)
+    operations = [name for name in first if name in dir(ex.ops)]
+    assert first[-len(operations) :] == operations
+    assert {*first} == {name for name in dir(ex) if not name.startswith("_")}
+    assert begun == own == ["tan", "tanh", "tanhshrink"]
+    assert text[:1] != ["evaluate"]
+
+
+def test_classes_follow_functions() -> None:
+    names = ordered_names(ex, dir(ex.ops))
+    assert names.index("load_csv") < names.index("EvalPlan") < names.index("absolute")
