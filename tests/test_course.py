@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 import nbformat
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from assets import course
 from explorer.record.glossary import GLOSSARY
 from explorer.site.build import build_site
+from explorer.view.payload.columns import unpack
+from explorer.view.payload.stored import MIME, restored
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -36,7 +39,7 @@ def test_a_lesson_needs_lessons_before_it() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
     """Relative links lead to files, those to the glossary to a term, those into Markdown to a heading."""
-    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(path)):
+    for target in re.findall(r"\]\((?!https?:|#explorer:)([^)\s]+)\)", prose(path)):
         file, _, part = unquote(target).partition("#")
         assert (path.parent / file).exists(), target
         if part:
@@ -44,6 +47,50 @@ def test_links_of_a_notebook_lead_somewhere(path: Path) -> None:
             assert part in {heading.replace(" ", "-") for heading in headings} | {
                 heading.replace(" ", "-").lower() for heading in headings
             }, target
+
+
+def nearest_view(notebook: nbformat.NotebookNode, cell: int) -> Any:
+    """The recording's tables in the stored view whose cell is nearest to another cell."""
+    views = [
+        (abs(number - cell), output.data[MIME])
+        for number, each in enumerate(notebook.cells)
+        for output in each.get("outputs", [])
+        if MIME in output.get("data", {})
+    ]
+    return unpack(restored(min(views, key=lambda view: view[0])[1])["recording"])
+
+
+def scope_path(recording: Any, node: int) -> str:
+    names, row = [], recording["nodes"]["scope"][node]
+    while row >= 0 and recording["scopes"][row]["kind"] != "top":
+        names.append(recording["scopes"][row]["name"])
+        row = recording["scopes"][row]["parent"]
+    return " / ".join(reversed(names))
+
+
+@pytest.mark.spec("V-21")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_links_into_a_view_name_what_it_holds(path: Path) -> None:
+    """A stage, a decision of it, a kernel, a node: each is in the recording of the view that is nearest."""
+    notebook = nbformat.read(path, as_version=4)
+    for number, cell in enumerate(notebook.cells):
+        links = re.findall(r"\]\(#explorer:([^)\s]+)\)", cell.source) if cell.cell_type == "markdown" else []
+        for link in links:
+            named = dict(parse_qsl(link, strict_parsing=True))
+            assert set(named) <= {"stage", "decision", "kernel", "node"}, link
+            recording = nearest_view(notebook, number)
+            stages = [stage["name"] for stage in recording["stages"]]
+            assert named.get("stage", stages[0]) in stages, link
+            if "decision" in named:
+                row = stages.index(named["stage"])
+                decisions = [each for each in recording["decisions"] if each["stage"] == row]
+                assert any(named["decision"] in (each["rule"], each["code"]) for each in decisions), link
+            if "kernel" in named:
+                assert 1 <= int(named["kernel"]) <= len(recording["schedule"]["kernels"]), link
+            if "node" in named:
+                labels = recording["nodes"]["label"]
+                paths = {scope_path(recording, node) for node in range(len(labels))}
+                assert named["node"] in {*labels, *paths}, link
 
 
 def test_first_uses_of_terms_lead_to_the_glossary_once() -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -132,6 +133,20 @@ class Notebook:
         )
         errors = [part["evalue"] for part in outputs if part["output_type"] == "error"]
         return "".join("".join(part.get("text", "")) for part in outputs), next(iter(errors), None)
+
+
+def reopened(lab: Lab, page: Page, name: str, document: dict[str, Any], *, kernel: bool = False) -> Page:
+    """Open a notebook without a kernel, or with a new one that has run nothing."""
+    (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
+    page.goto(f"{lab.url}/lab?reset")
+    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
+    page.evaluate("() => window.jupyterapp.restored")
+    page.evaluate(
+        "([name, start]) => window.jupyterapp.commands.execute('docmanager:open',"
+        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) })",
+        [name, kernel],
+    )
+    return page
 
 
 def _document(cells: list[str]) -> dict[str, object]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from explorer.cli import main
-from tests.browser.notebook import ROOT, Lab, Notebook
+from tests.browser.notebook import ROOT, Lab, Notebook, reopened
 from tests.browser.player import node, press
 
 pytestmark = pytest.mark.browser
@@ -30,20 +30,6 @@ def saved(lab: Lab, book: Notebook) -> dict:
     book.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
     book.page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown(); }")
     return json.loads((lab.root / path).read_text(encoding="utf-8"))
-
-
-def reopened(lab: Lab, page: Page, name: str, document: dict, *, kernel: bool = False) -> Page:
-    """Open a notebook without a kernel, or with a new one that has run nothing."""
-    (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
-    page.goto(f"{lab.url}/lab?reset")
-    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
-    page.evaluate("() => window.jupyterapp.restored")
-    page.evaluate(
-        "([name, start]) => window.jupyterapp.commands.execute('docmanager:open',"
-        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) })",
-        [name, kernel],
-    )
-    return page
 
 
 @pytest.mark.spec("V-15", "V-16", "V-21")

@@ -1,7 +1,8 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
-import { addressOf, keepAddress } from "./controls/page_address.js";
-import { handOver, takeOver } from "./controls/handover.js";
+import { addressOf, keepAddress, restore } from "./controls/page_address.js";
+import { HANDOVER, handOver } from "./controls/handover.js";
+import { followLinks } from "./controls/prose_links.js";
 import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
 import { restored } from "./data/stored.js";
@@ -15,6 +16,7 @@ import { View } from "./view.js";
  * @returns {View}
  */
 function mount(element, payload, callbacks = {}) {
+  followLinks();
   return new View(element, payload, callbacks);
 }
 
@@ -24,6 +26,7 @@ function mount(element, payload, callbacks = {}) {
  * @returns {Pair}
  */
 function mountPair(element, given, callbacks = {}) {
+  followLinks();
   return new Pair(element, given, callbacks);
 }
 
@@ -112,7 +115,6 @@ function watchKernel(shared, views) {
 function render({ model, el, shared }) {
   if (model.get("comparison") !== undefined) return renderPair(model, el, shared);
   const view = mount(el, JSON.parse(model.get("payload")), telling(model));
-  takeOver(view);
   const ends = [follow(model, view), watchKernel(shared, [view])];
   return () => {
     for (const end of ends) end();
@@ -141,5 +143,5 @@ async function renderPair(model, el, shared) {
   };
 }
 
-export { Totals, Trace, addressOf, handOver, keepAddress, mount, mountPair, restored, takeFallback };
+export { HANDOVER, Totals, Trace, addressOf, followLinks, handOver, keepAddress, mount, mountPair, restore, restored, takeFallback };
 export default { render };

@@ -11,6 +11,7 @@ import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
 import { flowsRight, Turning } from "./scene/direction.js";
 import { Prediction } from "./controls/prediction.js";
+import { takeOver } from "./controls/handover.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
@@ -52,6 +53,7 @@ export class View {
     this.now = this.timeline.at(this.timeline.atPosition(payload.options.position ?? 0));
     element.append(this.root);
     listenToKeys(this);
+    takeOver(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
     this.replace();
     this.theme.paint();

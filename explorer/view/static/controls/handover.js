@@ -2,7 +2,8 @@
 
 import { addressOf, restore } from "./page_address.js";
 
-const EVENT = "explorer-handover";
+/** The event that takes a view to an address, on its root. */
+export const HANDOVER = "explorer-handover";
 
 /**
  * Let the view in an element go where a reader is in another one, unless he is still at its start.
@@ -11,12 +12,12 @@ const EVENT = "explorer-handover";
 export function handOver(view, start, element) {
   const address = addressOf(view);
   const root = element.querySelector(".explorer-view");
-  if (address !== start) root.dispatchEvent(new CustomEvent(EVENT, { detail: address }));
+  if (address !== start) root.dispatchEvent(new CustomEvent(HANDOVER, { detail: address }));
   if (!view.root.contains(document.activeElement)) return;
   /** @type {HTMLElement | null} */ (root.querySelector("[data-key][tabindex='0']"))?.focus({ preventScroll: true });
 }
 
-/** Let a view go where another one leaves a reader. @param {import("../view.js").View} view */
+/** Let a view go where another one leaves a reader, or a link in prose leads. @param {import("../view.js").View} view */
 export function takeOver(view) {
-  view.root.addEventListener(EVENT, (/** @type {CustomEvent<string>} */ { detail }) => restore(view, new URLSearchParams(detail)));
+  view.root.addEventListener(HANDOVER, (/** @type {CustomEvent<string>} */ { detail }) => restore(view, new URLSearchParams(detail)));
 }

@@ -5,7 +5,7 @@ const PAUSE = 300;
 
 /**
  * Show a view that goes where the page's address says, and writes there what a reader does. A link may be written by hand,
- * "#stage=fuse&node=softmax"; the view itself writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
+ * "#stage=fuse&node=softmax", "#stage=simplify&decision=LogOfExp", "#stage=order&kernel=3"; the view itself writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
  * @param {string} start the state of a page without a fragment
  * @param {(callbacks: import("../view.js").Callbacks) => import("../view.js").View} show
  */
@@ -32,7 +32,7 @@ export function addressOf(view) {
   return parts.toString().replaceAll("%2C", ",");
 }
 
-/** Go where an address says; what it names and the recording does not hold is left alone. */
+/** Go where an address says; what it names and the recording does not hold is left alone. @param {import("../view.js").View} view @param {URLSearchParams} parts */
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (view.turning.isOther(parts.get("direction"))) view.turning.turn();
@@ -41,20 +41,33 @@ export function restore(view, parts) {
     const boxes = parts.get("open").split(",").map(Number);
     view.opening.set(boxes.filter((box) => trace.layout.boxes[box]));
   }
-  const stage = parts.get("stage") ?? "";
-  const step = /^\d+$/.test(parts.get("step") ?? "") ? Number(parts.get("step")) : -1;
-  if (step >= 0) view.go(step, timeline.named(stage, -1));
-  else view.goStage(stage);
-  const node = nodeOf(trace, parts.get("node") ?? "");
+  const stage = timeline.named(parts.get("stage") ?? "", -1);
+  const step = stepOf(view, parts, stage);
+  if (step >= 0) view.go(step, stage);
+  else view.goStage(parts.get("stage") ?? "");
+  const node = nodeOf(view, parts.get("node") ?? "");
   if (node < 0) return;
   if (step >= 0) selection.select(node, true);
   else selection.visit(node);
 }
 
-/** The node of a number, or the last one of a name or of a scope ("layer1 / conv2"); −1 for none. */
-function nodeOf(trace, named) {
+/** The step of a number, of a decision by its rule or its code, or of a kernel by its number in the order; −1 for none. @param {import("../view.js").View} view @param {URLSearchParams} parts @param {number} stage */
+function stepOf({ trace, timeline }, parts, stage) {
+  const number = (name) => (/^\d+$/.test(parts.get(name) ?? "") ? Number(parts.get(name)) : -1);
+  if (parts.has("decision")) {
+    const named = ({ rule, code, stage: row }) => [rule, code].includes(parts.get("decision")) && (stage < 0 || row === stage);
+    const decision = trace.decisions.findIndex(named);
+    return decision < 0 ? -1 : timeline.afterDecision(decision);
+  }
+  if (parts.has("kernel")) return timeline.ofKernel(number("kernel") - 1, timeline.stages[stage]?.kind ?? "");
+  return number("step");
+}
+
+/** The node of a number, or of a name or a scope ("layer1 / conv2"): the last one that exists at the present moment, or ever; −1 for none. @param {import("../view.js").View} view @param {string} named */
+function nodeOf({ trace, now }, named) {
   if (/^\d+$/.test(named)) return Number(named) < trace.count ? Number(named) : -1;
-  const names = (node) => [trace.label(node), trace.scopePath(node).join(" / ")];
-  for (let node = trace.count - 1; named && node >= 0; node--) if (names(node).includes(named)) return node;
-  return -1;
+  if (!named) return -1;
+  const isNamed = (node) => trace.label(node) === named || trace.scopePath(node).join(" / ") === named;
+  const nodes = [...trace.nodes.label.keys()].filter(isNamed);
+  return nodes.filter((node) => trace.exists(node, now.position)).at(-1) ?? nodes.at(-1) ?? -1;
 }

@@ -1,0 +1,40 @@
+// Links in prose that drive a view: [the kernel](#explorer:stage=fuse&node=softmax). Where no view runs, they do nothing.
+
+import { HANDOVER } from "./handover.js";
+import { calm } from "../dom.js";
+
+const PREFIX = "#explorer:";
+
+/** A view, or on a page of notebooks the place of one that is still to be drawn. */
+const PLACES = ".explorer-view, .book-view:not(:has(.explorer-view))";
+
+/** One listener a document: other copies of this code, such as those of widgets, see that it is there. */
+const LISTENS = Symbol.for("explorer.prose_links");
+
+/** Let the links of this document drive the view that is nearest to each. */
+export function followLinks() {
+  if (document[LISTENS]) return;
+  document[LISTENS] = true;
+  document.addEventListener("click", follow, true);
+}
+
+/** @param {MouseEvent} event */
+function follow(event) {
+  const link = event.target instanceof Element ? event.target.closest(`a[href^="${PREFIX}"]`) : null;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const place = nearest(link);
+  if (!place) return;
+  event.preventDefault(); // a fragment of the page's own address would mean a heading
+  event.stopPropagation();
+  place.dispatchEvent(new CustomEvent(HANDOVER, { detail: link.getAttribute("href").slice(PREFIX.length) }));
+  place.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+}
+
+/** The view above or below a link, whichever is nearer. @param {Element} link @returns {Element | undefined} */
+function nearest(link) {
+  const at = link.getBoundingClientRect();
+  const gap = ({ top, bottom }) => (bottom < at.top ? at.top - bottom : Math.max(0, top - at.bottom));
+  const places = [...document.querySelectorAll(PLACES)].map((place) => ({ place, rect: place.getBoundingClientRect() }));
+  const seen = places.filter(({ rect }) => rect.width > 0).map(({ place, rect }) => ({ place, far: gap(rect) }));
+  return seen.reduce((best, each) => (each.far < (best?.far ?? Infinity) ? each : best), undefined)?.place;
+}

@@ -1,0 +1,128 @@
+"""Links in prose drive the view beside them: on pages of a site, and in JupyterLab, with a kernel and without."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import nbformat
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from explorer.site.build import build_site
+from explorer.view.payload.stored import MIME
+from tests.browser.notebook import Lab, Notebook, reopened
+from tests.browser.player import node, stage
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+DRIVEN = ["01_expressions_and_the_plan", "04_gradients", "06_fusion_and_stability", "07_memory_and_executors"]
+
+
+def links(path: Path) -> list[tuple[str, int]]:
+    """The links of a notebook into views, each with the number of the view that it is meant for."""
+    cells = nbformat.read(path, as_version=4).cells
+    views = [n for n, cell in enumerate(cells) for out in cell.get("outputs", []) if MIME in out.get("data", {})]
+    return [
+        (link, min(range(len(views)), key=lambda view: abs(views[view] - number)))
+        for number, cell in enumerate(cells)
+        if cell.cell_type == "markdown"
+        for link in re.findall(r"\]\(#explorer:([^)\s]+)\)", cell.source)
+    ]
+
+
+def stands_at(view: Locator, link: str) -> None:
+    """A view shows what a link names."""
+    named = dict(parse_qsl(link))
+    if "stage" in named:
+        expect(stage(view)).to_contain_text(named["stage"])
+    if "decision" in named:
+        expect(view.locator(".ex-say")).to_contain_text("decision")
+    if "kernel" in named:
+        expect(view.locator(".ex-say")).to_contain_text(f"as number {named['kernel']}")
+    if "node" in named:
+        expect(view.locator(".ex-graph .ex-selected")).to_have_count(1)
+
+
+@pytest.mark.parametrize("name", DRIVEN)
+def test_each_link_of_a_page_leads_the_view_beside_it(name: str, page: Page, tmp_path: Path) -> None:
+    """Every link of the notebook's prose, and no other view is moved; the page's own address stays."""
+    path = NOTEBOOKS / f"{name}.ipynb"
+    build_site([path], tmp_path, "One notebook")
+    page.goto((tmp_path / f"{name}.html").as_uri())
+    address = page.url
+    known = links(path)
+    assert len(known) > 3
+    for link, view in known:
+        page.locator(f'article a[href="#explorer:{link}"]').click()
+        place = page.locator(".book-view").nth(view).locator(".explorer-view")
+        stands_at(place, link)
+        expect(place).to_be_in_viewport()
+    assert page.url == address
+
+
+def test_a_link_leads_to_a_decision_by_its_rule_and_to_a_kernel(page: Page, tmp_path: Path) -> None:
+    """The decision's own sentence stands over the picture, and its node is in sight."""
+    path = NOTEBOOKS / "06_fusion_and_stability.ipynb"
+    build_site([path], tmp_path, "One notebook")
+    page.goto((tmp_path / f"{path.stem}.html").as_uri())
+    page.get_by_role("link", name="change of shape").click()
+    view = page.locator(".book-view").nth(1).locator(".explorer-view")
+    expect(view.locator(".ex-why .ex-where")).to_have_attribute("data-code", "shape")
+    page.get_by_role("link", name="sigmoid", exact=True).click()
+    expect(view.locator(".ex-why h4")).to_have_text("sigmoid")
+    expect(node(view, "sigmoid")).to_be_in_viewport()
+
+
+SHOW = """
+import numpy as np, explorer as ex
+x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+plan = ex.EvalPlan()
+plan.register(ex.sum(ex.tanh(x) * 2))
+view = plan.prepare().explore()
+view
+"""
+
+
+def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callable[..., Notebook]) -> None:
+    """Markdown beside a live widget: what JupyterLab leaves of the link takes the widget, and Python, there."""
+    book = notebook(SHOW)
+    view = book.view()
+    book.page.evaluate(
+        """async (source) => {
+            const { content } = window.jupyterapp.shell.currentWidget;
+            content.model.sharedModel.insertCell(0, { cell_type: "markdown", source });
+            content.activeCellIndex = 0;
+            content.deselectAll();
+            await window.jupyterapp.commands.execute("notebook:run-cell");
+        }""",
+        "Look at [the sum](#explorer:stage=fuse&node=sum), and [back](#explorer:stage=recorded).",
+    )
+    book.cells.insert(0, "")
+    book.page.get_by_role("link", name="the sum").click()
+    expect(stage(view)).to_contain_text("fuse")
+    expect(node(view, "sum")).to_have_class(re.compile(r"\bex-selected\b"))
+    book.says("print(view.stage, view.recording.label(view.selected))", "fuse sum\n")
+    book.page.get_by_role("link", name="back").click()
+    expect(stage(view)).to_contain_text("recorded")
+
+
+def test_a_link_in_jupyterlab_drives_a_stored_view(lab: Lab, page: Page) -> None:
+    """A notebook of somebody else, opened without a kernel: its links lead its views."""
+    document = json.loads((NOTEBOOKS / "06_fusion_and_stability.ipynb").read_text(encoding="utf-8"))
+    reopened(lab, page, "links.ipynb", document)
+    link = page.get_by_role("link", name="the whole chain")
+    link.click()
+    view = page.locator(".jp-Notebook .explorer-view").first
+    expect(stage(view)).to_contain_text("fuse")
+    expect(view).to_be_in_viewport()
+    sigmoid = page.locator(".jp-Notebook a", has_text="sigmoid")
+    sigmoid.scroll_into_view_if_needed()
+    sigmoid.click()
+    chosen = page.locator(".jp-Notebook .explorer-view", has=page.locator(".ex-selected"))
+    expect(chosen.locator(".ex-why h4")).to_have_text("sigmoid")
+    expect(chosen).to_have_count(1)
