@@ -124,7 +124,7 @@ class Net(BuildableNet):
             return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
-        """Return the expressions in ``preview_plan()`` of an operator, operand or weight, by name."""
+        """Return the expressions in ``preview_plan()`` of an operator, operand, weight or box, by name."""
         return nodes_of(name, self._preview_build(), self._builder)
 
     # -- running ---------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from explorer.cli.support.terminal import say, tell
 
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
-Tell the story of an operator or an operand, by its name in the file: where it was written, every decision about it with
-its facts, every declined decision before it, and what became of it. An operator of several nodes is told once, with
-the decisions about all of them. With a second name, tell the decisions about both, or what became of each.
+Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture: where it
+was written, every decision about it with its facts, every declined decision before it, and what became of it. An
+operator of several nodes is told once, with the decisions about all of them. With a second name, tell the decisions
+about both, or what became of each.
 """
 
 
@@ -19,7 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
     parser.add_argument(
-        "node", metavar="NODE", help="the name of an operator, of an operand, or of a weight (fc.weight)"
+        "node",
+        metavar="NODE",
+        help="the name of an operator, of an operand, of a weight (fc.weight), or of a box (layer1 / conv2)",
     )
     parser.add_argument(
         "other",

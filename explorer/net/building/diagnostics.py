@@ -6,7 +6,8 @@ by one error at a time needs one export each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explorer.core.errors import ExplorerError, UnknownNameError
@@ -123,7 +124,8 @@ def _is_lost(value: object) -> bool:
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     """Return the nodes of an operator, operand or weight, in order of recording; for a weight its tensor.
 
-    Raises UnknownNameError with similar names.
+    Any other name is that of a box as pictures show it: ``pool``, ``layer1 / conv2``. Raises UnknownNameError with
+    similar names.
     """
     definition = build.definition
     operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
@@ -135,11 +137,14 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
         for attribute, reference in operator.weights.items()
     }
     if name not in operators and not definition.has_blob(name) and name not in weights:
-        same = [operator.name for operator in definition.operators if operator.type == name]
+        path = tuple([part.strip() for part in name.split(" / ")])
+        if boxed := [node for node in everything if _is_below(node.scope, path)]:
+            return boxed
+        same = [operator.name for operator in definition.operators if _is_type(operator.type, name)]
         raise UnknownNameError(
             name,
             kind="operator, operand or weight",
-            known={*operators, *definition.blobs, *weights},
+            known={*operators, *definition.blobs, *weights, *_box_names(everything)},
             fix=f"this is a type; its operators are {_first(same, 8)}"
             if same
             else f"ask for one of {len(operators):,} operators ({_first([*operators])}), {len(definition.blobs):,} "
@@ -159,6 +164,30 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
 
 def _first(names: list[str], count: int = 3) -> str:
     return (", ".join(map(visible, names[:count])) + ", …" * (len(names) > count)) or "none"
+
+
+def _is_type(type_: str, name: str) -> bool:
+    """Tell whether a type is called so: ``nn.MaxPool2d`` is ``maxpool``, too."""
+    last = type_.rpartition(".")[2].casefold()
+    return name == type_ or name.casefold() in (type_.casefold(), last, re.sub(r"[123]d$", "", last))
+
+
+def _is_below(scope: Scope | None, path: tuple[str, ...]) -> bool:
+    """Tell whether a scope, or one around it, has a path that ends so."""
+    names = _names(scope)
+    return any(names[end - len(path) : end] == path for end in range(len(path), len(names) + 1))
+
+
+def _names(scope: Scope | None) -> tuple[str, ...]:
+    names = []
+    while scope is not None:
+        names.append(scope.name)
+        scope = scope.parent
+    return tuple(reversed(names))
+
+
+def _box_names(nodes: Iterable[Expr]) -> set[str]:
+    return {name for node in nodes for name in _names(node.scope) if name}
 
 
 def _is_inside(scope: Scope | None, box: Scope) -> bool:

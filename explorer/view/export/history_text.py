@@ -133,6 +133,7 @@ def _fate(recording: Recording, node: int) -> list[str]:
     """Describe the node's final state and the kernels that compute it."""
     nodes = recording.nodes
     final = recording.resolver(recording.end).get(node, node)
+    account = recording.provenance.nodes.get(node)
     lines = []
     if final != node:
         lines.append(f"replaced by {recording.label(final)} in the final graph")
@@ -140,12 +141,13 @@ def _fate(recording: Recording, node: int) -> list[str]:
         lines.append(
             f"in the final graph it is a row of {recording.label(batched[0])} · {recording.named_type_text(batched[0])}"
         )
+    elif account is not None and account.fate == "absorbed":
+        lines.append("absorbed: what replaced its readers does its work, so nothing reads it")
     elif nodes.gone[node] >= 0:
         lines.append("removed: nothing reads it")
     kernels = recording.schedule.kernels if recording.schedule else ()
     own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
     lines += [f"kernel {kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
-    account = recording.provenance.nodes.get(node)
     others = [number for number in account.kernels if number not in own] if account is not None else []
     for number in others[:_KERNELS]:
         lines.append(f"computed in kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")

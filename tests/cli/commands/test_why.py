@@ -41,3 +41,39 @@ def test_facts_of_the_whole_plans_memory_are_left_out(capsys: pytest.CaptureFixt
 def test_an_operator_of_one_node_is_told_as_that_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", MODEL, "softmax"]) == 0
     assert capsys.readouterr().out.startswith("softmax · 1×10 float32\nrecorded at digits.pnnx.param line 18: ")
+
+
+ONNX = str(Path(MODEL).with_name("digits.onnx"))
+
+
+@pytest.mark.spec("V-2")
+def test_a_box_is_asked_for_by_the_name_that_the_picture_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """`residual` is no operator of the file: all that the box holds is told, and `residual / conv1` a part of it."""
+    assert main(["why", ONNX, "pool"]) == 0
+    assert capsys.readouterr().out.startswith("max_pool2d · 1×12×4×4 float32\n")
+    assert main(["why", ONNX, "residual"]) == 0
+    whole = capsys.readouterr().out
+    assert main(["why", ONNX, "residual / conv1"]) == 0
+    part = capsys.readouterr().out
+    assert whole.startswith("residual: ")
+    assert part.startswith("residual / conv1: ")
+    assert len(part) < len(whole)
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize(("name", "fix"), [("maxpool", "its operators are /pool/MaxPool"), ("pol", "known: pool")])
+def test_a_type_in_any_case_and_a_misspelt_box_lead_to_names(
+    capsys: pytest.CaptureFixture[str], name: str, fix: str
+) -> None:
+    assert main(["why", ONNX, name]) == 2
+    assert fix in capsys.readouterr().err
+
+
+@pytest.mark.spec("V-2")
+def test_an_operator_whose_work_another_one_does_is_not_called_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The relu before a pooling is computed behind it: it is absorbed there, and the kernel that does it is named."""
+    assert main(["why", ONNX, "/relu2/Relu"]) == 0
+    told = capsys.readouterr().out
+    assert "absorbed: what replaced its readers does its work" in told
+    assert "computed in kernel 3 max_pool2d → relu" in told
+    assert "removed" not in told

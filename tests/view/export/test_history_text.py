@@ -40,7 +40,7 @@ def test_an_edit_above_a_link_leaves_the_story_as_it_is():
 def test_why_tells_what_became_of_a_node():
     recording = sample.mlp()
     assert "replaced by log-softmax in the final graph" in why(recording, recording.nodes.label.index("log"))
-    assert "removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
+    assert "absorbed: what replaced its readers does its work" in why(recording, recording.nodes.label.index("softmax"))
     assert "no rule matched this node" in why(recording, recording.nodes.label.index("t"))
 
 
