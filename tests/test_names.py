@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from IPython.core.oinspect import Inspector
 
 import explorer as ex
 from explorer.completion import ordered_names
@@ -80,6 +81,13 @@ def test_completion_shows_everyday_functions_first_and_operations_last() -> None
     assert {*first} == {name for name in dir(ex) if not name.startswith("_")}
     assert begun == own == ["tan", "tanh", "tanhshrink"]
     assert text[:1] != ["evaluate"]
+
+
+def test_a_question_mark_shows_the_page_of_help() -> None:
+    for name in ("tanh", "softmax"):
+        shown = Inspector().info(getattr(ex, name), oname=name)["docstring"]
+        assert shown == getattr(ex, name).__doc__
+        assert "Gradient  of x: " in shown
 
 
 def test_classes_follow_functions() -> None:

@@ -4,12 +4,14 @@
 ``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
 """
 
+import inspect
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry as _registry
-from explorer.ops.catalogue import functions as _functions  # noqa: F401  # registers every family
+from explorer.ops.catalogue import functions as _functions  # registers every family
+from explorer.ops.catalogue.pages import document as _document
 
 if TYPE_CHECKING:
     from explorer.ops.catalogue.functions import *  # noqa: F403
@@ -49,3 +51,4 @@ def __dir__() -> list[str]:
 
 
 __doc__ = f"{__doc__}\n{_listing()}\n"
+_document([function for function in vars(_functions).values() if inspect.isfunction(function)])

@@ -18,12 +18,18 @@ import explorer.names  # imported before doctest walks through the package's nam
 
 
 def run(modules: list[str]) -> int:
-    """Run all examples, each docstring with names of its own; return the number of those that failed."""
+    """Run all examples, each docstring with names of its own; return the number of those that failed.
+
+    The module explorer.ops has those of all operations.
+    """
     runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
     for name in modules:
         module = importlib.import_module(name)
         for example in doctest.DocTestFinder(exclude_empty=True).find(module, globs={"ex": ex, "np": np}):
             runner.run(example)
+    names = {name: getattr(ex.ops, name).__doc__ for name in dir(ex.ops)} if "explorer.ops" in modules else {}
+    for name, text in names.items():  # doctest finds neither operations nor functions whose arguments are checked
+        runner.run(doctest.DocTestParser().get_doctest(text, {"ex": ex, "np": np}, f"explorer.ops.{name}", None, None))
     print(f"{runner.tries} examples, {runner.failures} failed")
     return runner.failures
 

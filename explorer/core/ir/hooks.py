@@ -74,6 +74,12 @@ class Why(Protocol):
     def __call__(self, plan: Any, one: Any, other: Any, /) -> str: ...
 
 
+class DescribeOperation(Protocol):
+    """Text of ``help`` for an operation: signature, formula, shapes, dtypes, gradient, laws, example."""
+
+    def __call__(self, operation: Any, /) -> str: ...
+
+
 class NoteDeclaration(Protocol):
     """Note of an operation or a rule that ``__main__`` declares: its laws are checked when a notebook's cell ends."""
 
@@ -143,6 +149,7 @@ class Hooks:
     explain: Explain = _empty
     why: Why = _empty
     note_declaration: NoteDeclaration = _empty
+    describe_operation: DescribeOperation = _empty
     to_graphviz: ToGraphviz = _empty
     compare: Compare = _empty
     lanes_picture: LanesPicture = _empty

@@ -14,7 +14,7 @@ import inspect
 import re
 from dataclasses import dataclass, fields
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -39,6 +39,16 @@ Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 
 
 _tokens = count()
+
+
+class _Docstring:
+    """Docstring of a class of operations: its own for the class, a page with all facts for an operation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, operation: Operation | None, cls: type[Operation]) -> str:
+        return self.text if operation is None else hooks.describe_operation(operation)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -138,6 +148,7 @@ class Operation(Tiling, metaclass=Interning):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         check_facets(cls, Operation, documented)
         cls._operand_count = cls.count_operands()
+        cls.__doc__ = cast("str", _Docstring(cls.__doc__ or ""))
         register_operation(cls, None if cls.attribute_names else cls)
         if extends is not None:
             extend(extends if isinstance(extends, type) else type(extends), cls)

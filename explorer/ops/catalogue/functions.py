@@ -130,7 +130,6 @@ from explorer.ops.nn.activation import clip as clip
 from explorer.ops.nn.activation import elu as elu
 from explorer.ops.nn.activation import gelu as gelu
 from explorer.ops.nn.activation import glu as glu
-from explorer.ops.nn.activation import hardshrink as hardshrink
 from explorer.ops.nn.activation import hardsigmoid as hardsigmoid
 from explorer.ops.nn.activation import hardswish as hardswish
 from explorer.ops.nn.activation import leaky_relu as leaky_relu
@@ -140,10 +139,7 @@ from explorer.ops.nn.activation import prelu as prelu
 from explorer.ops.nn.activation import relu6 as relu6
 from explorer.ops.nn.activation import selu as selu
 from explorer.ops.nn.activation import silu as silu
-from explorer.ops.nn.activation import softshrink as softshrink
 from explorer.ops.nn.activation import softsign as softsign
-from explorer.ops.nn.activation import tanhshrink as tanhshrink
-from explorer.ops.nn.activation import threshold as threshold
 from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
 from explorer.ops.nn.adaptive_pooling import adaptive_max_pool as adaptive_max_pool
 from explorer.ops.nn.attention import attention as attention
@@ -167,6 +163,10 @@ from explorer.ops.nn.pooling import max_pool2d as max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d as avg_pool3d
 from explorer.ops.nn.pooling_3d import max_pool3d as max_pool3d
 from explorer.ops.nn.resize import resize as resize
+from explorer.ops.nn.shrinkage import hardshrink as hardshrink
+from explorer.ops.nn.shrinkage import softshrink as softshrink
+from explorer.ops.nn.shrinkage import tanhshrink as tanhshrink
+from explorer.ops.nn.shrinkage import threshold as threshold
 from explorer.ops.nn.softmax import log_softmax as log_softmax
 from explorer.ops.nn.softmax import logsumexp as logsumexp
 from explorer.ops.nn.softmax import softmax as softmax

@@ -57,7 +57,11 @@ class FloorDivide(Ufunc):
 
 @public
 def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """Record the quotient ⌊a / b⌋ and the remainder a − b · ⌊a / b⌋."""
+    """Record the quotient ⌊a / b⌋ and the remainder a − b · ⌊a / b⌋.
+
+    >>> ex.evaluate(ex.divmod(np.array([7, -7]), 3))
+    (array([ 2, -3]), array([1, 2]))
+    """
     return floor_divide(a, b), remainder(a, b)
 
 

@@ -49,7 +49,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
 
 @public
 def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
-    """Sum products over a's last axis and b's second last, or its only one, as NumPy does; a scalar multiplies."""
+    """Sum products over a's last axis and b's second last, or its only one, as NumPy does; a scalar multiplies.
+
+    >>> ex.evaluate(ex.dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
+    array(32)
+    """
     a, b = as_operands((a, b))
     if not a.ndim or not b.ndim:
         product: Expr = a * b

@@ -51,7 +51,11 @@ class ToDevice(Operation):
 
 @public
 def to_device(x: Any, device: Device) -> Expr:
-    """Copy ``x`` to a device; the plan and its pictures show the copy."""
+    """Copy ``x`` to a device; the plan and its pictures show the copy.
+
+    >>> ex.to_device(ex.tensor([1.0]), ex.cpu).type.device.name
+    'cpu'
+    """
     (x,) = as_operands((x,))
     if not isinstance(device, Device):
         raise OperandError(

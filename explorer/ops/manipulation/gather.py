@@ -209,7 +209,12 @@ def _whole_numbers(indices: Any) -> Any:
 
 @public
 def embedding(table: Any, numbers: Any) -> Expr:
-    """Take rows of ``table`` (rows, …) at integers ``numbers``: the shape is numbers.shape + table.shape[1:]."""
+    """Take rows of ``table`` (rows, …) at integers ``numbers``: the shape is numbers.shape + table.shape[1:].
+
+    >>> ex.evaluate(ex.embedding(np.array([[0, 1], [2, 3], [4, 5]]), [2, 0]))
+    array([[4, 5],
+           [0, 1]])
+    """
     return Take(0)(*as_operands((table, _whole_numbers(numbers))))
 
 

@@ -29,7 +29,11 @@ from explorer.ops.manipulation.slicing import getitem, part_of, whole_of
 
 @public
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Reverse the order of elements along axes, along all of them for None."""
+    """Reverse the order of elements along axes, along all of them for None.
+
+    >>> ex.evaluate(ex.flip(np.array([1, 2, 3])))
+    array([3, 2, 1])
+    """
     (x,) = as_operands((x,))
     turned = normalize_axes(axis, x.ndim, "flip")
     return getitem(x, tuple([slice(None, None, -1 if i in turned else 1) for i in range(x.ndim)]))
@@ -70,7 +74,11 @@ def _total(shift: Any) -> int:
 
 @public
 def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
-    """Repeat ``x`` as a whole ``reps[i]`` times along axis i, aligned at the last axes."""
+    """Repeat ``x`` as a whole ``reps[i]`` times along axis i, aligned at the last axes.
+
+    >>> ex.evaluate(ex.tile(np.array([1, 2]), 2))
+    array([1, 2, 1, 2])
+    """
     (x,) = as_operands((x,))
     repetitions = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = [_count(count, "tile") for count in repetitions]
@@ -87,7 +95,11 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
 
 @public
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
-    """Repeat each element of ``x`` along an axis, of the flattened ``x`` for None."""
+    """Repeat each element of ``x`` along an axis, of the flattened ``x`` for None.
+
+    >>> ex.evaluate(ex.repeat(np.array([1, 2]), 2))
+    array([1, 1, 2, 2])
+    """
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -115,14 +127,24 @@ def _merged(paired: list[tuple[int, int]]) -> Shape:
 @public
 def tril(x: Any, k: int = 0) -> Expr:
     """Set the elements above the k-th diagonal of the last two axes to zero; a vector is each row of a square
-    matrix."""
+    matrix.
+
+    >>> ex.evaluate(ex.tril(np.ones((2, 2))))
+    array([[1., 0.],
+           [1., 1.]])
+    """
     return _triangle(x, k, "tril", lower=True)
 
 
 @public
 def triu(x: Any, k: int = 0) -> Expr:
     """Set the elements below the k-th diagonal of the last two axes to zero; a vector is each row of a square
-    matrix."""
+    matrix.
+
+    >>> ex.evaluate(ex.triu(np.ones((2, 2))))
+    array([[1., 1.],
+           [0., 1.]])
+    """
     return _triangle(x, k, "triu", lower=False)
 
 
@@ -144,7 +166,11 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
 
 @public
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Expr:
-    """Move axes of ``x`` to other positions; the others keep their order."""
+    """Move axes of ``x`` to other positions; the others keep their order.
+
+    >>> ex.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     (x,) = as_operands((x,))
     sources, destinations = (
         [
@@ -191,7 +217,11 @@ def pixel_shuffle(x: Any, factor: int) -> Expr:
 
 @public
 def pixel_unshuffle(x: Any, factor: int) -> Expr:
-    """Rearrange pixels into channels: (N, C, H·r, W·r) → (N, C·r², H, W), the inverse of ``pixel_shuffle``."""
+    """Rearrange pixels into channels: (N, C, H·r, W·r) → (N, C·r², H, W), the inverse of ``pixel_shuffle``.
+
+    >>> ex.pixel_unshuffle(np.zeros((1, 1, 4, 6)), 2).shape
+    (1, 4, 2, 3)
+    """
     (x,) = as_operands((x,))
     r = _factor(x, factor, "pixel_unshuffle")
     n, c, h, w = x.shape
@@ -203,7 +233,11 @@ def pixel_unshuffle(x: Any, factor: int) -> Expr:
 
 @public
 def channel_shuffle(x: Any, groups: int) -> Expr:
-    """Interleave the channels of (N, C, …): channel i of every group, then channel i + 1 of every group."""
+    """Interleave the channels of (N, C, …): channel i of every group, then channel i + 1 of every group.
+
+    >>> ex.evaluate(ex.channel_shuffle(np.arange(4).reshape(1, 4, 1), 2)).ravel()
+    array([0, 2, 1, 3])
+    """
     (x,) = as_operands((x,))
     count = whole(groups, "channel_shuffle: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:

@@ -210,14 +210,22 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
 
 @public
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
-    """Permute the axes of ``x``; reverse them for None."""
+    """Permute the axes of ``x``; reverse them for None.
+
+    >>> ex.transpose(np.zeros((2, 3, 4))).shape
+    (4, 3, 2)
+    """
     (x,) = as_operands((x,))
     return Transpose(tuple(range(x.ndim))[::-1] if axes is None else _order(x, axes, "transpose"))(x)
 
 
 @public
 def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
-    """Undo ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv)."""
+    """Undo ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv).
+
+    >>> ex.inverse_transpose(ex.transpose(np.zeros((2, 3, 4)), (1, 2, 0)), (1, 2, 0)).shape
+    (2, 3, 4)
+    """
     (x,) = as_operands((x,))
     return Transpose(inverse(_order(x, axes, "inverse_transpose")))(x)
 
@@ -241,7 +249,12 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
 
 @public
 def broadcast_to(x: Any, shape: Shape) -> Expr:
-    """Repeat ``x`` to a shape that it broadcasts to."""
+    """Repeat ``x`` to a shape that it broadcasts to.
+
+    >>> ex.evaluate(ex.broadcast_to(np.array([1, 2]), (2, 2)))
+    array([[1, 2],
+           [1, 2]])
+    """
     (x,) = as_operands((x,))
     return BroadcastTo(as_shape(shape, "broadcast_to"))(x)
 
@@ -263,7 +276,11 @@ def cast(x: Any, dtype: Any) -> Expr:
 
 @public
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
-    """Insert an axis of size 1 at a position of the result, or at several."""
+    """Insert an axis of size 1 at a position of the result, or at several.
+
+    >>> ex.expand_dims(np.zeros((2, 3)), 1).shape
+    (2, 1, 3)
+    """
     (x,) = as_operands((x,))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalize_axes(axis, x.ndim + count, "expand_dims")
@@ -273,7 +290,11 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Remove an axis of size 1 or several; all of them for None."""
+    """Remove an axis of size 1 or several; all of them for None.
+
+    >>> ex.squeeze(np.zeros((2, 1, 3, 1))).shape
+    (2, 3)
+    """
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
@@ -290,7 +311,11 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
 
 @public
 def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
-    """Merge the axes start … end (both included) of ``x`` into one."""
+    """Merge the axes start … end (both included) of ``x`` into one.
+
+    >>> ex.flatten(np.zeros((2, 3, 4)), 1).shape
+    (2, 12)
+    """
     (x,) = as_operands((x,))
     if x.ndim == 0:
         return Reshape((1,))(x)

@@ -117,7 +117,11 @@ def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @public
 def getitem(x: Expr, index: Any) -> Expr:
-    """Index ``x`` as NumPy does, by ints, slices, None, Ellipsis and integer arrays."""
+    """Index ``x`` as NumPy does, by ints, slices, None, Ellipsis and integer arrays.
+
+    >>> ex.evaluate(ex.tensor([[1, 2], [3, 4]])[:, 1])
+    array([2, 4])
+    """
     part = part_of(x, index)
     return whole_of(x) if part is x else part
 

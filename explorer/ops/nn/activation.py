@@ -194,19 +194,31 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
 
 @public
 def relu6(x: Any) -> Expr:
-    """Limit the elements of ``x`` to 0 … 6."""
+    """Limit the elements of ``x`` to 0 … 6.
+
+    >>> ex.evaluate(ex.relu6(np.array([-1.0, 3.0, 8.0])))
+    array([0., 3., 6.])
+    """
     return clip(x, 0, 6)
 
 
 @public
 def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
-    """Return x if positive, else slope · x, elementwise; shape as ``x``."""
+    """Return x if positive, else slope · x, elementwise; shape as ``x``.
+
+    >>> ex.evaluate(ex.leaky_relu(np.array([-1.0, 0.0, 2.0])))
+    array([-0.01,  0.  ,  2.  ])
+    """
     return LeakyRelu(float(slope))(*as_operands((x,)))
 
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """Compute x · Φ(x), or its approximation by tanh; shape as ``x``."""
+    """Compute x · Φ(x), or its approximation by tanh; shape as ``x``.
+
+    >>> ex.evaluate(ex.gelu(np.array([-1.0, 0.0, 1.0]))).round(3)
+    array([-0.159,  0.   ,  0.841])
+    """
     return Gelu(bool(approximate))(*as_operands((x,)))
 
 
@@ -216,7 +228,11 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 @public
 def elu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (eˣ − 1); shape as ``x``."""
+    """Compute x if positive, else α · (eˣ − 1); shape as ``x``.
+
+    >>> ex.evaluate(ex.elu(np.array([-1.0, 0.0, 2.0]))).round(3)
+    array([-0.632,  0.   ,  2.   ])
+    """
     (x,) = as_operands((x,))
     below = expm1(clip(x, None, 0))  # above 0 the unused exponential could overflow
     return where(x > 0, x, below if alpha == 1 else below * alpha)
@@ -224,20 +240,32 @@ def elu(x: Any, alpha: float = 1.0) -> Expr:
 
 @public
 def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr:
-    """Compute scale · x if x is positive, else scale · α · (eˣ − 1); shape as ``x``."""
+    """Compute scale · x if x is positive, else scale · α · (eˣ − 1); shape as ``x``.
+
+    >>> ex.evaluate(ex.selu(np.array([-1.0, 0.0, 1.0]))).round(3)
+    array([-1.111,  0.   ,  1.051])
+    """
     return elu(x, alpha) * scale
 
 
 @public
 def celu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``."""
+    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``.
+
+    >>> ex.evaluate(ex.celu(np.array([-1.0, 0.0, 2.0]))).round(3)
+    array([-0.632,  0.   ,  2.   ])
+    """
     (x,) = as_operands((x,))
     return where(x > 0, x, expm1(clip(x, None, 0) / alpha) * alpha)
 
 
 @public
 def mish(x: Any) -> Expr:
-    """Compute x · tanh(log(1 + eˣ)); shape as ``x``."""
+    """Compute x · tanh(log(1 + eˣ)); shape as ``x``.
+
+    >>> ex.evaluate(ex.mish(np.array([-1.0, 0.0, 1.0]))).round(3)
+    array([-0.303,  0.   ,  0.865])
+    """
     (x,) = as_operands((x,))
     y: Expr = x * tanh(softplus(x))
     return y
@@ -245,7 +273,11 @@ def mish(x: Any) -> Expr:
 
 @public
 def softsign(x: Any) -> Expr:
-    """Compute x / (1 + |x|); shape as ``x``."""
+    """Compute x / (1 + |x|); shape as ``x``.
+
+    >>> ex.evaluate(ex.softsign(np.array([-1.0, 0.0, 3.0])))
+    array([-0.5 ,  0.  ,  0.75])
+    """
     (x,) = as_operands((x,))
     y: Expr = x / (1 + absolute(x))
     return y
@@ -253,45 +285,22 @@ def softsign(x: Any) -> Expr:
 
 @public
 def log_sigmoid(x: Any) -> Expr:
-    """Compute log σ(x) without overflow; shape as ``x``."""
+    """Compute log σ(x) without overflow; shape as ``x``.
+
+    >>> ex.evaluate(ex.log_sigmoid(np.array([-1000.0, 0.0]))).round(3)
+    array([-1.00e+03, -6.93e-01])
+    """
     (x,) = as_operands((x,))
     return -softplus(-x)
 
 
 @public
-def threshold(x: Any, limit: float, value: float) -> Expr:
-    """Keep x above the limit and replace the other elements by a value; NaN stays."""
-    (x,) = as_operands((x,))
-    # not x > limit: every comparison with NaN is false, and NaN must stay
-    return where(x <= limit, value, x)
-
-
-@public
-def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """Move x towards 0 by a width; elements within the width become 0, NaN stays."""
-    (x,) = as_operands((x,))
-    # ≤ and not >, so that NaN stays
-    return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
-
-
-@public
-def hardshrink(x: Any, width: float = 0.5) -> Expr:
-    """Keep x farther from 0 than a width; the other elements become 0, NaN stays."""
-    (x,) = as_operands((x,))
-    return where(absolute(x) <= width, 0, x)
-
-
-@public
-def tanhshrink(x: Any) -> Expr:
-    """Compute x − tanh x; shape as ``x``."""
-    (x,) = as_operands((x,))
-    y: Expr = x - tanh(x)
-    return y
-
-
-@public
 def prelu(x: Any, slope: Any) -> Expr:
-    """Compute x if positive, else slope · x, where slope holds one number, or one per channel (axis 1)."""
+    """Compute x if positive, else slope · x, where slope holds one number, or one per channel (axis 1).
+
+    >>> ex.evaluate(ex.prelu(np.array([-1.0, 2.0]), 0.25))
+    array([-0.25,  2.  ])
+    """
     x, slope = as_operands((x, slope))
     if slope.size != 1 and (x.ndim < 2 or slope.shape != (x.shape[1],)):
         raise OperandError(

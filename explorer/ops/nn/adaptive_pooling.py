@@ -159,6 +159,9 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
 
     Recorded as slices, maxima and concatenations, axis by axis: the largest of a rectangle is the largest of its rows'
     largest, and these operations bring their gradients. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d and 2d.)
+
+    >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
+    array([[[1., 3., 5.]]])
     """
     (x,) = as_operands((x,))
     sizes = output if isinstance(output, (tuple, list)) else (output,)

@@ -101,6 +101,10 @@ def conv_transpose1d(
     dilation: int = 1,
     groups: int = 1,
 ) -> Expr:
-    """Compute the adjoint of ``conv1d``: (N, C, L), filters (C, O / groups, l) → (N, O, L′)."""
+    """Compute the adjoint of ``conv1d``: (N, C, L), filters (C, O / groups, l) → (N, O, L′).
+
+    >>> ex.evaluate(ex.conv_transpose1d(np.ones((1, 1, 2)), np.ones((1, 1, 3)), strides=2))
+    array([[[1., 1., 2., 1., 1.]]])
+    """
     options = {"output_padding": (0, output_padding)}
     return along_line(conv_transpose2d, x, filters, bias, strides, padding, dilation, groups, **options)

@@ -77,7 +77,11 @@ def layer_norm(
 @public
 @composition
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
-    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon."""
+    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon.
+
+    >>> ex.evaluate(ex.rms_norm(np.array([3.0, 4.0]))).round(3)
+    array([0.849, 1.131])
+    """
     (x,) = as_operands((x,))
     last = _last(x, axes)
     # torch's rule for eps=None; ONNX's RMSNormalization gives a number
@@ -91,7 +95,11 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """Compute (x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
+    """Compute (x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,).
+
+    >>> ex.evaluate(ex.group_norm(np.array([[[1.0], [3.0], [5.0], [9.0]]]), 2)).round(2).ravel()
+    array([-1.,  1., -1.,  1.])
+    """
     (x,) = as_operands((x,))
     count = whole(groups, "group_norm: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
@@ -112,14 +120,23 @@ def group_norm(
 @public
 @composition
 def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
-    """Compute (x − mean) / √(variance + ε) for each channel of each image of (N, C, …); scale and shift are (C,)."""
+    """Compute (x − mean) / √(variance + ε) for each channel of each image of (N, C, …); scale and shift are (C,).
+
+    >>> ex.evaluate(ex.instance_norm(np.array([[[1.0, 3.0], [5.0, 9.0]]]))).round(2)
+    array([[[-1.,  1.],
+            [-1.,  1.]]])
+    """
     (x,) = as_operands((x,))
     return group_norm(x, x.shape[1] if x.ndim > 1 else 1, scale, shift, epsilon=epsilon)
 
 
 @public
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
-    """Compute x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), with zeros outside."""
+    """Compute x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), with zeros outside.
+
+    >>> ex.evaluate(ex.local_response_norm(np.ones((1, 3, 1)), 3, alpha=3.0)).round(2).ravel()
+    array([0.44, 0.35, 0.44])
+    """
     (x,) = as_operands((x,))
     count = whole(size, "local_response_norm: size")
     if x.ndim < 2 or count < 1:

@@ -188,7 +188,11 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute y·(g − Σ g·y) for the output ``y`` of a softmax over axes and its gradient ``g``; shape as ``y``."""
+    """Compute y·(g − Σ g·y) for the output ``y`` of a softmax over axes and its gradient ``g``; shape as ``y``.
+
+    >>> ex.evaluate(ex.softmax_gradient(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
+    array([ 0.25, -0.25])
+    """
     g, y = as_operands((g, y))
     return SoftmaxGradient(normalize_axes(axis, y.ndim, "softmax_gradient"))(g, y)
 

@@ -312,7 +312,7 @@ def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 @public
 def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Take the smallest element over axes, over all of them for None; NaN wins."""
+    """Take the smallest element over axes, over all of them for None; NaN wins. Example: see ``ex.max``."""
     return _reduce(Min, x, axis, keepdims)
 
 
@@ -333,11 +333,15 @@ def prod(
 
 @public
 def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether all elements over axes are not 0, over all of them for None."""
+    """Test whether all elements over axes are not 0, over all of them for None.
+
+    >>> ex.evaluate(ex.all(np.array([[1, 2], [0, 3]]), axis=1))
+    array([ True, False])
+    """
     return _reduce(All, x, axis, keepdims)
 
 
 @public
 def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Test whether any element over axes is not 0, over all of them for None."""
+    """Test whether any element over axes is not 0, over all of them for None. Example: see ``ex.all``."""
     return _reduce(AnyOf, x, axis, keepdims)

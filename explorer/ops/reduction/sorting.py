@@ -153,19 +153,31 @@ def _place(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims
 
 @public
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Find the position of the largest element along an axis (int64), of the flattened ``x`` for None."""
+    """Find the position of the largest element along an axis (int64), of the flattened ``x`` for None.
+
+    >>> ex.evaluate(ex.argmax(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
+    array([1, 0])
+    """
     return _place(ArgMax, x, axis, keepdims)
 
 
 @public
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """Find the position of the smallest element along an axis (int64), of the flattened ``x`` for None."""
+    """Find the position of the smallest element along an axis (int64), of the flattened ``x`` for None.
+
+    >>> ex.evaluate(ex.argmin(np.array([[1, 5, 2], [7, 0, 7]]), axis=1))
+    array([0, 1])
+    """
     return _place(ArgMin, x, axis, keepdims)
 
 
 @public
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """Return the positions (int64) that sort the elements along an axis; the sort is stable. Shape as ``x``."""
+    """Return the positions (int64) that sort the elements along an axis; the sort is stable. Shape as ``x``.
+
+    >>> ex.evaluate(ex.argsort(np.array([3, 1, 2])))
+    array([1, 2, 0])
+    """
     (x,) = as_operands((x,))
     x = vector_of_scalar(x, axis)
     return ArgSort(normalize_axis(axis, x.ndim, "argsort"), bool(descending))(x)

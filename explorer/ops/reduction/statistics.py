@@ -44,7 +44,11 @@ def var(
 def std(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute the standard deviation over axes, over all of them for None: the root of the variance."""
+    """Compute the standard deviation over axes, over all of them for None: the root of the variance.
+
+    >>> ex.evaluate(ex.std(np.array([1.0, 3.0])))
+    array(1.)
+    """
     return _root(var(x, axis, ddof, keepdims))
 
 
@@ -65,7 +69,11 @@ def _root(x: Expr) -> Expr:
 def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """Compute (Σ |x|ᵖ)^(1/p) over axes, all for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number."""
+    """Compute (Σ |x|ᵖ)^(1/p) over axes, all for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number.
+
+    >>> ex.evaluate(ex.vector_norm(np.array([3.0, 4.0])))
+    array(5.)
+    """
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     if order == 2:

@@ -30,19 +30,8 @@ from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.unary import sigmoid
 from explorer.ops.manipulation.reshape import expand_dims
-from explorer.ops.nn.activation import (
-    celu,
-    clip,
-    elu,
-    gelu,
-    hardsigmoid,
-    hardswish,
-    leaky_relu,
-    mish,
-    selu,
-    softsign,
-    threshold,
-)
+from explorer.ops.nn.activation import celu, clip, elu, gelu, hardsigmoid, hardswish, leaky_relu, mish, selu, softsign
+from explorer.ops.nn.shrinkage import threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.sorting import argmax
 

@@ -16,7 +16,6 @@ from explorer.ops.nn.activation import (
     elu,
     gelu,
     glu,
-    hardshrink,
     hardsigmoid,
     hardswish,
     leaky_relu,
@@ -26,11 +25,9 @@ from explorer.ops.nn.activation import (
     relu6,
     selu,
     silu,
-    softshrink,
     softsign,
-    tanhshrink,
-    threshold,
 )
+from explorer.ops.nn.shrinkage import hardshrink, softshrink, tanhshrink, threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
 
 

@@ -1,0 +1,58 @@
+"""Shrinking activations, compositions that make elements near 0, or below a limit, smaller or 0; NaN stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.registry import public
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.unary import absolute, tanh
+
+
+@public
+def threshold(x: Any, limit: float, value: float) -> Expr:
+    """Keep x above the limit and replace the other elements by a value; NaN stays.
+
+    >>> ex.evaluate(ex.threshold(np.array([-1.0, 0.5, 2.0]), 0.6, 0.0))
+    array([0., 0., 2.])
+    """
+    (x,) = as_operands((x,))
+    # not x > limit: every comparison with NaN is false, and NaN must stay
+    return where(x <= limit, value, x)
+
+
+@public
+def softshrink(x: Any, width: float = 0.5) -> Expr:
+    """Move x towards 0 by a width; elements within the width become 0, NaN stays.
+
+    >>> ex.evaluate(ex.softshrink(np.array([-1.0, 0.2, 2.0])))
+    array([-0.5,  0. ,  1.5])
+    """
+    (x,) = as_operands((x,))
+    # ≤ and not >, so that NaN stays
+    return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
+
+
+@public
+def hardshrink(x: Any, width: float = 0.5) -> Expr:
+    """Keep x farther from 0 than a width; the other elements become 0, NaN stays.
+
+    >>> ex.evaluate(ex.hardshrink(np.array([-1.0, 0.2, 2.0])))
+    array([-1.,  0.,  2.])
+    """
+    (x,) = as_operands((x,))
+    return where(absolute(x) <= width, 0, x)
+
+
+@public
+def tanhshrink(x: Any) -> Expr:
+    """Compute x − tanh x; shape as ``x``.
+
+    >>> ex.evaluate(ex.tanhshrink(np.array([-1.0, 0.0, 1.0]))).round(3)
+    array([-0.238,  0.   ,  0.238])
+    """
+    (x,) = as_operands((x,))
+    y: Expr = x - tanh(x)
+    return y
