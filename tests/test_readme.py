@@ -22,7 +22,9 @@ def test_the_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, "README.md", "exec"), namespace)
 
 
-@pytest.mark.parametrize("rule", sorted(set(re.findall(r'\]\((?!https?:|#explorer:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT))))
+@pytest.mark.parametrize(
+    "rule", sorted(set(re.findall(r'\]\((?!https?:|#explorer:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT)))
+)
 def test_a_link_leads_somewhere(rule: tuple[str, str]) -> None:
     assert (ROOT / "".join(rule)).exists()
 
