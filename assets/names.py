@@ -56,6 +56,7 @@ def sentence(value: Any) -> str:
         return f"`{value!r}`"
     if isinstance(value, (bool, str, list, tuple)):
         return "an attribute of a class"
+    value = type(value) if isinstance(value, ex.Operation) else value  # the class's sentences, not a page of help
     told = " ".join((inspect.getdoc(value) or "").partition(">>>")[0].split())
     first = re.split(r"(?<=[.;!?:]) (?=[A-Z`])|(?<=[a-z])\. |\(MetaNN", told)[0]
     return first.strip().rstrip(".:;").replace("|", r"\|")
