@@ -16,6 +16,9 @@ import pytest
 _FINGERPRINT = re.compile(r"^.* · [0-9a-f]{16}$", re.MULTILINE)
 """line of a canonical text that ends with the fingerprint of a plan"""
 
+_reported = pytest.StashKey[dict[tuple[str, ...], int]]()
+"""differences that cells of a notebook have reported, with the numbers of the cells"""
+
 _configs: list[pytest.Config] = []
 """configurations of the running sessions, the innermost last"""
 
@@ -65,7 +68,8 @@ def pytest_runtest_makereport(
         if getattr(item, "comparison_traceback", None) and any(map(_FINGERPRINT.search, texts)):
             from explorer.testing.notebook_failure import failure_text
 
-            report.longrepr = failure_text(item.cell_num, item.cell.source, stored, computed)
+            reported = item.parent.stash.setdefault(_reported, {})
+            report.longrepr = failure_text(item.cell_num, item.cell.source, stored, computed, reported)
     return report
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from textwrap import indent
 from typing import Any
 
@@ -14,9 +14,17 @@ _FIX = "if the change is meant: run the notebook anew and store it"
 
 
 def failure_text(
-    cell: int, source: str, stored: Mapping[str, Sequence[Any]], computed: Mapping[str, Sequence[Any]]
+    cell: int,
+    source: str,
+    stored: Mapping[str, Sequence[Any]],
+    computed: Mapping[str, Sequence[Any]],
+    reported: MutableMapping[tuple[str, ...], int] | None = None,
 ) -> str:
-    """Return the report of a code cell, counted from 0; outputs are given by MIME type or name of the stream."""
+    """Return the report of a code cell, counted from 0; outputs are given by MIME type or name of the stream.
+
+    ``reported`` has the differences of the notebook's cells before this one, with their numbers: what an earlier cell
+    tells is told there alone.
+    """
     texts, others = [], []
     for key in dict.fromkeys([*stored, *computed]):
         before, after = stored.get(key, ()), computed.get(key, ())
@@ -29,7 +37,11 @@ def failure_text(
                 others.append(f"{key} differs, too")
             else:
                 texts += text_changes(one, other)
+    changes = tuple(dict.fromkeys(texts))
+    first = cell if reported is None or not changes else reported.setdefault(changes, cell)
+    if first != cell:
+        changes = (f"the same decisions differ as in cell {first}, whose report has them",)
     if not texts:
         others.insert(0, "every decision is as it is stored")
     lines = [f"Cell {cell}: the outputs are not those stored in the notebook", indent(source.rstrip(), "  > "), ""]
-    return "\n".join([*lines, *dict.fromkeys(texts), *dict.fromkeys(others), "", _FIX])
+    return "\n".join([*lines, *changes, *dict.fromkeys(others), "", _FIX])

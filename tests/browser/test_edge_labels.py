@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from onnx.helper import make_node
 from playwright.sync_api import expect
 
-from tests.browser.player import node, press
+import explorer as ex
+from explorer.view.payload.payload import payload
+from tests.browser.player import mount, node, press
 from tests.formats.onnx.models import FLOAT, model, opened
 from tests.golden.programs import recorded
 
@@ -47,3 +50,28 @@ def test_names_of_dimensions_are_on_nodes_edges_and_in_the_panel(show, tmp_path)
         view.page.keyboard.type(query)
         expect(view.locator(".ex-search [role=status]")).to_contain_text(f"{count} node")
         view.page.keyboard.press("Escape")
+
+
+@pytest.mark.spec("V-7")
+def test_a_declined_edge_has_its_mark_and_no_label(page):
+    """Where a pair is declined, the type beside its edge makes room for the ✗; at other stages it stands there."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    with ex.scope("first"):
+        first = ex.tanh(ex.softmax(x))
+    with ex.scope("second"):
+        total = ex.sum(first) + ex.softmax(first * 2)
+    plan = ex.EvalPlan()
+    plan.register(total)
+    mount(page, payload(plan.prepare().recording, position=0))
+    drawn = """stage => {
+        const { view } = window;
+        view.goStage(stage);
+        view.opening.all(false);
+        view.fit();
+        const { edges } = view.scene;
+        const isDrawn = (key) => Boolean(view.canvas.labels.texts.get(key)?.isConnected);
+        return [...view.placement.labels.keys()].map((key) => [edges.get(key)?.state === "declined", isDrawn(key)]);
+    }"""
+    fused = page.evaluate(drawn, "fuse")
+    assert [True, False] in fused
+    assert [True, True] not in fused

@@ -1,5 +1,6 @@
 """The panel: what boxes cost, which decisions there are, which options the plan had."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -193,6 +194,20 @@ def test_a_long_row_of_stages_keeps_the_present_one_in_sight(open_page, tmp_path
         assert chip["x"] + chip["width"] <= room["x"] + room["width"] - 20
     press(view, "End")
     expect(rail).to_have_attribute("data-more", "before")
+
+
+@pytest.mark.spec("V-1", "V-13")
+@pytest.mark.parametrize("wide", [1440, 1225, 900])
+def test_all_stages_of_a_net_are_in_sight(open_page, tmp_path, wide):
+    """The widget is 1,225 px wide in a window of 1,440: chips move together, then have a row of their own."""
+    page = open_page(viewport={"width": wide, "height": 900})
+    net = ex.open(ASSETS / "digits.onnx")
+    (tmp_path / "page.html").write_text(html(net.plan((1, 1, 8, 8)).recording, position=0), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    rail = page.locator(".ex-rail")
+    expect(rail.get_by_text("buffers")).to_be_in_viewport(ratio=1)
+    press(page.locator(".explorer-view"), "e", "]", "]", "]")
+    expect(rail).not_to_have_attribute("data-more", re.compile(".*"))
 
 
 @pytest.mark.spec("V-4")

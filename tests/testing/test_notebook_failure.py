@@ -101,3 +101,19 @@ def test_equal_decisions_and_another_picture() -> None:
 def test_the_plugin_is_in_the_wheels_entry_points() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\nexplorer = "explorer_pytest"' in text
+
+
+@pytest.mark.spec("V-22")
+def test_what_two_cells_tell_alike_is_told_once() -> None:
+    """A picture and the printed text of one plan differ in the same decisions: the later report names the earlier."""
+    before, after = (
+        {"stdout": [f"fuse {mark} tanh · Rule: {words} [code]\n"]} for mark, words in (("✓", "fused"), ("✗", "apart"))
+    )
+    reported: dict[tuple[str, ...], int] = {}
+    first, again = (failure_text(cell, "x\n", before, after, reported) for cell in (2, 5))
+    assert "now ✗ Rule" in first
+    assert again.startswith("Cell 5: ")
+    assert "the same decisions differ as in cell 2" in again
+    assert "Rule" not in again
+    other = failure_text(6, "x\n", after, before, reported)
+    assert "now ✓ Rule" in other

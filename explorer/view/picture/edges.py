@@ -90,12 +90,14 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
 
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
-    """Draw the types of values beside the edges of which there is room for a label."""
+    """Draw the types of values beside the edges of which there is room for a label; a declined one has a ✗ there."""
     standing = {(segment.box, segment.start, segment.end) for segment, is_alive in segments if is_alive}
     drawn = []
+    declined = declined_keys(model, state)
     for label in scene.labels:
         node = state.shown.get(label.slot, -1)
-        if node >= 0 and (label.box, label.start, label.end) in standing:
+        key = label.box, label.start, label.end
+        if node >= 0 and key in standing and key not in declined:
             row = model.slot_texts[label.slot][model.slots.nodes[label.slot].index(node)]
             text = model.texts[row][1]
             wide = ceil(font.width(text, PORT) / 2) * 2

@@ -7,6 +7,9 @@ import { Tiles } from "./tiles.js";
 /* global EDGE_LABEL */
 const { height: HIGH, aside: ASIDE } = EDGE_LABEL;
 
+/** States of edges without a label. */
+const HIDING = new Set(["gone", "was", "declined"]);
+
 /** Draws the labels of a scene's edges. */
 export class EdgeLabels {
   /** @param {import("../data/recording.js").Trace} trace */
@@ -46,7 +49,8 @@ export class EdgeLabels {
     const { point: [x, y], side, slot } = this.placement.labels.get(key);
     const edge = this.scene.edges.get(key);
     const mark = this.scene.slots.get(slot);
-    if (!mark || !edge || edge.state === "gone" || edge.state === "was" || this.#isTold(slot, mark)) return null;
+    // A declined edge has its mark there.
+    if (!mark || !edge || HIDING.has(edge.state) || this.#isTold(slot, mark)) return null;
     let text = this.texts.get(key);
     if (!text) this.texts.set(key, (text = svg("text", { class: "ex-label", "aria-hidden": "true" })));
     const right = flowsRight(this.trace.layout);

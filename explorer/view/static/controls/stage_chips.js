@@ -25,11 +25,15 @@ export class StageChips {
     if (this.room) this.#settle();
   }
 
-  /** Keep the chip of the present stage in sight, with its neighbours; many chips leave their numbers out. */
+  /** Keep the chip of the present stage in sight, with its neighbours; many chips leave their numbers out, move together, and take a row of their own. */
   #settle() {
-    this.room = this.root.clientWidth;
-    this.root.classList.remove("ex-tight");
-    this.root.classList.toggle("ex-tight", this.root.scrollWidth > this.room);
+    const { root } = this;
+    const isOver = () => root.scrollWidth > root.clientWidth;
+    root.classList.remove("ex-tight", "ex-tighter", "ex-own-row");
+    for (const name of ["ex-tight", "ex-tighter", "ex-own-row"]) if (isOver()) root.classList.add(name);
+    if (root.classList.contains("ex-own-row")) root.classList.remove("ex-tighter");
+    if (isOver()) root.classList.add("ex-tighter");
+    this.room = root.clientWidth;
     const chip = this.root.querySelector("[aria-current]");
     if (chip) {
       const left = chip.offsetLeft - this.root.offsetLeft;
