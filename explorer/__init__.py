@@ -211,11 +211,18 @@ def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     return _delayed(make)
 
 
-def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> "Net":
+def open(
+    path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
+) -> "Net":
     """The net in a model's file, chosen by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.json``, or one of your own.
 
     ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. Raises
     FileError that names file, line, rule and fix.
+
+    ``ex.open(module, example_inputs)`` opens a torch module by torch's own exporter: submodules are boxes, parameters
+    weights, and operators have their lines of ``forward``. Inputs are a tensor or array, a tuple of the arguments, or a
+    dict by name; ``dynamic_shapes={"x": {0: "batch"}}`` leaves lengths open. An ``x.pt2`` is read by torch, too, which
+    may unpickle it: open only those that you trust. ``pip install "explorer-graphs[torch]"`` brings all of it.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -225,7 +232,7 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
     """
     from explorer.formats import open as open_file
 
-    return open_file(path, weights=weights)
+    return open_file(path, example_inputs, weights=weights, dynamic_shapes=dynamic_shapes)
 
 
 def _later(module: str, name: str) -> Any:

@@ -18,6 +18,7 @@ from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
+from explorer.formats import torch_export
 from explorer.formats.common.safetensors_weights import ENDING as SAFETENSORS
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
@@ -27,14 +28,39 @@ from explorer.record.gc_pause import gc_paused
 
 
 @long_running()
-def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> Net:
+def open(
+    path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
+) -> Net:
     """Open the net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
     The graph is read, weights when they are asked for: from the file ``weights``, for None from the one beside the
     graph's. ``weights`` ends as that one does, or with ``.safetensors``. Raises FileError that names file, line, rule
     and fix for a file that is absent, malformed, or of another ending, and where ``weights`` is named for an ONNX file,
     which says itself where its weights lie.
+
+    ``ex.open(module, example_inputs)`` opens a torch module, in evaluation mode, by torch's own exporter, as does a
+    ``.pt2`` file or a ``torch.export.ExportedProgram``: its submodules are boxes, its parameters weights, and each
+    operator has the line of its ``forward``. The inputs are a tensor or array, a tuple of the arguments, or a dict by
+    name; ``dynamic_shapes`` are torch's: ``{"x": {0: "batch"}}`` leaves the length of axis 0 open, by this name. Needs
+    torch and onnxscript (``pip install "explorer-graphs[torch]"``); raises OperandError with torch's reason where the
+    inputs do not fit or the module cannot be exported.
     """
+    if torch_export.is_torch(path):
+        if weights is not None:
+            raise OperandError(
+                "weights= for a torch module",
+                rule="a module must be opened with the weights that it holds",
+                fix="module.load_state_dict(…), then ex.open(module, example_inputs)",
+            )
+        definition = torch_export.definition(path, example_inputs, dynamic_shapes)
+        return Net(definition, FORMATS["onnx"].operators)
+    if example_inputs is not None or dynamic_shapes is not None:
+        argument = "example_inputs" if example_inputs is not None else "dynamic_shapes"
+        raise OperandError(
+            f"{argument}= for {type(path).__name__} {path!r}",
+            rule=f"{argument} must be given for a torch module only: a file holds its inputs' types",
+            fix="ex.open(module, example_inputs), or ex.open(path) without them",
+        )
     for value in (path, weights):
         if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
             raise FileError(
@@ -101,7 +127,7 @@ def _fix_of_ending(given: Path, graph: Path | None) -> str:
         return f"open {graph}, which says what the weights in {given.name} are for"
     if given.suffix == SAFETENSORS:
         return f"open the graph that its tensors are the weights of: ex.open('x.pnnx.param', weights={str(given)!r})"
-    return "give such a file; torch models are exported by pnnx or torch.onnx"
+    return "give such a file; a torch module is opened by ex.open(module, example_inputs)"
 
 
 def save(

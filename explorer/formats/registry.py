@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
-from explorer.formats import explorer_json, onnx, pnnx
+from explorer.formats import explorer_json, onnx, pnnx, torch_export
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
@@ -93,6 +93,7 @@ FORMATS: Registry[str, Format] = Registry(
                 write_net=onnx.save_net,
                 write_expressions=onnx.save_expressions,
             ),
+            Format("torch", (".pt2",), torch_export.read, None, "explorer.formats.onnx.operators"),
             Format(
                 "explorer",
                 (".json",),

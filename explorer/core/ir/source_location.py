@@ -30,6 +30,19 @@ class Place(NamedTuple):
     text: str
 
 
+class CodePlace(Place):
+    """Line of a running program that was noted while it ran; ``filename`` is that of its code, whose text is known."""
+
+    filename: str
+
+    @classmethod
+    def of(cls, filename: str, line: int, text: str) -> CodePlace:
+        """Return the place of a line of the code of this file name, which may be a notebook's cell."""
+        place = cls(cell_name(filename), line, text)
+        place.filename = filename
+        return place
+
+
 def cell_name(filename: str) -> str:
     """Return ``In[3]`` for a notebook's cell, else the file's base name."""
     ipython = sys.modules.get("IPython")

@@ -20,6 +20,7 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.operator_names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
+from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
 from explorer.formats.onnx.value_types import blob_type, unreadable_kind
 from explorer.net.definition.definition import (
@@ -84,13 +85,16 @@ _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
 
 
-def definition(model: ModelProto, path: Path, known: OperatorTable, remark: str = "") -> NetDefinition:
+def definition(
+    model: ModelProto, path: Path, known: OperatorTable, remark: str = "", *, local: bool = False
+) -> NetDefinition:
     """Return the definition of a model; raises FileError for a malformed graph or tensor.
 
     An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others. A
-    ``remark`` on how the model was read stands in the definition's description.
+    ``remark`` on how the model was read stands in the definition's description. ``local`` says that the model was
+    exported by this process, so that the whole text of the program around its noted lines may be shown.
     """
-    return _Reader(model, path, known, remark=remark).read()
+    return _Reader(model, path, known, remark=remark, local=local).read()
 
 
 class _Reader:
@@ -103,10 +107,11 @@ class _Reader:
         tensors: Mapping[str, StoredTensor] | None = None,
         opsets: Mapping[str, int] | None = None,
         remark: str = "",
+        local: bool = False,
     ) -> None:
         self.graph = model.graph if graph is None else graph
         self.path, self.known = path, known
-        self.model, self.opsets, self.remark = model, opsets, remark
+        self.model, self.opsets, self.remark, self.local = model, opsets, remark, local
         self.outer = dict(tensors or {})
         """initializers of the graphs around an inner one"""
         self.tensors: dict[str, StoredTensor] = {}
@@ -245,6 +250,7 @@ class _Reader:
             boxes=self.names.boxes(placed, name, [t.name for t in read.values() if self.readers[t.name] == 1]),
             line=number,
             text=_shown(node),
+            code=written_at(node, self.local),
             bodies=self._bodies(placed, values),
         )
 
@@ -254,7 +260,9 @@ class _Reader:
         bodies = {}
         for name, graph in graphs.items():
             with one_deeper(f"the graph {name!r} of {placed.node.op_type}"):
-                reader = _Reader(self.model, self.path, self.known, graph, self.tensors, placed.opsets)
+                reader = _Reader(
+                    self.model, self.path, self.known, graph, self.tensors, placed.opsets, local=self.local
+                )
                 bodies[name] = reader.read(values)
         return bodies
 

@@ -117,7 +117,7 @@ class NetBuilder:
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
                 follow(Progress("building", operator.name, index, count))
-            place = Place(operator.file or self._where, operator.line, operator.text)
+            place = operator.code or Place(operator.file or self._where, operator.line, operator.text)
             with recording_at(self.scope(operator), place):
                 try:
                     results = self._results(operator, build.values, ask)
@@ -268,10 +268,15 @@ class NetBuilder:
         return graph_error(
             self.definition.source,
             operator,
-            f"operator {operator.name!r} ({operator.type}): {error.given}",
+            f"operator {operator.name!r} ({operator.type}{_written(operator)}): {error.given}",
             rule=error.rule,
             fix=error.fix,
         )
+
+
+def _written(operator: OperatorDefinition) -> str:
+    """Return where the program that the file was exported from has an operator; "" where the file does not note it."""
+    return "" if operator.code is None else f", written in {operator.code.where} line {operator.code.line}"
 
 
 def _defect(type: str, error: Exception) -> ReaderError:

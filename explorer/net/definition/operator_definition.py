@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
+from explorer.core.ir.source_location import Place
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
 Dimension: TypeAlias = int | str | None
@@ -72,6 +73,8 @@ class OperatorDefinition:
     doc: str = ""
     file: str = field(default="", compare=False, repr=False)
     """the cell or script that wrote the operator, where that is not the net's source"""
+    code: Place | None = field(default=None, compare=False, repr=False)
+    """the line of the program that the file was exported from, where the file notes it"""
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """definitions of the inner graphs of control flow by their names; their inputs are parameters, and then captured
     blobs of the net around them, under the names that they have there"""

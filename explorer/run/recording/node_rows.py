@@ -18,7 +18,7 @@ from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call, Item, Parameter
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope as Box
-from explorer.core.ir.source_location import Place, place_of
+from explorer.core.ir.source_location import CodePlace, Place, place_of
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
@@ -99,6 +99,8 @@ class NodeRows:
         if row is None:
             if isinstance(node.code, Place):
                 place = node.code
+                if isinstance(place, CodePlace):
+                    self.recorded_lines.setdefault(place.filename, set()).add(place.line)
             else:
                 place = place_of(node.code, node.instruction)
                 self.recorded_lines.setdefault(node.code.co_filename, set()).add(place.line)

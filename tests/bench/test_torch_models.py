@@ -1,0 +1,60 @@
+"""Torch modules opened by ``ex.open(module, inputs)``: the values of the module, and the lines of its ``forward``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+from tests.bench.torch_models import Case, cases  # noqa: E402
+
+pytestmark = pytest.mark.bench
+
+
+def results(value: Any) -> list[np.ndarray]:
+    """Return the tensors of a module's result, in order."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else [value]
+    return [tensor.detach().float().numpy() for tensor in values]
+
+
+def departure(net: ex.Net, module: Any, inputs: Any) -> float:
+    """Return the largest difference of a net and its module, relative to the largest element of each result."""
+    with torch.no_grad():
+        if isinstance(inputs, dict):
+            wanted = results(module(**inputs))
+            arrays = [*inputs.values()]
+        else:
+            arrays = [*inputs] if isinstance(inputs, tuple) else [inputs]
+            wanted = results(module(*arrays))
+    plain = [(x.float() if x.dtype == torch.bfloat16 else x).numpy() for x in arrays]
+    given = net.run(*plain)
+    found = [*given.values()] if isinstance(given, dict) else [given]
+    assert [x.shape for x in found] == [x.shape for x in wanted]
+    return max(
+        float(np.max(np.abs(x.astype(np.float64) - y), initial=0) / max(np.max(np.abs(y), initial=0), 1e-12))
+        for x, y in zip(found, wanted, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_torch_module_has_its_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A module that was opened gives its module's values, and each of its operators says a line of a program."""
+    case: Case = cases()[name]
+    torch.manual_seed(1)
+    module = case.make().eval()
+    for part in module.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.running_mean.uniform_(-0.2, 0.2), part.running_var.uniform_(0.5, 1.5)
+    net = ex.open(module, case.inputs, dynamic_shapes=case.dynamic_shapes)
+    worst = departure(net, module, case.inputs if case.other is None else case.other)
+    lines = [operator.code is not None for operator in net.definition.operators]
+    with capsys.disabled():
+        print(f"\n{name:26} {len(lines):4} operators, {sum(lines):4} with a line, {worst:.1e}")
+    assert worst <= case.tolerance
+    assert sum(lines) >= 0.9 * len(lines)

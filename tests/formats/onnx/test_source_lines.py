@@ -1,0 +1,100 @@
+"""Lines of the program that an ONNX file was exported from: read from notes of nodes, shown, and told in errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, NodeProto
+
+import explorer as ex
+from explorer.core.ir.source_location import CodePlace, Place
+from explorer.formats.onnx import reader
+from explorer.formats.onnx.operators import TABLE
+from explorer.formats.onnx.source_lines import written_at
+from explorer.net import Net
+from explorer.record.listings import listings
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+ASSETS = Path(__file__).parents[3] / "assets"
+NOTE = "pkg.torch.onnx.stack_trace"
+TORCH = '  File "/env/site-packages/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
+
+
+def noted(text: str) -> NodeProto:
+    """A node with a traceback."""
+    made = NodeProto(op_type="Relu", input=["x"], output=["y"], name="relu")
+    made.metadata_props.add(key=NOTE, value=text)
+    return made
+
+
+def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
+    """Operators have the line of the module's forward and its modules as boxes; the listing has these lines."""
+    net = ex.open(ASSETS / "models" / "residual_notes.onnx")
+    source = (ASSETS / "torch_source.py").read_text(encoding="utf-8").splitlines()
+    lines = [operator.code for operator in net.definition.operators]
+    assert all(line is not None and source[line.line - 1].strip() == line.text for line in lines)
+    assert {line.text for line in lines if line} == {
+        "y = self.bn(self.conv(x))", "return torch.relu(y) + x", "x = x.mean((2, 3))", "return self.fc(x)",
+    }  # fmt: skip
+    recording = net.explore(np.ones((3, 2, 4, 4), np.float32)).recording
+    (listing,) = [found for found in listings(recording) if found.where == "torch_source.py"]
+    assert listing.unit == "line"
+    assert [line.text for line in listing.lines] == [source[line.number - 1].strip() for line in listing.lines]
+    boxes = {recording.scopes[row].name for row in recording.nodes.scope if row >= 0}
+    assert {"layer1", "fc"} <= boxes | {scope.name for scope in recording.scopes}
+    assert net.run(np.ones((3, 2, 4, 4), np.float32)).shape == (3, 3)
+
+
+def test_the_line_is_the_innermost_outside_torch() -> None:
+    """The user's call of a layer is shown, not the layer's own line; of torch's lines alone, the innermost."""
+    outer = 'File "/home/me/net.py", line 8, in forward\n    x = self.head(x)'
+    text = f'{outer}\n  File "/home/me/head.py", line 3, in forward\n    return self.fc(x)\n{TORCH}'
+    assert written_at(noted(text)) == Place("head.py", 3, "return self.fc(x)")
+    assert written_at(noted(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
+    assert written_at(noted('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
+
+
+@pytest.mark.parametrize("text", ["", "nothing", 'File "a.py", line x', 'File "", line 3'])
+def test_a_node_without_a_traceback_has_its_number(text: str) -> None:
+    """Where nothing is noted, or no traceback, the node's number in the file stays its place."""
+    assert written_at(noted(text)) is None
+    assert written_at(NodeProto(op_type="Relu")) is None
+
+
+def test_a_hostile_note_is_text() -> None:
+    """A long note costs no time, names lose their control characters, lines are cut."""
+    place = written_at(noted('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
+    assert place is None or len(place.where) <= 200
+    place = written_at(noted('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
+    assert place is not None
+    assert "\x1b" not in place.where
+    assert len(place.text) == 400
+
+
+def program(type: str = "Relu") -> ModelProto:
+    """A model of one node, which names this test's file."""
+    made = model([node(type, ["x"], ["y"], name="act")], {"x": (FLOAT, (2,))}, ["y"])
+    made.graph.node[0].metadata_props.add(key=NOTE, value=f'File "{__file__}", line 1, in forward\n    act(x)')
+    return made
+
+
+def test_no_file_is_read_because_a_model_names_it(tmp_path: Path) -> None:
+    """Of a foreign model's program its noted lines alone are shown; this process's own is shown whole."""
+    made = program()
+    net = opened(made, tmp_path)
+    assert net.explore(np.ones(2, np.float32)).recording.source_texts == []
+    local = reader.definition(made, tmp_path / "m.onnx", TABLE, local=True)
+    assert isinstance(local.operators[0].code, CodePlace)
+    recording = Net(local, TABLE).explore(np.ones(2, np.float32)).recording
+    (text,) = recording.source_texts
+    assert text.where == Path(__file__).name
+    assert len(text.lines) > 100
+
+
+def test_errors_say_the_line_of_the_program(tmp_path: Path) -> None:
+    """An operator that cannot run is named with its node in the file and its line in the program."""
+    net = opened(program("Relux"), tmp_path)
+    with pytest.raises(ex.ExplorerError, match=r"node 1: .*'act' \(Relux, written in test_source_lines\.py line 1\)"):
+        net.run(np.ones(2, np.float32))

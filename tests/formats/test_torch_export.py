@@ -1,0 +1,123 @@
+"""Torch modules: the errors of their opening, with a stand-in for torch, which the tests do not have.
+
+The modules' values and lines are tested with torch itself, by ``tests/bench/test_torch_models.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+DIGITS = Path(__file__).parents[2] / "assets" / "digits.onnx"
+
+
+class Stand:
+    """A module of the stand-in: two arguments, in training mode."""
+
+    def __init__(self) -> None:
+        self.training, self.modes = True, list[bool]()
+
+    def modules(self) -> list[Stand]:
+        """Itself."""
+        return [self]
+
+    def eval(self) -> None:
+        """Leave training mode."""
+        self.training = False
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        """Refuse odd shapes."""
+        if x.shape[0] % 2:
+            raise RuntimeError("an odd number of rows")
+        return x
+
+    __call__ = forward
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A stand-in for torch whose exporter refuses every module."""
+    stand: Any = ModuleType("torch")
+    for name in ("torch", "torch.export", "torch.onnx", "onnxscript"):
+        monkeypatch.setitem(__import__("sys").modules, name, stand)
+
+    def export(model: Stand, *arguments: Any, **options: Any) -> None:
+        model.modes.append(model.training)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        logging.getLogger("torch.onnx").error("noise")
+        raise ValueError('no such operator\n\n  File "/me/net.py", line 7, in forward\n    return x.odd()')
+
+    stand.nn = SimpleNamespace(Module=Stand)
+    stand.Tensor, stand.ExportedProgram, stand.from_numpy = np.ndarray, int, lambda array: array
+    stand.no_grad = pytest.MonkeyPatch.context
+    stand.onnx = SimpleNamespace(export=export)
+    module: ModuleType = stand
+    return module
+
+
+x = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (None, "the torch module Stand without example inputs"),
+        (3, "example inputs 3 of type int"),
+        ({1: x}, "example inputs 1 of type int"),
+        ((), r"Stand.forward: missing a required argument: 'x'"),
+        ((x, x, x), r"Stand.forward: too many positional arguments"),
+        ({"x": x, "z": x}, r"Stand.forward: got an unexpected keyword argument 'z'"),
+        (np.ones((3, 1), np.float32), "Stand does not run on the example inputs: RuntimeError: an odd number of rows"),
+        (x, r"torch cannot export Stand: ValueError: no such operator, at net.py line 7: return x.odd\(\)"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(
+    torch: ModuleType, inputs: Any, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Inputs that do not fit are told apart from a module that torch refuses; the module's mode stays."""
+    module = Stand()
+    with pytest.raises(ex.OperandError, match=message) as raised:
+        ex.open(module, inputs)
+    assert raised.value.rule
+    assert raised.value.fix
+    assert module.training
+    assert not any(module.modes)
+    assert caplog.records == []
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_without_torch_the_pip_command_is_named(tmp_path: Path) -> None:
+    """An exported program needs torch, and the error says how to install it."""
+    path = tmp_path / "x.pt2"
+    path.write_bytes(b"PK")
+    with pytest.raises(ex.FileError, match=r"(?s)torch cannot be imported.*pip install \"explorer-graphs\[torch\]\""):
+        ex.open(path)
+    with pytest.raises(ex.FileError):
+        ex.open(tmp_path / "absent.pt2")
+
+
+def test_without_onnxscript_the_pip_command_is_named(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module needs onnxscript beside torch."""
+    monkeypatch.delitem(__import__("sys").modules, "onnxscript")
+    with pytest.raises(ex.OperandError, match=r"(?s)onnxscript cannot be imported.*pip install"):
+        ex.open(Stand(), x)
+
+
+def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:
+    """A file takes no example inputs, a module no file of weights, an exported program neither."""
+    with pytest.raises(ex.OperandError, match="example_inputs= for"):
+        ex.open(DIGITS, x)
+    with pytest.raises(ex.OperandError, match="dynamic_shapes= for"):
+        ex.open(DIGITS, dynamic_shapes={"x": {0: "n"}})
+    with pytest.raises(ex.OperandError, match="weights= for a torch module"):
+        ex.open(Stand(), x, weights="w.safetensors")
+    with pytest.raises(ex.OperandError, match="example inputs for an exported program"):
+        ex.open(3, x)
