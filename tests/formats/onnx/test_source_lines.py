@@ -81,7 +81,7 @@ def program(type: str = "Relu", **attributes: int) -> ModelProto:
 
 
 def test_no_file_is_read_because_a_model_names_it(tmp_path: Path) -> None:
-    """Of a foreign model's program its noted lines alone are shown; this process's own is shown with the lines around."""
+    """Of a foreign model's program its noted lines alone are shown; of this process's own the lines around, too."""
     made = program()
     net = opened(made, tmp_path)
     assert net.explore(np.ones(2, np.float32)).recording.source_texts == []
