@@ -1,6 +1,6 @@
 """Export a small torch module as ONNX with the notes of its exporter: the lines and modules that nodes come from.
 
-Writes ``models/residual_notes.onnx``, which tests open without torch. Paths are cut to the files' names.
+Writes ``residual_notes.onnx``, which tests open without torch. Paths are cut to the files' names.
 README.md beside this file says how to install what is imported.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 KEPT = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
 """the notes that are kept"""
-TARGET = Path(__file__).parent / "models" / "residual_notes.onnx"
+TARGET = Path(__file__).parent / "residual_notes.onnx"
 
 
 class Block(nn.Module):

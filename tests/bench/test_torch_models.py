@@ -9,11 +9,6 @@ import pytest
 
 import explorer as ex
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("onnxscript")
-
-from tests.bench.torch_models import Case, cases  # noqa: E402
-
 pytestmark = pytest.mark.bench
 
 
@@ -25,6 +20,8 @@ def results(value: Any) -> list[np.ndarray]:
 
 def departure(net: ex.Net, module: Any, inputs: Any) -> float:
     """Return the largest difference of a net and its module, relative to the largest element of each result."""
+    import torch
+
     with torch.no_grad():
         if isinstance(inputs, dict):
             wanted = results(module(**inputs))
@@ -42,19 +39,24 @@ def departure(net: ex.Net, module: Any, inputs: Any) -> float:
     )
 
 
-@pytest.mark.parametrize("name", cases())
-def test_a_torch_module_has_its_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A module that was opened gives its module's values, and each of its operators says a line of a program."""
-    case: Case = cases()[name]
-    torch.manual_seed(1)
-    module = case.make().eval()
-    for part in module.modules():
-        if isinstance(part, torch.nn.BatchNorm2d):
-            part.running_mean.uniform_(-0.2, 0.2), part.running_var.uniform_(0.5, 1.5)
-    net = ex.open(module, case.inputs, dynamic_shapes=case.dynamic_shapes)
-    worst = departure(net, module, case.inputs if case.other is None else case.other)
-    lines = [operator.code is not None for operator in net.definition.operators]
-    with capsys.disabled():
-        print(f"\n{name:26} {len(lines):4} operators, {sum(lines):4} with a line, {worst:.1e}")
-    assert worst <= case.tolerance
-    assert sum(lines) >= 0.9 * len(lines)
+def test_a_torch_module_has_its_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """A module that was opened gives its module's values, and nearly all of its operators have a line of a program."""
+    import torch
+
+    from tests.bench.torch_models import cases
+
+    beyond, without_lines = [], []
+    for name, case in cases().items():
+        torch.manual_seed(1)
+        module = case.make().eval()
+        for part in module.modules():
+            if isinstance(part, torch.nn.BatchNorm2d):
+                part.running_mean.uniform_(-0.2, 0.2), part.running_var.uniform_(0.5, 1.5)
+        net = ex.open(module, case.inputs, dynamic_shapes=case.dynamic_shapes)
+        worst = departure(net, module, case.inputs if case.other is None else case.other)
+        lines = [operator.code is not None for operator in net.definition.operators]
+        with capsys.disabled():
+            print(f"\n{name:26} {len(lines):4} operators, {sum(lines):4} with a line, {worst:.1e}", end="")
+        beyond += [name] * (worst > case.tolerance)
+        without_lines += [name] * (sum(lines) < 0.9 * len(lines))
+    assert (beyond, without_lines) == ([], [])

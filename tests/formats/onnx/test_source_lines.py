@@ -31,7 +31,7 @@ def noted(text: str) -> NodeProto:
 
 def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
     """Operators have the line of the module's forward and its modules as boxes; the listing has these lines."""
-    net = ex.open(ASSETS / "models" / "residual_notes.onnx")
+    net = ex.open(ASSETS / "residual_notes.onnx")
     source = (ASSETS / "torch_source.py").read_text(encoding="utf-8").splitlines()
     lines = [operator.code for operator in net.definition.operators]
     assert all(line is not None and source[line.line - 1].strip() == line.text for line in lines)
