@@ -266,10 +266,11 @@ def test_the_trait_begins_and_ends_it_and_follows_the_reader(module, program):
 def test_python_asks_for_what_is_fused_and_then_for_the_order(notebook):
     book = notebook(SHOW)
     view = book.view()
-    book.execute("view.predict('fuse')")
+    book.execute("view.predict('fuse')\nbegin = view.step")
     expect(view.locator(".ex-why h4")).to_have_text("predict what is fused")
     press(view, "y")
     expect(view.locator(".ex-score")).to_be_visible()
+    book.says("print(view.step > begin)", "True\n")
     book.execute("view.predict('order')")
     expect(view.locator(".ex-why h4")).to_have_text("predict the order")
     press(view, "Escape")
