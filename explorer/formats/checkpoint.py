@@ -1,4 +1,4 @@
-"""Checkpoints: a module's weights, its optimizer's state and the number of steps, in one ``x.npz`` file.
+"""Checkpoints: a module's weights, its optimizer's state, the steps and its loader's position, in one ``x.npz`` file.
 
 The entry ``training`` holds a JSON text that says which module they belong to; the others are NumPy's own arrays, so
 that ``np.load`` reads the weights. A file is replaced as a whole: whoever is killed while saving leaves the last one.
@@ -19,16 +19,17 @@ from explorer.core.files.atomic_write import replacing
 from explorer.formats.common.npz import read_arrays, write_weights
 from explorer.formats.common.zip_limits import UNREADABLE
 from explorer.net.definition.operator_definition import WeightReference
-from explorer.train import DataLoader, Module
+from explorer.train import Module
+from explorer.train.data_loader import Resumable
 
-SCHEMA = 1
+SCHEMA = 2
 ENDING = ".npz"
 NOTES = "training"
 WEIGHT, STATE = "weight/", "state/"
 
 
-def save(module: Module, path: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
-    """Write a module's training state, and the epoch of its loader."""
+def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
+    """Write a module's training state, and the position of its loader."""
     target = _checked(path)
     optimizer = module.require_optimizer()
     notes = {
@@ -36,7 +37,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: DataLoader | None
         **_identity(module),
         "optimizer": optimizer.settings(),
         "iteration": optimizer.iteration,
-        "epoch": None if loader is None else loader.epoch,
+        "loader": None if loader is None else loader.state(),
     }
     arrays: dict[str, Any] = {f"{WEIGHT}{name}": held.array for name, held in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
@@ -46,7 +47,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: DataLoader | None
         write_weights(file, arrays, declared, str(target))
 
 
-def restore(module: Module, path: str | os.PathLike[str], loader: DataLoader | None = None) -> None:
+def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
     """Read a training state into a module and its loader; raises FileError before anything is assigned."""
     target = _checked(path)
     try:
@@ -62,26 +63,29 @@ def restore(module: Module, path: str | os.PathLike[str], loader: DataLoader | N
     weights = {key.removeprefix(WEIGHT): array for key, array in arrays.items() if key.startswith(WEIGHT)}
     state = {key.removeprefix(STATE): array for key, array in arrays.items() if key.startswith(STATE)}
     _check_weights(module, weights, target)
-    iteration, epoch = notes.get("iteration"), notes.get("epoch")
+    iteration = notes.get("iteration")
+    position: Any = notes.get("loader")
     if type(iteration) is not int or iteration < 0:
         raise _error(target, f"its number of steps is {iteration!r}")
-    if loader is not None and (type(epoch) is not int or epoch < 0):
+    if loader is not None and not isinstance(position, dict):
         raise FileError(
-            f"the epoch {epoch!r}",
+            f"the position {position!r} of a loader",
             path=str(target),
-            rule="a loader's epoch must have been saved with the module",
+            rule="a loader's position must have been saved with the module",
             fix="module.save(path, loader), or restore without a loader",
         )
     optimizer = module.require_optimizer()
     try:
         optimizer.check_state(state)
+        if loader is not None:
+            loader.check_state(position)
     except OperandError as error:
         raise FileError(error.given, path=str(target), rule=error.rule, fix=error.fix) from None
     optimizer.load_state(state, iteration)
     for name, held in module.parameters.items():
         held.assign(weights[name])
-    if loader is not None and epoch is not None:
-        loader.epoch = epoch
+    if loader is not None:
+        loader.load_state(position)
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,6 +28,20 @@ class Dataset(Protocol):
 
     def free(self, sample: Any, /) -> None:
         """Release a sample; called exactly once for each that was got."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Loader whose position can be kept: plain data, which another loader of its making goes on from."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the position, as numbers and texts."""
+
+    def check_state(self, state: Mapping[str, Any], /) -> None:
+        """Raise OperandError for a position that does not fit."""
+
+    def load_state(self, state: Mapping[str, Any], /) -> None:
+        """Have the next pass go on from a position."""
 
 
 class ArrayDataset:
@@ -64,7 +78,7 @@ class DataLoader:
 
     Each pass over it is an epoch. With ``shuffle`` the order of an epoch follows from ``seed`` and its number alone.
     ``drop_last`` leaves out a last batch that is not full. A sample is freed once its batch is stacked, also where
-    getting another one fails.
+    getting another one fails. ``state`` says how far it came; after ``load_state`` the next pass goes on from there.
 
     >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
@@ -92,6 +106,10 @@ class DataLoader:
         self.drop_last = drop_last
         self.epoch = 0
         """number of epochs begun"""
+        self._pass: Pass | None = None
+        """the last pass that began"""
+        self._first = 0
+        """batches that the next pass leaves out, because they were given before ``load_state``"""
 
     def __len__(self) -> int:
         samples = len(self.dataset)
@@ -103,9 +121,57 @@ class DataLoader:
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
-        order, self.epoch = self.order(self.epoch), self.epoch + 1
         # Not a generator: the epoch is counted when it begins, and a new pass never resumes an old one.
-        return _Epoch(self, order)
+        self._pass = Pass(self, self.order(self.epoch), self._first)
+        self._first, self.epoch = 0, self.epoch + 1
+        return self._pass
+
+    def state(self) -> dict[str, Any]:
+        """Return its position, as whole epochs and batches of the next one, with everything that the order is made of.
+
+        >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
+        >>> batches = iter(loader)
+        >>> next(batches)
+        (array([0, 1]),)
+        >>> loader.state()["epoch"], loader.state()["batch"]
+        (0, 1)
+        """
+        given = self._first if self._pass is None else self._pass.given
+        is_whole = self._pass is not None and given == len(self)
+        epoch = self.epoch if is_whole or self._pass is None else self.epoch - 1
+        return {"epoch": epoch, "batch": 0 if is_whole else given, **self._settings()}
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise OperandError unless a state is one of ``state()``, and in the middle of an epoch of the same order."""
+        epoch, batch = state.get("epoch"), state.get("batch")
+        for name, own in self._settings().items():
+            if batch and state.get(name) != own:
+                raise OperandError(
+                    f"a position after {batch} batches of an epoch whose {name} is {state.get(name)!r}",
+                    rule=f"the loader's must be the same, and it is {own!r}",
+                    fix="restore into a loader that is made like the saved one, or at the end of an epoch",
+                )
+        if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
+            raise OperandError(
+                f"a loader's position of epoch {epoch!r}, batch {batch!r}",
+                rule=f"both must be whole numbers of 0 or more, and an epoch has {len(self)} batches",
+                fix="loader.load_state(other.state())",
+            )
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Have the next pass go on where a loader was when ``state()`` was asked for. Raises OperandError."""
+        self.check_state(state)
+        self.epoch, self._first, self._pass = state["epoch"], state["batch"], None
+
+    def _settings(self) -> dict[str, Any]:
+        """Return everything that the batches of an epoch depend on, but for the samples themselves."""
+        return {
+            "samples": len(self.dataset),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+            "drop_last": self.drop_last,
+        }
 
     def load(self, indices: Array) -> tuple[Array, ...]:
         """Return a batch of samples by number; all are freed, also where one of them cannot be read."""
@@ -120,21 +186,23 @@ class DataLoader:
             return _stacked(samples)
 
 
-class _Epoch:
-    """Iterator over the batches of one epoch."""
+class Pass:
+    """Iterator over the batches of one epoch, from the batch ``first``; ``given`` counts all that lie behind."""
 
-    def __init__(self, loader: DataLoader, order: Array) -> None:
-        self._loader, self._order, self._next = loader, order, 0
+    def __init__(self, loader: DataLoader, order: Array, first: int) -> None:
+        self._loader, self._order = loader, order
+        self.first = self.given = first
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
         return self
 
     def __next__(self) -> tuple[Array, ...]:
-        if self._next >= len(self._loader):
+        if self.given >= len(self._loader):
             raise StopIteration
-        size = self._loader.batch_size
-        at, self._next = self._next * size, self._next + 1
-        return self._loader.load(self._order[at : at + size])
+        at = self.given * self._loader.batch_size
+        batch = self._loader.load(self._order[at : at + self._loader.batch_size])
+        self.given += 1
+        return batch
 
 
 def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:

@@ -28,6 +28,7 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule, type_of
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.data_loader import Pass, Resumable
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16
@@ -150,23 +151,46 @@ class Module(BuildableModule):
         epochs: int = 1,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 1,
+        every_batches: int | None = None,
     ) -> list[Epoch]:
         """Train on all batches of a loader, each (input, label), for some epochs; return an entry for each.
 
-        With ``checkpoint`` the module is saved to this file after each ``every`` epochs, and at the end. A notebook
-        shows a bar; ``ex.progress`` reports each batch, and can cancel: all steps made remain.
+        With ``checkpoint`` the module is saved to this file, with the loader's position, after each ``every`` epochs,
+        after each ``every_batches`` batches of an epoch, at the end, and where training is stopped, by an interrupt or
+        an error. After ``restore(checkpoint, loader)`` it goes on bit for bit from there; the entry of an epoch that is
+        gone on with counts the rest of its batches. A notebook shows a bar; ``ex.progress`` reports each batch, and
+        can cancel: all steps made remain.
         """
         self._ready("fit")
         check_type(epochs, "epochs", int, "a whole number", "epochs=1")
-        if type(every) is not int or every < 1:
-            raise OperandError(
-                f"fit(…, every={every!r})", rule="every must be a whole number of 1 or more", fix="every=1"
-            )
+        for name, number in (("every", every), ("every_batches", every_batches)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise OperandError(
+                    f"fit(…, {name}={number!r})", rule=f"{name} must be a whole number of 1 or more", fix=f"{name}=1"
+                )
         history = []
-        batches = len(loader) if isinstance(loader, Sized) else 0
+        resumable = loader if isinstance(loader, Resumable) else None
         for epoch in range(1, epochs + 1):
-            total, samples = 0.0, 0
-            for number, batch in enumerate(loader):
+            history.append(self._train_epoch(loader, epoch, epochs, checkpoint, every_batches))
+            if checkpoint is not None and (epoch % every == 0 or epoch == epochs):
+                self.save(checkpoint, resumable)
+        return history
+
+    def _train_epoch(
+        self,
+        loader: Iterable[tuple[Any, ...]],
+        epoch: int,
+        epochs: int,
+        checkpoint: str | os.PathLike[str] | None,
+        every_batches: int | None,
+    ) -> Epoch:
+        """Make a step for each batch; where it is stopped, count the batches whose steps were made, and save them."""
+        optimizer = self.require_optimizer()
+        steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
+        total, samples = 0.0, 0
+        batches_of_epoch, resumable = iter(loader), loader if isinstance(loader, Resumable) else None
+        try:
+            for number, batch in enumerate(batches_of_epoch):
                 if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                     raise OperandError(
                         f"a batch of {len(batch) if isinstance(batch, (tuple, list)) else type(batch).__name__}",
@@ -178,16 +202,23 @@ class Module(BuildableModule):
                 count = np.shape(batch[0])[-1 if self.samples == "last" else 0]
                 total += self.train_on(*batch) * count
                 samples += count
-            if not samples:
-                raise OperandError(
-                    f"no batch in epoch {epoch} of fit()",
-                    rule="a loader must give at least one batch in each epoch, and begin anew for each",
-                    fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
-                )
-            history.append(Epoch(epoch, total / samples, samples))
-            if checkpoint is not None and (epoch % every == 0 or epoch == epochs):
-                self.save(checkpoint, loader)
-        return history
+                if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
+                    self.save(checkpoint, resumable)
+        except BaseException:
+            made = optimizer.iteration - steps
+            if isinstance(batches_of_epoch, Pass):
+                batches_of_epoch.given = batches_of_epoch.first + made
+            # Without a step the file stays, which may hold more than this module.
+            if checkpoint is not None and made:
+                self.save(checkpoint, resumable)
+            raise
+        if not samples:
+            raise OperandError(
+                f"no batch in epoch {epoch} of fit()",
+                rule="a loader must give at least one batch in each epoch, and begin anew for each",
+                fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
+            )
+        return Epoch(epoch, total / samples, samples)
 
     def predict(self, value: Any) -> Array:
         """Compute the output in one plan; nothing is kept, and no step of the loop is affected."""
@@ -240,7 +271,7 @@ class Module(BuildableModule):
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Write weights, the optimizer's state and the number of steps to a file ``x.npz``, and a loader's epoch.
+        """Write weights, the optimizer's state and the number of steps to a file ``x.npz``, and a loader's position.
 
         The file is replaced as a whole: a reader sees the last complete one.
         """

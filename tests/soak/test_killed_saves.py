@@ -40,25 +40,42 @@ import numpy as np
 import explorer as ex
 
 T = ex.train
-module = T.Module("m", loss=T.CrossEntropy(), optimizer=T.Adam(0.01))
-for layer in (T.Linear("hidden", 64, 256), ex.tanh, T.Linear("scores", 256, 10)):
-    module.add_node(layer)
-module.attach()
-draw = np.random.default_rng(0)
-loader = T.DataLoader(T.ArrayDataset(draw.normal(size=(64, 64)), draw.integers(10, size=64)), 32, shuffle=True)
+
+def made():
+    module = T.Module("m", loss=T.CrossEntropy(), optimizer=T.Adam(0.01))
+    for layer in (T.Linear("hidden", 64, 256), ex.tanh, T.Linear("scores", 256, 10)):
+        module.add_node(layer)
+    module.attach()
+    return module
+
+def data():
+    draw = np.random.default_rng(0)
+    return T.DataLoader(T.ArrayDataset(draw.normal(size=(64, 64)), draw.integers(10, size=64)), 16, shuffle=True)
+
+module, loader = made(), data()
 if sys.argv[2] == "train":
     print("training", flush=True)
-    module.fit(loader, 100_000, checkpoint=sys.argv[1])
+    module.fit(loader, 100_000, checkpoint=sys.argv[1], every_batches=1)
 else:
     module.restore(sys.argv[1], loader)
-    assert module.optimizer.iteration == 2 * loader.epoch > 0
+    steps, position = module.optimizer.iteration, loader.state()
+    assert steps == 4 * position["epoch"] + position["batch"] > 0
+    other, batches = made(), data()
+    other.fit(batches, steps // 4)
+    for _, batch in zip(range(steps % 4), batches):
+        other.train_on(*batch)
+    for name, held in module.parameters.items():
+        assert held.array.tobytes() == other.parameters[name].array.tobytes(), name
     module.save(sys.argv[1], loader)
 """
 
 
 @pytest.mark.spec("C-17")
 def test_trainers_killed_at_any_moment_leave_the_last_checkpoint(tmp_path: Path) -> None:
-    """Training that writes checkpoints without a pause is killed after a random while: the last complete one loads."""
+    """Training that writes a checkpoint after each batch is killed after a random while: the last complete one loads.
+
+    It holds exactly the steps that were made, in mid-epoch too.
+    """
     path, chance = tmp_path / "run.npz", random.Random(0)
     for _ in range(KILLS * 5 // 6):
         trainer = subprocess.Popen([sys.executable, "-c", _TRAINER, str(path), "train"], stdout=subprocess.PIPE)

@@ -51,6 +51,110 @@ def test_restored_training_continues_bit_for_bit(tmp_path: Path, make: Any) -> N
     assert second.optimizer.iteration == whole.optimizer.iteration
 
 
+class Stopped(BaseException):
+    """A stop from outside, as an interrupt is."""
+
+
+def stopped_at(step: int, phase: str, module: Any, loader: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train until a step, and stop it before its batch is read, before its update, or after it."""
+    optimizer = module.optimizer
+    place, method = {"batch": (loader, "load"), "before": (optimizer, "begin"), "after": (optimizer, "commit")}[phase]
+    original = getattr(place, method)
+
+    def watched(*arguments: Any) -> Any:
+        last = optimizer.iteration == step
+        result = None if last and phase == "before" else original(*arguments)
+        if last:
+            raise Stopped
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, method, watched)
+        with pytest.raises(Stopped):
+            module.fit(loader, 3, checkpoint=path)
+
+
+@pytest.mark.spec("T-11", "C-17")
+@pytest.mark.parametrize("phase", ["batch", "before", "after"])
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 7, 10])
+def test_training_stopped_at_any_batch_goes_on_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, phase: str
+) -> None:
+    """`fit(checkpoint=…)` stopped in mid-epoch keeps the loader's position: restored, it goes on bit for bit."""
+    whole, first, second = built(), built(), built()
+    whole.fit(loader(), 3)
+    stopped_at(step, phase, first, loader(), tmp_path / "run.npz", monkeypatch)
+    second_loader = loader()
+    second.restore(tmp_path / "run.npz", second_loader)
+    steps = second.optimizer.iteration
+    assert steps == step + (phase == "after")
+    history = second.fit(second_loader, 3 - steps // 4)
+    assert history[0].samples == 30 - 8 * (steps % 4)
+    assert second.optimizer.iteration == whole.optimizer.iteration == 12
+    assert weights(second) == weights(whole)
+    assert {k: v.tobytes() for k, v in second.optimizer.state().items()} == {
+        k: v.tobytes() for k, v in whole.optimizer.state().items()
+    }
+
+
+@pytest.mark.spec("C-17")
+def test_checkpoints_are_written_every_n_batches(tmp_path: Path) -> None:
+    positions = []
+
+    class Noted(T.DataLoader):
+        def state(self) -> dict[str, Any]:
+            positions.append((super().state()["epoch"], super().state()["batch"]))
+            return super().state()
+
+    noted = loader()
+    noted.__class__ = Noted
+    built().fit(noted, 2, checkpoint=tmp_path / "run.npz", every_batches=3)
+    assert positions == [(0, 3), (1, 0), (1, 3), (2, 0)]
+    with pytest.raises(ex.OperandError, match="every_batches"):
+        built().fit(noted, 2, checkpoint=tmp_path / "run.npz", every_batches=0)
+
+
+@pytest.mark.spec("C-17")
+def test_a_stop_before_the_first_step_leaves_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    built().fit(loader(), 1, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(ex.OperandError):
+        built().fit([(np.ones((8, 5)), np.zeros(8, int))], checkpoint=path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.spec("C-17")
+def test_batches_without_a_position_are_trained_on_and_saved(tmp_path: Path) -> None:
+    module, other = built(), built()
+    module.fit([*loader()], 1, checkpoint=tmp_path / "run.npz")
+    other.restore(tmp_path / "run.npz")
+    assert weights(other) == weights(module)
+
+
+@pytest.mark.spec("T-11")
+def test_a_position_in_an_epoch_of_another_order_is_refused(tmp_path: Path) -> None:
+    module, whole = built(), loader()
+    batches = iter(whole)
+    module.train_on(*next(batches))
+    module.save(tmp_path / "mid.npz", whole)
+    module.train_on(*next(batches))
+    assert len([*batches]) == 2
+    module.save(tmp_path / "end.npz", whole)
+    for name, value in (("batch_size", 4), ("seed", 5), ("shuffle", False), ("drop_last", True)):
+        other = loader()
+        setattr(other, name, value)
+        target = built()
+        before = weights(target)
+        with pytest.raises(ex.FileError, match=name):
+            target.restore(tmp_path / "mid.npz", other)
+        assert weights(target) == before
+        target.restore(tmp_path / "end.npz", other)
+        assert other.epoch == 1
+    with pytest.raises(ex.OperandError, match="an epoch has 4 batches"):
+        loader().load_state({**whole.state(), "batch": 4})
+
+
 @pytest.mark.spec("C-17")
 def test_checkpoints_are_written_every_n_epochs(tmp_path: Path) -> None:
     target = tmp_path / "run.npz"
@@ -96,7 +200,7 @@ def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None
             other.restore(target)
         assert weights(other) == before
         assert other.optimizer.iteration == 0
-    with pytest.raises(ex.FileError, match="epoch"):
+    with pytest.raises(ex.FileError, match="position"):
         built().restore(target, loader())
     with pytest.raises(ex.FileError, match=r"ends with \.npz"):
         built().save(tmp_path / "m.json")

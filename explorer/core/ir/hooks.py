@@ -123,7 +123,7 @@ class ReadArrays(Protocol):
 
 
 class SaveTraining(Protocol):
-    """Writing of a module's weights, optimizer's state and steps, and of a loader's epoch, to a file."""
+    """Writing of a module's weights, optimizer's state and steps, and of a loader's position, to a file."""
 
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
