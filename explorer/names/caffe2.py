@@ -38,7 +38,7 @@ OPERATORS: dict[str, Entry] = {
     ),
     "DBExists, Load, Save, Checkpoint, CreateDB": Said("the operators of these names, which a Workspace runs"),
     "DBReader": "DBReader",
-    "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, Concat, Flatten": Said(
+    "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, BatchMatMul, Concat, Flatten": Said(
         "the operators of these names: net.FC(…); dir(net) lists all"
     ),
     "Allreduce, Broadcast, Allgather, NCCLAllreduce, NCCLBroadcast": Said(

@@ -227,7 +227,7 @@ def _names_in(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*[_names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)])
 
 
-@pytest.mark.spec("M-L11")
+@pytest.mark.spec("M-E9", "M-L11")
 @pytest.mark.parametrize(
     ("write", "plain"),
     [

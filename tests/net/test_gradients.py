@@ -173,6 +173,7 @@ DIFFERENTIABLE = {
     "Add": ((2, 3), (3,)),
     "AveragePool": ((1, 2, 4, 4),),
     "AveragedLoss": ((2, 3),),
+    "BatchMatMul": ((2, 3, 4), (2, 4, 2)),
     "Cast": ((2, 3),),
     "Concat": ((2, 3), (2, 2)),
     "Conv": ((1, 2, 4, 4), (3, 2, 3, 3), (3,)),

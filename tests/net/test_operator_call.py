@@ -321,6 +321,8 @@ def softmax(x: np.ndarray) -> np.ndarray:
         ("Div", [x43, x43 + 9], {}, np.divide),
         ("Sum", [x43, x43, x43], {}, lambda *x: sum(x)),
         ("MatMul", [x43, x43], {"trans_b": True}, lambda a, b: a @ b.T),
+        ("BatchMatMul", [image, image], {"trans_a": True}, lambda a, b: a.swapaxes(2, 3) @ b),
+        ("BatchMatMul", [image, image[0, 0]], {"trans_b": True, "broadcast": True}, lambda a, b: a @ b.T),
         ("Reshape", [image], {"shape": (0, -1, 6)}, lambda x: x.reshape(2, 24, 6)),
         ("Flatten", [image], {"axis": 2}, lambda x: x.reshape(8, 36)),
         ("Transpose", [image], {"axes": (0, 2, 3, 1)}, lambda x: x.transpose(0, 2, 3, 1)),
@@ -378,6 +380,16 @@ def test_several_outputs_and_constants() -> None:
     np.testing.assert_allclose(found["p"], expected, rtol=1e-5)
     np.testing.assert_allclose(found["loss"], -np.log(expected[np.arange(4), labels % 3]).mean(), rtol=1e-5)
     np.testing.assert_array_equal(np.hstack([found["left"], found["right"]]), x43 + 1)
+
+
+def test_stacks_of_unequal_length_are_multiplied_only_where_that_is_asked_for() -> None:
+    net = ex.Net("one")
+    net.input("a", (2, 4, 3), "float32")
+    net.input("b", (3, 5), "float32")
+    net.BatchMatMul(["a", "b"], "y")
+    net.output("y")
+    with pytest.raises(ex.ExplorerError, match=r"(?s)axes before the last two must be equal.*broadcast=True"):
+        net.build()
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,15 @@ def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
 def MatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False) -> Expr:
     """The product of matrices, or of stacks of them, each transposed first where that is asked for."""
     return (swap(a) if trans_a else a) @ (swap(b) if trans_b else b)
+
+
+@net_operator()
+def BatchMatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False, broadcast: bool = False) -> Expr:
+    """The products of the matrices of two equally long stacks; ``broadcast`` lets the stacks differ as NumPy does."""
+    if not broadcast and a.shape[:-2] != b.shape[:-2]:
+        raise OperandError(
+            f"stacks of matrices {a.type} and {b.type}",
+            rule="BatchMatMul: the axes before the last two must be equal",
+            fix='net.BatchMatMul(["a", "b"], "y", broadcast=True), for one matrix beside a stack',
+        )
+    return (swap(a) if trans_a else a) @ (swap(b) if trans_b else b)
