@@ -244,6 +244,7 @@ _hooks.open, _hooks.save = open, _later("explorer.formats", "save")
 _hooks.save_training = _later("explorer.formats.checkpoint", "save")
 _hooks.restore_training = _later("explorer.formats.checkpoint", "restore")
 _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
+_hooks.reference_values = _later("explorer.formats.onnx.reference_values", "reference_values")
 _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, explore
 _hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
 _hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")

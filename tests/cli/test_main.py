@@ -182,6 +182,20 @@ def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[
         np.testing.assert_allclose(found["15"], expected["probability"], atol=1e-5)
 
 
+@pytest.mark.spec("I-20")
+def test_run_compares_with_a_reference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer run --compare REFERENCE` compares values by operator; its status is 1 where one differs."""
+    onnx = str(ASSETS / "digits.onnx")
+    given = ["--input", f"{ARRAYS}:images"]
+    assert main(["run", onnx, *given, "--compare", "onnx.reference"]) == 0
+    assert "14 operands compared, all agree" in capsys.readouterr().out
+    assert main(["run", MODEL, *given, "--compare", onnx]) == 0
+    assert "1 operand compared, all agree" in capsys.readouterr().out
+    np.savez(folder / "other.npz", **{"15": np.ones((12, 10), np.float32)})
+    assert main(["run", MODEL, *given, "--compare", "other.npz"]) == 1
+    assert "the first that differs is '15' of operator 'softmax'" in capsys.readouterr().out
+
+
 def test_run_takes_inputs_by_name_and_from_npy(folder: Path) -> None:
     images = np.load(ARRAYS)["images"]
     np.save("one.npy", images[:1])

@@ -46,6 +46,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether --top makes probabilities of the rows: auto does where they are none yet",
     )
+    parser.add_argument(
+        "--compare",
+        metavar="REFERENCE",
+        help="compare each operator's value with onnxruntime, onnx.reference, another model's file, or arrays by "
+        "operand's name in a .npz file; the exit status is 1 if one differs",
+    )
     parser.add_argument("--plan", action="store_true", help="print the plan: every decision, every kernel")
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -104,7 +110,22 @@ def execute(options: argparse.Namespace) -> int:
     if output is not None:
         write_file(output, npz(results))
         report(f"wrote {output}")
-    return 0
+    if options.compare is None:
+        return 0
+    comparison = net.compare(_reference(options.compare), arrays)
+    tell(f"{comparison}\n")
+    return 0 if comparison.equal else 1
+
+
+def _reference(text: str) -> Any:
+    """Return what ``--compare`` names: a runtime's name, the arrays of a file, or a net."""
+    from explorer.cli.support.array_files import file_of, read
+    from explorer.formats import open
+
+    path = file_of(text)
+    if not path.suffix or not path.exists():
+        return text
+    return read(text) if path.suffix == ".npz" else open(path)
 
 
 def _range(array: Any) -> str:

@@ -12,7 +12,7 @@ are ``Any`` there and checked by the function behind the hook.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -122,6 +122,12 @@ class ReadArrays(Protocol):
     def __call__(self, path: Path, /) -> dict[str, Array]: ...
 
 
+class ReferenceValues(Protocol):
+    """What another runtime is called, and the values that it computes for a net's file, by operand."""
+
+    def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
+
+
 class SaveTraining(Protocol):
     """Writing of a module's weights, optimizer's state and steps, and of a loader's position, to a file."""
 
@@ -156,6 +162,7 @@ class Hooks:
     open: Open = _empty
     save: Save = _empty
     read_arrays: ReadArrays = _empty
+    reference_values: ReferenceValues = _empty
     save_training: SaveTraining = _empty
     restore_training: RestoreTraining = _empty
 

@@ -1,7 +1,6 @@
 """Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed.
 
-EvalPlan with record="values" watches a run with it. Values are summarised while they are in memory: keeping the arrays
-themselves would undo the plan of the memory, whose places are used again as the run goes on.
+EvalPlan with record="values" watches a run with it.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from explorer.core.types.custom_dtypes import dtype_name, numbers_of
 from explorer.core.types.tensor_type import Array
 from explorer.record import Summary
 from explorer.run.execution.program import Program
+from explorer.run.execution.value_observer import ValueObserver
 
 BINS = 32
 SIDE = 24
@@ -77,51 +77,13 @@ def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[t
     return tuple(tuple(row) for row in np.clip(np.rint(shades * 255), 0, 255).astype(int).tolist())
 
 
-class ValueCapture:
-    """Summaries of all values by uid; values inside a fused kernel are computed separately, each by its own kernel.
-
-    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside of its measured
-    time.
-    """
+class ValueCapture(ValueObserver):
+    """Summaries of all values of a run by uid."""
 
     def __init__(self, program: Program) -> None:
-        self._program = program
-        self._kernels = program.planned.schedule.kernels
         self.summaries: dict[int, Summary] = {}
-        self._rows: dict[int, list[tuple[int, int]]] = {}
-        """uid of a batched value → (uid, index) of the nodes that are its rows"""
-        graph = program.planned.graph
-        for uid, (whole, index) in graph.batch_member_of.items():
-            self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
-        for leaf in program.planned.schedule.leaves:
-            self._note(leaf)
+        super().__init__(program)
 
-    def before_kernel(self, index: int) -> None:
-        """Summarise the values inside a kernel that is about to run, while its operands are valid."""
-        kernel = self._kernels[index]
-        if len(kernel.nodes) == 1:
-            return
-        program, inputs = self._program, self._program.planned.graph.inputs
-        values_inside: dict[int, Any] = {}
-        # Before the kernel runs, since it may write over its operands.
-        for node in kernel.nodes[:-1]:
-            operands = [
-                values_inside[o.uid] if o.uid in values_inside else program.values[program.slots[o.uid]]
-                for o in inputs[node.uid]
-            ]
-            values_inside[node.uid] = node.operation.compute(*operands)
-            self._tell(node.uid, values_inside[node.uid])
-
-    def after_kernel(self, index: int) -> None:
-        """Summarise the result of a kernel."""
-        self._note(self._kernels[index].result)
-
-    def _note(self, node: Any) -> None:
-        value = self._program.values[self._program.slots[node.uid]]
-        if value is not None and not isinstance(value, tuple):
-            self._tell(node.uid, node.type.device.read(value))
-
-    def _tell(self, uid: int, value: Any) -> None:
+    def value(self, uid: int, value: Array) -> None:
+        """Summarise a value."""
         self.summaries[uid] = summarize(value)
-        for row, index in self._rows.get(uid, ()):
-            self.summaries[row] = summarize(value[index])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from explorer.record import Recording
@@ -17,26 +18,37 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def nodes_named(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes of a scope, given by its name or its path: ``fc`` or ``layer1 / conv2``.
+class NodesByName:
+    """Recorded nodes of scopes, by name or path: ``fc`` or ``layer1 / conv2``.
 
-    An operator of a file is a scope, too. Raises ValueError for an unknown name, and suggests similar ones.
+    An operator of a file is a scope, too, and may be given as the file has it: ``/layer1/conv2`` or ``layer1.conv2``.
     """
-    wanted = tuple(part.strip() for part in name.split(" / "))
-    paths = [scope_path(recording, node) for node in range(len(recording.nodes))]
-    found = [
-        node
-        for node, path in enumerate(paths)
-        if recording.nodes.born[node] < 0
-        and any(path[end - len(wanted) : end] == wanted for end in range(len(wanted), len(path) + 1))
-    ]
-    if not found:
-        known = list(dict.fromkeys(part for path in paths for part in path))
+
+    def __init__(self, recording: Recording) -> None:
+        self._nodes: dict[tuple[str, ...], list[int]] = {}
+        """path, or a part of one, → the nodes inside"""
+        for node in range(len(recording.nodes)):
+            if recording.nodes.born[node] < 0:
+                path = scope_path(recording, node)
+                for first in range(len(path)):
+                    for end in range(first + 1, len(path) + 1):
+                        self._nodes.setdefault(path[first:end], []).append(node)
+
+    def __getitem__(self, name: str) -> list[int]:
+        """Return the nodes of a scope; raises ValueError for an unknown name, and suggests similar ones."""
+        for path in (tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))):
+            if path in self._nodes:
+                return list(dict.fromkeys(self._nodes[path]))
+        known = [path[0] for path in self._nodes if len(path) == 1]
         near = get_close_matches(name, known, 5, 0.5)
         hint = f"near is {near[0]!r}" if len(near) == 1 else f"near are {', '.join(near)}" if near else ""
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
         raise ValueError(f"no operator, layer or scope is called {name!r}; {hint or first}")
-    return found
+
+
+def nodes_named(recording: Recording, name: str) -> list[int]:
+    """Return the recorded nodes of a scope; raises ValueError for an unknown name, and suggests similar ones."""
+    return NodesByName(recording)[name]
 
 
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:

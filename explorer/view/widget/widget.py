@@ -30,7 +30,7 @@ from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import predictable
-from explorer.view.tree.scopes import nodes_at, nodes_named, scope_path
+from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_path
 from explorer.view.widget.stepped_widget import SteppedWidget
 
 _SAVED = (".html", ".json")
@@ -137,10 +137,8 @@ class GraphView(SteppedWidget):
         written behind the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; a second
         overlay of one name replaces the first. Raises ValueError for an unknown key, and a number that is not finite.
         """
-        numbers = {
-            nodes_named(self.recording, key)[-1] if isinstance(key, str) else key: value
-            for key, value in values.items()
-        }
+        nodes = NodesByName(self.recording)
+        numbers = {nodes[key][-1] if isinstance(key, str) else key: value for key, value in values.items()}
         self._overlays[name] = overlay(self.recording, numbers, name, unit, text)
         self.payload = self._payload(self.theme, self.payload["options"]["position"])
         self.send({"kind": "heat", "name": name})

@@ -1,0 +1,94 @@
+"""Values of an ONNX file's operands, as other runtimes compute them: ONNX Runtime, and the onnx package's evaluator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from explorer.core.errors import OperandError, StateError
+from explorer.core.types.tensor_type import Array
+from explorer.net import Net
+
+Run: TypeAlias = Callable[[str, Mapping[str, Array]], dict[str, Any]]
+"""path of a file, values of its inputs → values of its operands"""
+
+
+def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
+    """Return the name of a runtime, and what it computes for inputs, by operand; a session hands out outputs alone.
+
+    Raises OperandError for what is no runtime, and where the runtime refuses the file; StateError without it.
+    """
+    runtime, run = _runtime(net, reference)
+    try:
+        values = run(net.definition.source, inputs)
+    except ImportError as error:
+        raise StateError(
+            f"{runtime} is not installed",
+            rule=f"{runtime} must be there to be compared with",
+            fix=f"pip install {runtime}",
+        ) from error
+    except Exception as error:  # whatever the runtime raises
+        raise OperandError(
+            f"{runtime} does not run this file: {str(error).strip()[:300]}",
+            rule="a reference must run the file for these inputs",
+            fix='net.compare("onnx.reference", x), or compare with another net',
+        ) from error
+    # A result may also be a sequence of arrays, or nothing.
+    return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
+
+
+def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
+    """Return a runtime with its name; raises OperandError for what is none, or for a net of another format."""
+    if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
+        names = [output.name for output in reference.get_outputs()]
+        return "onnxruntime", lambda path, inputs: dict(zip(names, reference.run(names, dict(inputs)), strict=True))
+    if not isinstance(reference, str) or reference not in _RUNTIMES:
+        known = ", ".join(map(repr, _RUNTIMES))
+        raise OperandError(
+            f"a reference of type {type(reference).__name__}: {reference!r:.80}",
+            rule=f"a reference must be a net, {known}, an InferenceSession of onnxruntime, or a dict of arrays",
+            fix='net.compare("onnx.reference", x)',
+        )
+    if not net.definition.source.endswith(".onnx"):
+        raise OperandError(
+            f"net {net.name!r} of {net.definition.source or 'no file'}",
+            rule=f"a net that is compared with {reference} must have been opened from an .onnx file",
+            fix='net.save("net.onnx"); ex.open("net.onnx").compare(…)',
+        )
+    return reference, _RUNTIMES[reference]
+
+
+def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
+    """Run ONNX Runtime without its own rewriting, with each operand handed out."""
+    runtime: Any = import_module("onnxruntime")
+    model = onnx.load(path)
+    known = {value.name for value in model.graph.output}
+    names = [name for node in model.graph.node for name in node.output if name]
+    model.graph.output.extend([onnx.ValueInfoProto(name=name) for name in names if name not in known])
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def _evaluator(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
+    """Run the onnx package's evaluator, which keeps each operand."""
+    from onnx.reference import ReferenceEvaluator  # it imports every operator's evaluation, which takes its time
+
+    with warnings.catch_warnings():
+        # The evaluator provokes NumPy's warnings for numbers that NumPy's own functions pass silently.
+        warnings.simplefilter("ignore")
+        values: Any = ReferenceEvaluator(path).run(None, dict(inputs), intermediate=True)
+    return dict(values)
+
+
+_RUNTIMES: dict[str, Run] = {
+    "onnxruntime": _session,
+    "onnx.reference": _evaluator,
+}
+"""runtimes by the names that ``net.compare`` knows them by"""

@@ -1,0 +1,192 @@
+"""Nets that run: on arrays, as a plan, measured, or watched value by value.
+
+Plans and programs are kept per input types, so that repeated runs cost only their kernels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.policy_operations import in_force
+from explorer.core.memory_budget import claim_memory
+from explorer.core.progress import long_running
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.net.buildable import BuildableNet, keep
+from explorer.net.building.builder import Build
+from explorer.net.building.example_shapes import whole_shapes
+from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.shape_notes import check_inputs
+from explorer.net.operand_values import OperandValues, Take
+from explorer.net.operators.table import OperatorTable
+from explorer.net.profile import Profile, profile
+from explorer.net.run_log import run_log
+from explorer.plan.passes import ShapeValues
+from explorer.plan.pipeline import Step
+from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.rewrite.rule import Rule
+from explorer.record.fork_locks import renew_in_children
+from explorer.record.gc_pause import gc_paused
+from explorer.run.evalplan import EvalPlan
+from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.program import Program
+
+
+class RunnableNet(BuildableNet):
+    """Buildable net with its plans and programs."""
+
+    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        super().__init__(definition, table)
+        self._plans: dict[Any, Plan] = {}
+        self._programs: dict[Any, tuple[Program, Build]] = {}
+        self._lock = threading.Lock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Leave programs behind in a forked process: a thread of its parent may have been running one."""
+        self._programs = {}
+        self._lock = threading.Lock()
+
+    @long_running()
+    def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
+        """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
+
+        A list of samples is stacked to one array. Number, names, shapes and dtypes are checked before anything is
+        computed. The plan is kept for the next run. ``executor`` is that of a plan; an input of this name must be given
+        in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
+        """
+        check_name(executor, "executor", EXECUTORS)
+        arrays = self._arrays(inputs, named)
+        # A program has one table of values and one arena, so that a net runs for one thread at a time.
+        with self._lock:
+            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            program.bind({build.inputs[name]: array for name, array in arrays.items()})
+            EXECUTORS[executor].run(program, run_log(program, self._builder))
+            values = program.take()
+        results = dict(zip(build.outputs, values, strict=True))  # a net may hand out one operand twice
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    @long_running()
+    def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
+        """Return the times of the operators in some warm runs, with arithmetic and bytes; ``print`` shows two tables.
+
+        Inputs and executor are those of ``run``.
+        """
+        if type(runs) is not int or runs < 1:
+            raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
+        self.run(*inputs, executor=executor, **named)
+        arrays = self._arrays(inputs, named)
+        with self._lock:
+            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            timings = []
+            for _ in range(runs):
+                program.bind({build.inputs[name]: array for name, array in arrays.items()})
+                timings.append(EXECUTORS[executor].run(program, None))
+                program.forget()
+        return profile(program, self._builder, timings)
+
+    def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
+        """Return all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        arrays = {
+            name: as_array(self.definition.input(name), value)
+            for name, value in named_inputs(self.definition, inputs, named).items()
+        }
+        self.init()
+        check_inputs(self.definition, {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()})
+        return arrays
+
+    def _watch_operands(self, arrays: Mapping[str, Array], names: Iterable[str], take: Take, executor: str) -> None:
+        """Run on arrays; hand the values of operands on while they are in memory."""
+        check_name(executor, "executor", EXECUTORS)
+        with self._lock:
+            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            program.bind({build.inputs[name]: array for name, array in arrays.items()})
+            EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
+            program.forget()
+
+    def _program(self, arrays: Mapping[str, Array], options: Options) -> tuple[Program, Build]:
+        self._refresh()
+        # Whatever a plan depends on besides the net itself, whose changes empty the table.
+        key: Any = (
+            tuple([(array.shape, array.dtype) for array in arrays.values()]),
+            options,
+            tuple(Rule.rules),
+            in_force(),
+        )
+        if key in self._programs:
+            return self._programs[key]
+        build = self._built_for(arrays)
+        if build.values_first:
+            # Only the values tell which build it is, so that they are asked for in every run.
+            key = build, options, tuple(Rule.rules)
+            if key in self._programs:
+                return self._programs[key]
+        self._grant(build)
+        keep(self._programs, key, (Program(self._plan(build, options)), build))
+        return self._programs[key]
+
+    def _built_for(self, arrays: Mapping[str, Array]) -> Build:
+        """The expressions for arrays, which are the values of parameters."""
+        parameters = {
+            name: self._parameter(name, TensorType(array.shape, array.dtype)) for name, array in arrays.items()
+        }
+        return self._build(parameters, {parameters[name]: array for name, array in arrays.items()})
+
+    def _grant(self, build: Build) -> None:
+        """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
+        size = sum([node.type.nbytes for node in build.outputs.values()])
+        claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
+
+    def _plan(self, build: Build, options: Options) -> Plan:
+        """The one plan of a build's outputs: of what runs, and of what is shown."""
+        outputs = list(build.outputs.values())
+        options = replace(options, passes=_passes(build, options.passes))
+        key = tuple([node.uid for node in outputs]), options, tuple(Rule.rules)
+        if key not in self._plans:
+            with gc_paused():
+                keep(self._plans, key, plan(outputs, options))
+        return self._plans[key]
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._plans.clear()
+        self._programs.clear()
+
+    @long_running()
+    def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
+        """Return a prepared plan of all outputs, the one that ``run`` uses; ``options`` are those of EvalPlan.
+
+        ``inputs`` are those of ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
+        """
+        values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
+        arrays = {
+            name: as_array(self.definition.input(name), value)
+            for name, value in values.items()
+            if not (isinstance(value, Expr) or is_shape(value))
+        }
+        nodes = {
+            name: self._parameter(name, TensorType(arrays[name].shape, arrays[name].dtype))
+            if name in arrays
+            else self._expression(name, value)
+            for name, value in values.items()
+        }
+        build = self._build(nodes, {nodes[name]: array for name, array in arrays.items()})
+        if arrays:
+            self._grant(build)
+        plan = EvalPlan(**{"title": self.name, **options})
+        for node in build.outputs.values():
+            plan.register(node)
+        plan.prepare(self._plan(build, plan.options))
+        plan.bind({build.inputs[name]: array for name, array in arrays.items()})
+        return plan
+
+
+def _passes(build: Build, passes: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the passes of a plan of a build; the first one tells of values that were computed for it."""
+    return (ShapeValues(build.values_first), *passes) if build.values_first else passes

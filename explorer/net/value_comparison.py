@@ -1,0 +1,221 @@
+"""Values of a net beside those of a reference, operator by operator: the first one that differs, and by how much.
+
+``net.compare(reference, x)`` returns one. Operands are matched by their names in the file. Values are compared while
+the net's own plan runs, so that what is compared is what ``net.run`` computes, and none is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.types.custom_dtypes import numbers_of
+from explorer.core.types.tensor_type import Array
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.operand_values import Take
+from explorer.record import Summary
+from explorer.record.escape import visible
+from explorer.run.execution.value_capture import summarize
+
+TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
+"""largest relative errors of float32 and float64, and of floats of fewer bits; other numbers must be equal"""
+_LISTED = 8
+
+
+class ComparedOperand(NamedTuple):
+    """Operand with its value and the reference's, as statistics."""
+
+    name: str
+    operator: str
+    """name of the operator that computes it"""
+    type: str
+    value: Summary
+    reference: Summary
+    error: float
+    """largest difference of two elements, divided by the largest magnitude in the reference; inf without a measure"""
+    problem: str
+    """how the values differ; "" where they agree"""
+
+    @property
+    def place(self) -> str:
+        """The operand with its operator, as text."""
+        return f"{self.name!r} of operator {self.operator!r} ({self.type})"
+
+
+class ValueComparison:
+    """Operands of a net beside a reference: ``rows`` in topological order, ``first`` the first that differs.
+
+    ``print`` shows the first one with both values' statistics; ``explore()`` shows the net with the relative error of
+    each operator as a heat, and the first that differs selected.
+
+    >>> net = ex.Net("positive")
+    >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+    >>> comparison = net.compare({"x": np.array([-1, 2], "float32"), "y": np.array([0, 2.5], "float32")})
+    >>> comparison.first.operator, round(comparison.first.error, 3), comparison.equal
+    ('relu', 0.2, False)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reference: str,
+        rows: Sequence[ComparedOperand],
+        absent: Sequence[str],
+        show: Callable[..., Any],
+    ) -> None:
+        self.name, self.reference, self.rows = name, reference, tuple(rows)
+        self.absent = tuple(absent)
+        """operands of both sides that the net's plan does not compute, since it was rewritten without them"""
+        self._show = show
+
+    @property
+    def first(self) -> ComparedOperand | None:
+        """The first operand, in topological order, whose value differs; None where all agree."""
+        return next((row for row in self.rows if row.problem), None)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all compared values agree."""
+        return self.first is None
+
+    def explore(self, **options: Any) -> Any:
+        """Return a view of the net, coloured by relative error, with the first operator that differs selected."""
+        view = self._show(**options)
+        errors = [row.error for row in self.rows if math.isfinite(row.error)]
+        highest = max(errors, default=0.0) or 1.0
+        values: dict[str, float] = {}
+        for row in self.rows:
+            error = row.error if math.isfinite(row.error) else highest
+            values[row.operator] = max(values.get(row.operator, 0.0), error)
+        view.overlay(
+            values,
+            name="relative error",
+            text=f"largest difference of two elements from {self.reference}, divided by the largest magnitude there",
+        )
+        if self.first is not None:
+            view.focus(self.first.operator)
+        return view
+
+    def __str__(self) -> str:
+        title = f"{self.name} beside {self.reference}: {_count(len(self.rows), 'operand')} compared"
+        first = self.first
+        if first is None:
+            worst = max(self.rows, key=lambda row: row.error)
+            lines = [f"{title}, all agree", f"largest relative error {worst.error:.1e}, at {worst.place}"]
+        else:
+            place, differing = self.rows.index(first), [row for row in self.rows if row.problem]
+            lines = [f"{title}, {len(differing)} differ", f"the first that differs is {first.place}: {first.problem}"]
+            lines += _table(first)
+            lines.append(f"{_count(place, 'operand')} before it agree")
+            others = [row for row in differing if row is not first]
+            if others:
+                named = ", ".join(f"{row.name} ({row.error:.1e})" for row in others[:_LISTED])
+                lines.append(f"behind it differ: {named}{', …' * (len(others) > _LISTED)}")
+        if self.absent:
+            named = ", ".join(self.absent[:_LISTED])
+            lines.append(f"not computed, since the plan was rewritten without them: {named}"
+                         f"{', …' * (len(self.absent) > _LISTED)}")  # fmt: skip
+        return "\n".join(map(visible, lines))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _table(row: ComparedOperand) -> list[str]:
+    """Return the statistics of both values as lines of text."""
+    cells: list[tuple[str, ...]] = [("", "net", "reference")]
+    for field in ("dtype", "shape", "min", "max", "mean", "std", "nan", "inf"):
+        pair = [getattr(side, field) for side in (row.value, row.reference)]
+        if field not in ("nan", "inf") or any(pair):
+            cells.append((field, *[f"{value:.6g}" if isinstance(value, float) else str(value) for value in pair]))
+    if all(side.elements for side in (row.value, row.reference)):
+        cells.append(("elements", *[" ".join(side.elements.split()) for side in (row.value, row.reference)]))
+    widths = [max(len(line[at]) for line in cells) for at in range(3)]
+    return [
+        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    ]
+
+
+def _row(
+    name: str, operator: OperatorDefinition, value: Array, reference: Array, limit: float | None
+) -> ComparedOperand:
+    error, problem = _difference(value, reference, limit)
+    return ComparedOperand(name, operator.name, operator.type, summarize(value), summarize(reference), error, problem)
+
+
+def _difference(value: Array, reference: Array, limit: float | None) -> tuple[float, str]:
+    """Return the relative error, and how two values differ."""
+    if value.shape != reference.shape:
+        return math.inf, f"its shape is {value.shape}, the reference's {reference.shape}"
+    ours, other = numbers_of(value), numbers_of(reference)
+    if ours.dtype.kind != other.dtype.kind and {ours.dtype.kind, other.dtype.kind} - {*"iu"}:
+        return math.inf, f"its dtype is {value.dtype.name}, the reference's {reference.dtype.name}"
+    if limit is None:
+        limit = _tolerance(value, reference)
+    if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
+        return 0.0, ""
+    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+    ours, other = ours.astype(wide), other.astype(wide)
+    finite = np.isfinite(other)
+    strange = ~finite | ~np.isfinite(ours)
+    if not np.array_equal(ours[strange], other[strange], equal_nan=True):
+        return math.inf, "NaN or infinite elements stand at other places"
+    scale = float(np.abs(other[finite]).max(initial=0.0))
+    largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))
+    error = largest / scale if scale else largest
+    return error, f"relative error {error:.3g}, where {limit:.3g} is allowed" if error > limit else ""
+
+
+def _tolerance(value: Array, reference: Array) -> float:
+    floats = [numbers_of(side).dtype.kind in "fc" for side in (value, reference)]
+    if not all(floats):
+        return 0.0
+    return TOLERANCE if min(value.dtype.itemsize, reference.dtype.itemsize) >= 4 else HALF_TOLERANCE
+
+
+def compare_values(
+    definition: NetDefinition,
+    reference: str,
+    values: Mapping[str, Array],
+    tolerance: float | None,
+    watch: Callable[[Sequence[str], Take], None],
+    show: Callable[..., Any],
+) -> ValueComparison:
+    """Compare the operands that both sides have; ``watch`` runs the net and hands them on, ``show`` is its view.
+
+    Raises OperandError where no operand has the name of a value.
+    """
+    owners = {
+        blob: operator
+        for operator in definition.ssa.topological_order
+        for blob in operator.outputs
+        if blob in values and np.asarray(values[blob]).dtype.kind not in "OSUT"
+    }
+    if not owners:
+        names = ", ".join(map(repr, [*values][:_LISTED])) or "nothing"
+        raise OperandError(
+            f"{reference}: {names}",
+            rule=f"a reference must have values of operands of net {definition.name!r}, by their names",
+            fix=f"the first are {', '.join([*definition.ssa.blobs][:_LISTED])}",
+        )
+    rows: dict[str, ComparedOperand] = {}
+
+    def take(name: str, value: Array) -> None:
+        rows[name] = _row(name, owners[name], value, values[name], tolerance)
+
+    watch(list(owners), take)
+    return ValueComparison(
+        definition.name,
+        reference,
+        [rows[name] for name in owners if name in rows],
+        [name for name in owners if name not in rows],
+        show,
+    )

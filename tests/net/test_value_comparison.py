@@ -1,0 +1,160 @@
+"""Values of a net beside a reference's: the first operator that differs, by how much, and where it is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.net import Net
+from explorer.net.value_comparison import ValueComparison
+from explorer.view.tree.scopes import NodesByName
+
+ASSETS = Path(__file__).parents[2] / "assets"
+digits = np.load(ASSETS / "digits.npz")
+images = digits["images"]
+
+
+def opened(name: str = "digits.onnx") -> Net:
+    return ex.open(ASSETS / name)
+
+
+def changed() -> Net:
+    """The digits' net with weights of its first layer after the residual block 1 % too large."""
+    net = opened()
+    net["/fc1/Gemm"].weights["B"] = ex.evaluate(net["/fc1/Gemm"].weights["B"]) * np.float32(1.01)
+    return net
+
+
+@pytest.mark.spec("I-20")
+def test_the_first_operator_that_differs_is_named_with_both_values() -> None:
+    """`net.compare(reference, x)` names the first operator whose value differs, with both values' statistics."""
+    comparison = changed().compare(opened(), images)
+    first = comparison.first
+    assert isinstance(comparison, ValueComparison)
+    assert first is not None
+    assert (first.operator, first.type) == ("/fc1/Gemm", "Gemm")
+    assert first.error == pytest.approx(0.01, rel=0.2)
+    assert first.reference.mean is not None
+    assert first.value.mean == pytest.approx(first.reference.mean * 1.01, rel=0.1)
+    names = [row.name for row in comparison.rows]
+    assert [row.name for row in comparison.rows if row.problem] == names[names.index(first.name) :]
+    text = str(comparison)
+    assert "the first that differs is '/fc1/Gemm_output_0' of operator '/fc1/Gemm' (Gemm): relative error 0.0" in text
+    assert "reference" in text.splitlines()[2]
+    assert f"{names.index(first.name)} operands before it agree" in text
+    assert "behind it differ: /relu3/Relu_output_0" in text
+
+
+@pytest.mark.spec("I-20")
+@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
+def test_a_net_agrees_with_the_standards_evaluator(executor: str) -> None:
+    """`net.compare("onnx.reference", x)` runs the net's own file in the onnx package's evaluator, step by step."""
+    comparison = opened().compare("onnx.reference", images, executor=executor)
+    assert comparison.equal
+    assert len(comparison.rows) == 14
+    assert comparison.absent == ("/relu2/Relu_output_0",)  # the plan takes the maximum before the relu
+    assert max(row.error for row in comparison.rows) < 1e-6
+    assert "14 operands compared, all agree" in str(comparison)
+
+
+@pytest.mark.spec("I-20")
+def test_arrays_by_operand_are_a_reference() -> None:
+    """A reference may be arrays by operand's name, as another framework's hooks collect them, with the inputs."""
+    kept = {key.removeprefix("activation/"): digits[key] for key in digits if key.startswith("activation/")}
+    net = opened("digits.pnnx.param")
+    assert net.compare(kept, images[:3]).equal
+    assert net.compare({"0": images[:3], **kept}).equal
+    assert net.compare({**kept, "15": kept["15"] + 1e-3}, images[:3]).first.name == "15"
+    assert net.compare({**kept, "15": kept["15"] + 1e-3}, images[:3], tolerance=0.01).equal
+
+
+@pytest.mark.spec("I-20")
+def test_outputs_of_a_net_of_another_format_are_compared_in_order() -> None:
+    """Two formats of one net name operands differently: their outputs are compared all the same."""
+    comparison = opened("digits.pnnx.param").compare(opened(), images)
+    assert [row.operator for row in comparison.rows] == ["softmax"]
+    assert comparison.equal
+
+
+class Session(SimpleNamespace):
+    """Session with the two methods of onnxruntime's that are asked for."""
+
+    def get_outputs(self) -> list[Any]:
+        return [SimpleNamespace(name="probability")]
+
+    def run(self, names: list[str], inputs: dict[str, Any]) -> list[Any]:
+        assert names == ["probability"]
+        return [self.net.run(inputs) * 2]
+
+
+@pytest.mark.spec("I-20")
+def test_a_sessions_outputs_are_compared() -> None:
+    """An InferenceSession hands out outputs alone, which are compared; none of its privates is asked for."""
+    comparison = opened().compare(Session(net=opened()), images)
+    assert [row.name for row in comparison.rows] == ["probability"]
+    assert comparison.rows[0].error == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "words"),
+    [
+        ([1.0, np.nan], [1.0, 2.0], "NaN or infinite"),
+        ([1.0, np.inf], [1.0, -np.inf], "NaN or infinite"),
+        ([1.0, 2.0], [[1.0, 2.0]], "its shape is (2,), the reference's (1, 2)"),
+        ([1.0, np.nan], [1.0, np.nan], ""),
+        ([0.0, 0.0], [0.0, 1e-3], "relative error 1"),
+    ],
+)
+def test_values_differ_by_shape_by_strange_elements_and_by_size(value: Any, reference: Any, words: str) -> None:
+    net = ex.Net("positive")
+    net.output(net.Copy(net.input("x", (2,)), "y"))
+    x = np.array(value, "float32")
+    first = net.compare({"y": np.array(reference, "float32")}, x).first
+    assert (first.problem if first else "")[: len(words)] == words
+
+
+def test_whole_numbers_must_be_equal_unless_a_tolerance_is_given() -> None:
+    net = ex.Net("same")
+    net.output(net.Copy(net.input("x", (2,), dtype="int64"), "y"))
+    x = np.array([1, 10**6])
+    assert net.compare({"y": x}, x).equal
+    other = np.array([1, 10**6 + 1])
+    assert not net.compare({"y": other}, x).equal
+    assert net.compare({"y": other}, x, tolerance=1e-3).equal
+    assert "dtype" in net.compare({"y": x.astype(float)}, x).first.problem
+
+
+@pytest.mark.spec("I-20")
+def test_the_view_of_a_comparison_marks_the_first_operator_that_differs() -> None:
+    """`comparison.explore()` colours the graph by relative error and selects the first operator that differs."""
+    view = changed().compare(opened(), images).explore()
+    assert view.selected_scope == "fc1 / Gemm"
+    (metric,) = view.state.overlays
+    assert metric.name == "relative error"
+    assert metric.of is not None
+    nodes = NodesByName(view.recording)
+    assert metric.of(view.recording, nodes["/conv1/Conv"][-1]) < 1e-6
+    assert metric.of(view.recording, nodes["/fc1/Gemm"][-1]) == pytest.approx(0.01, rel=0.2)
+
+
+def test_an_operator_is_found_by_its_name_in_the_file() -> None:
+    view = opened().explore()
+    view.focus("/fc1/Gemm")
+    assert view.selected_scope == "fc1 / Gemm"
+
+
+def test_what_cannot_be_a_reference_is_said() -> None:
+    net = opened()
+    with pytest.raises(ex.OperandError, match=r"must be a net, 'onnxruntime', 'onnx\.reference', an InferenceSession"):
+        net.compare(5, images)
+    with pytest.raises(ex.OperandError, match="must have values of operands"):
+        net.compare({"nothing": np.ones(3)}, images)
+    with pytest.raises(ex.OperandError, match=r"must have been opened from an \.onnx file"):
+        opened("digits.pnnx.param").compare("onnx.reference", images)
+    with pytest.raises(ex.OperandError, match="'image' is missing"):
+        net.compare("onnx.reference")
