@@ -1,6 +1,7 @@
 """How much room the parts of a view have: bars between them, full screen, narrow windows, a tab of its own."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
@@ -108,7 +109,10 @@ def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
 
 
 def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
-    view = show(sample.mlp(), position=3)
+    """A sentence has up to a quarter of the view's height; a longer one is scrolled."""
+    recording = sample.mlp()
+    recording.decisions[2] = replace(recording.decisions[2], reason=recording.decisions[2].reason + " and so on" * 60)
+    view = show(recording, position=3)
     expect(view.locator(".ex-say")).not_to_have_attribute("tabindex", "0")
     view.page.set_viewport_size({"width": 320, "height": 700})
     expect(view.locator(".ex-say")).to_have_attribute("tabindex", "0")

@@ -1,6 +1,6 @@
 // The parts of the view around the canvas, and what they say.
 
-import { changeIcon, costText, helpBox, iconButton, saying } from "./toolbar.js";
+import { changeIcon, costText, helpBox, iconButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
 import { html, put, say } from "../dom.js";
 import { Roving } from "./roving.js";
@@ -10,6 +10,7 @@ import { StageChips } from "./stage_chips.js";
 import { LINES } from "../scene/heat.js";
 import { forgetIn } from "../panel/terms.js";
 import { SaveMenu } from "../save/save_menu.js";
+import { Sentence } from "./sentence.js";
 import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
 import { SourcePane } from "../panel/source_pane.js";
@@ -60,10 +61,7 @@ export class Shell {
     });
     this.help = helpBox(view.heat.known, () => this.turnHelp(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
-    this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, html("p"));
-    // What does not fit is scrolled, by keyboard too; asked for by an observer, which costs no layout of its own.
-    const overflow = new ResizeObserver(() => put(this.say, "tabindex", this.say.scrollHeight > this.say.clientHeight && 0));
-    for (const part of [this.say, this.say.firstElementChild]) overflow.observe(part);
+    this.sentence = new Sentence(view);
     this.cost = html("div", { class: "ex-cost" });
     this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
@@ -78,7 +76,7 @@ export class Shell {
     this.saveMenu = new SaveMenu(view);
     root.replaceChildren(
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
-      this.say,
+      this.sentence.root,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
       html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root, this.help),
       view.sizes.heightBar.root,
@@ -90,6 +88,7 @@ export class Shell {
   end() {
     this.minimap.end();
     this.tree.end();
+    this.sentence.end();
   }
 
   /** Show or hide the list of keys. */
@@ -207,7 +206,7 @@ export class Shell {
     this.stageChips.show(moment.stage);
     this.#begun(moment);
     forgetIn(this.view.root);
-    this.#sentence(moment);
+    this.timelineSlider.show(moment, this.sentence.show(moment, this.panel.parts));
     this.#hear(selected, box);
     this.tree.show();
     this.source.show();
@@ -240,22 +239,10 @@ export class Shell {
     hinted.add(document);
   }
 
-  #sentence(moment) {
-    const { trace, timeline } = this.view;
-    const { prediction } = this.view;
-    const { place, verdict, fragments } = prediction.isOn ? prediction.saying() : saying(trace, timeline, moment, this.panel.parts.summary);
-    const name = timeline.stages[moment.stage]?.name ?? "";
-    const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
-    const words = this.panel.parts.decisionCard.words(fragments);
-    const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
-    this.say.firstElementChild.replaceChildren(...parts, html("span", { class: "ex-sentence" }, ...words));
-    this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
-  }
-
   /** Say whether it plays; a screen reader is not told every step of it. @param {boolean} playing */
   playing(playing) {
     changeIcon(this.playButton, playing ? "pause" : "play", playing ? "pause (p)" : "play (p)");
-    put(this.say, "aria-live", playing ? "off" : "polite");
+    this.sentence.playing(playing);
   }
 
   /** Say which graph is on the canvas, when it is not the top, with the graphs that lead to it. @param {number} body */

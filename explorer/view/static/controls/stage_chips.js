@@ -29,7 +29,11 @@ export class StageChips {
   #settle() {
     const { root } = this;
     const isOver = () => root.scrollWidth > root.clientWidth;
-    root.classList.remove("ex-tight", "ex-tighter", "ex-own-row");
+    const { clientWidth: width } = root.parentElement;
+    root.classList.remove("ex-tight", "ex-tighter");
+    // A row of its own is kept from stage to stage: everything below it would move.
+    if (width !== this.width) root.classList.remove("ex-own-row");
+    this.width = width;
     for (const name of ["ex-tight", "ex-tighter", "ex-own-row"]) if (isOver()) root.classList.add(name);
     if (root.classList.contains("ex-own-row")) root.classList.remove("ex-tighter");
     if (isOver()) root.classList.add("ex-tighter");

@@ -18,6 +18,7 @@ export class Decisions {
     this.timeline = timeline;
     this.go = go;
     this.first = this.last = 0;
+    /** @type {{stage: number, first: number, last: number} | undefined} the decisions that a reader picked one of, for as long as its stage is shown */ this.picked = undefined;
     this.verdict = "";
     this.least = THRESHOLDS[1];
     this.title = html("h5", { "aria-level": 3 });
@@ -25,9 +26,10 @@ export class Decisions {
     this.costs = html("select", { "aria-label": "cost of declining below which a decision is a trifle", change: () => this.#weigh() }, ...options);
     this.field = html("input", { type: "search", placeholder: "filter decisions …", "aria-label": "filter decisions", input: () => this.#list() });
     this.buttons = VERDICTS.map(([verdict, text]) => html("button", { type: "button", "data-verdict": verdict, click: () => this.#choose(verdict) }, text));
+    this.filtered = html("div", { class: "ex-filtered", role: "status" });
     this.rows = html("ol", { class: "ex-decisions" });
-    this.rest = html("div", { class: "ex-soft", role: "status" });
-    this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.rows, this.rest);
+    this.rest = html("div", { class: "ex-soft" });
+    this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.filtered, this.rows, this.rest);
     this.#mark();
   }
 
@@ -35,12 +37,15 @@ export class Decisions {
   show(moment) {
     const stage = this.timeline.stages[moment.stage];
     const own = stage.kind === "rewrite" || stage.last > stage.first;
-    [this.first, this.last] = own ? [stage.first, stage.last] : [0, this.trace.decisions.length];
+    const all = this.trace.decisions.length;
+    if (this.picked?.stage !== moment.stage) this.picked = undefined;
+    ({ first: this.first, last: this.last } = this.picked ?? (own ? stage : { first: 0, last: all }));
     this.moment = moment;
     if (this.last - this.first < 2) return false;
     const stages = this.timeline.stages.filter(({ first, last }) => this.first <= first && last <= this.last);
     const [applied, declined] = ["applied", "declined"].map((verdict) => stages.reduce((sum, counts) => sum + counts[verdict], 0));
-    say(this.title, `${own ? stage.name : "the whole plan"}: ${grouped(applied)} applied, ${grouped(declined)} declined`);
+    const name = own && this.first === stage.first && this.last === stage.last ? stage.name : "the whole plan";
+    say(this.title, `${name}: ${grouped(applied)} applied, ${grouped(declined)} declined`);
     this.#list();
     return this.root;
   }
@@ -49,6 +54,13 @@ export class Decisions {
     this.verdict = verdict;
     this.#mark();
     this.#list();
+  }
+
+  /** Show every decision again. */
+  #unfilter() {
+    this.field.value = "";
+    this.field.focus({ preventScroll: true });
+    this.#choose("");
   }
 
   #weigh() {
@@ -77,30 +89,43 @@ export class Decisions {
     const trifles = groups.filter(isTrifle);
     const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
     const places = new Map(listed.flatMap(({ decisions }, place) => decisions.map((decision) => [decision, place])));
-    this.kept = { key, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
+    this.kept = { key, from: 0, count: found.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
     return this.kept;
   }
 
   #list() {
-    const { listed, trifles, places, isAnyDeclined } = this.#groups();
+    const groups = this.#groups();
+    const { listed, trifles, places, isAnyDeclined } = groups;
     const near = places.get(this.moment.decision) ?? -1;
-    const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, listed.length - LISTED));
+    // The rows that are listed stay so for as long as the present one is among them.
+    if (near >= 0 && (near < groups.from || near >= groups.from + LISTED)) groups.from = Math.max(0, Math.min(near - LISTED / 2, listed.length - LISTED));
+    const { from } = groups;
     const rows = listed.slice(from, from + LISTED).flatMap((group, place) => {
       const heading = group === trifles[0] ? [html("li", { class: "ex-soft ex-trifles" }, `below ${microsText(this.least)}:`)] : [];
       return [...heading, ...this.#folded(group, from + place === near)];
     });
     this.rows.replaceChildren(...rows);
     this.costs.hidden = !isAnyDeclined;
-    say(this.rest, listed.length === 0 ? "no decision matches" : listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
+    this.#tellFilter(groups.count);
+    say(this.rest, listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
+  }
+
+  /** Say what the filter leaves out, with a button that shows everything: it stays while a reader goes from stage to stage. @param {number} count */
+  #tellFilter(count) {
+    const words = this.field.value.trim();
+    const by = [VERDICTS.find(([verdict]) => this.verdict && verdict === this.verdict)?.[1], words && `“${words}”`].filter(Boolean).join(", ");
+    const text = by && `filter ${by}: ${grouped(count)} of ${grouped(this.last - this.first)} · `;
+    if (this.filtered.firstChild?.textContent === text) return;
+    this.filtered.replaceChildren(...(by ? [text, html("button", { type: "button", class: "ex-link", click: () => this.#unfilter() }, "show all")] : []));
   }
 
   /** Decisions with one sentence as one row; the places of all of them, if the view stands at one. */
   #folded({ decisions, cost, verdict }, here) {
     const { decision } = this.moment;
     const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && microsText(cost)];
-    const row = this.row(here ? decision : decisions[0], this.moment, [count, detail]);
-    const others = here ? decisions.slice(0, PLACES + 1).filter((index) => index !== decision).slice(0, PLACES) : [];
-    return [row, ...others.map((index) => this.row(index, this.moment, [], false))];
+    const [head, ...others] = here ? decisions.slice(0, PLACES) : decisions.slice(0, 1);
+    if (here && decision !== head && !others.includes(decision)) others.push(decision);
+    return [this.row(head, this.moment, [count, detail]), ...others.map((index) => this.row(index, this.moment, [], false))];
   }
 
   /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [told] with its sentence */
@@ -108,10 +133,23 @@ export class Decisions {
     const { verdict } = this.trace.decisions[index];
     const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
-    const where = place && html("b", {}, place);
-    const head = [where, count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
-    const button = html("button", { type: "button", click: () => this.go(this.timeline.afterDecision(index)), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...head, head.length > 0 && told && html("br"), told && text));
+    const head = [...placeParts(place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
+    const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), told && html("span", {}, text)];
+    const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
     put(button, "aria-current", index === moment.decision && "step");
     return html("li", { class: index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later" }, button);
   }
+
+  /** Go to a decision; the list in which its row stands stays as it is. */
+  #pick(index) {
+    const stage = this.timeline.stages.findIndex(({ first, last }) => first <= index && index < last);
+    if (this.root.isConnected) this.picked = { stage, first: this.first, last: this.last };
+    this.go(this.timeline.afterDecision(index));
+  }
+}
+
+/** A place as two parts, of which the first is cut where there is no room: its last name can always be read. @param {string} place */
+function placeParts(place) {
+  const at = Math.max(place.lastIndexOf(" / "), place.lastIndexOf(" · "));
+  return [at > 0 && html("b", { class: "ex-outer" }, place.slice(0, at)), place && html("b", { class: "ex-inner" }, place.slice(Math.max(at, 0)))];
 }

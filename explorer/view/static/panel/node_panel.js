@@ -27,11 +27,10 @@ export class NodePanel {
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(decisionCard.card(main), decisionCard.facts(main), decisionCard.note(main), ...decisionCard.alsoTried(main));
-    const shown = new Set([main, ...(main === undefined ? [] : decisionCard.before(main))]);
-    const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
+    const shown = main === undefined ? [] : [main, ...decisionCard.before(main)];
+    const declined = decisions.filter((index) => !shown.includes(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
     if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
-    for (const index of declined) shown.add(index);
-    parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
+    parts.push(...this.#all(decisions, main));
     parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
     parts.push(...this.#metrics(node));
     const value = trace.values[node];
@@ -108,10 +107,12 @@ export class NodePanel {
     return html("div", { class: "ex-note" }, later ? "Does not exist yet at this step · " : "Removed at this step · ", go);
   }
 
-  #others(indices) {
-    const list = (title, found) => (found.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...found.slice(0, LISTED).map((index) => this.parts.decisions.row(index, this.parts.moment))), rest(found.length)] : []);
-    const reached = indices.filter((index) => index < this.#reached);
-    return [...list("other decisions about it", reached), ...list("later decisions about it", indices.slice(reached.length))];
+  /** All decisions about a node, those told above among them: a row that is pressed stays in its list. */
+  #all(decisions, main) {
+    const list = (title, indices) => (indices.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.parts.decisions.row(index, this.parts.moment))), rest(indices.length)] : []);
+    const reached = decisions.filter((index) => index < this.#reached);
+    const isTold = reached.length === 1 && reached[0] === main;
+    return [...(isTold ? [] : list("decisions about it", reached)), ...list("later decisions about it", decisions.slice(reached.length))];
   }
 
   #duplicates(node) {

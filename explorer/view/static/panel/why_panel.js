@@ -1,6 +1,7 @@
 // The why panel: facts about the selected node or box, or about the current moment.
 
 import { BoxPanel } from "./box_panel.js";
+import { HeldRow } from "./held_row.js";
 import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
@@ -17,18 +18,27 @@ export class Panel {
     this.pairPanel = new PairPanel(this.parts);
     this.momentPanel = new MomentPanel(this.parts);
     this.scrolled = false;
+    /** what the panel is about */ this.subject = "";
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
+    this.heldRow = new HeldRow(this.root);
   }
 
   /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} other the second of two nodes @param {import("../controls/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
   show(moment, selected, box, other, prediction) {
     Object.assign(this.parts, { moment, selected });
     const content = prediction.isOn ? prediction.content() : selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
+    const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${prediction.isOn}`;
+    const isSame = subject === this.subject;
+    this.subject = subject;
+    if (this.heldRow.around(isSame, () => this.#fill(content)) || isSame) return;
+    if (this.scrolled) this.root.scrollTop = 0;
+    this.scrolled = false;
+  }
+
+  #fill(content) {
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...content.filter(Boolean));
     // Replacing the children takes the focus from the field in which a reader types.
     if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
-    if (this.scrolled) this.root.scrollTop = 0;
-    this.scrolled = false;
   }
 }

@@ -1,0 +1,186 @@
+"""The rows of decisions in the panel: pressed ones stay, a filter is told, reasons are whole."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.record import Recording
+from tests.browser.player import press
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+ROWS = ".ex-decisions [data-decision]"
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Recording:
+    """The plan of a file with twenty-two fused kernels."""
+    return sample.resnet()
+
+
+def open_stage(view: Locator, name: str) -> None:
+    view.page.evaluate("name => { location.hash = `stage=${name}` }", name)
+    expect(view.locator(".ex-rail [aria-current] b")).to_have_text(name)
+
+
+def numbers(view: Locator) -> list[str]:
+    """The decisions of the rows, from the first to the last one."""
+    return view.locator(ROWS).evaluate_all("rows => rows.map((row) => row.dataset.decision)")
+
+
+def top(row: Locator) -> float:
+    place = row.bounding_box()
+    assert place is not None
+    return place["y"]
+
+
+def press_in_sight(view: Locator, decision: str, at: float) -> float:
+    """Scroll a row to a part of the panel's height and press it; returns px from the top of the page."""
+    row = view.locator(f"{ROWS[:-1]}='{decision}']")
+    panel = view.locator(".ex-why")
+    panel.evaluate(
+        """(panel, [decision, at]) => {
+            const row = panel.querySelector(`.ex-decisions [data-decision="${decision}"]`);
+            const away = row.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+            panel.scrollTop += away - at * panel.clientHeight;
+        }""",
+        [decision, at],
+    )
+    row.scroll_into_view_if_needed()
+    before = top(row)
+    row.click()
+    expect(row).to_have_attribute("aria-current", "step")
+    return before
+
+
+@pytest.mark.spec("V-2", "V-23")
+@pytest.mark.parametrize("wide", [600, 1000, 1440])
+def test_a_row_that_is_pressed_stays_under_the_pointer_and_the_others_around_it(show, resnet, wide):
+    """A pressed row keeps its place on the page, the list its rows and their order, that of the whole plan too."""
+    view = show(resnet, position=0)
+    view.page.set_viewport_size({"width": wide, "height": 900})
+    for name in ("fuse", "recorded"):
+        open_stage(view, name)
+        listed = numbers(view)
+        for place, at in ((1, 0.2), (4, 0.5), (9, 0.7), (0, 0.4)):
+            row = view.locator(f"{ROWS[:-1]}='{listed[place]}']")
+            before = press_in_sight(view, listed[place], at)
+            assert abs(top(row) - before) < 1.5, (name, place)
+            opened = numbers(view)
+            assert [number for number in opened if number in listed] == listed
+    heading = view.locator(".ex-why h5").filter(has_text="the whole plan")
+    expect(heading).to_have_count(1)
+    press(view, "]")
+    expect(heading).to_have_count(0)
+
+
+@pytest.mark.spec("V-2", "V-23")
+def test_the_places_of_folded_decisions_keep_their_order(show, resnet):
+    """Of decisions with one reason any can be pressed, and none takes the place of another."""
+    view = show(resnet, position=0)
+    open_stage(view, "fuse")
+    first = numbers(view)[0]
+    press_in_sight(view, first, 0.4)
+    places = numbers(view)[:5]
+    assert len(set(places)) == 5
+    for number in (places[3], places[1]):
+        row = view.locator(f"{ROWS[:-1]}='{number}']")
+        before = press_in_sight(view, number, 0.5)
+        assert abs(top(row) - before) < 1.5
+        assert numbers(view)[:5] == places
+
+
+@pytest.mark.spec("V-2", "V-6")
+def test_a_decision_about_a_node_stays_in_the_nodes_list(show, resnet):
+    """The list of a node has every decision about it, those told above it too, so that a pressed row stays."""
+    view = show(resnet)
+    press(view, "f")
+    view.page.evaluate("location.hash = 'stage=fuse'")
+    about = max(range(len(resnet.nodes)), key=lambda n: sum(n in row.subjects for row in resnet.decisions))
+    view.page.evaluate("about => { location.hash = `stage=recorded&node=${about}` }", about)
+    expect(view.locator(".ex-why h4")).to_have_text(resnet.label(about))
+    listed = numbers(view)
+    assert len(listed) >= 3
+    for number in (listed[-1], listed[1]):
+        row = view.locator(f"{ROWS[:-1]}='{number}']")
+        before = press_in_sight(view, number, 0.6)
+        assert abs(top(row) - before) < 1.5
+        assert numbers(view) == listed
+
+
+@pytest.mark.spec("V-23")
+def test_a_pressed_row_keeps_the_focus(show, resnet):
+    view = show(resnet, position=0)
+    open_stage(view, "fuse")
+    row = view.locator(ROWS).nth(2)
+    row.focus()
+    number = row.get_attribute("data-decision")
+    view.page.keyboard.press("Enter")
+    expect(view.locator(f"{ROWS[:-1]}='{number}']")).to_be_focused()
+    view.page.keyboard.press("ArrowDown")
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-decisions [aria-current]")).to_be_focused()
+
+
+@pytest.mark.spec("V-23")
+def test_a_filter_says_what_it_leaves_out_and_goes_with_one_click(show, resnet):
+    """A filter stays from stage to stage and is told at each, with how much it leaves; one button takes it away."""
+    view = show(resnet, position=0)
+    open_stage(view, "fuse")
+    told = view.locator(".ex-filtered")
+    expect(told).to_be_hidden()
+    view.get_by_role("button", name="✗ declined").click()
+    expect(told).to_have_text("filter ✗ declined: 8 of 30 · show all")
+    open_stage(view, "buffers")
+    buffers = next(stage for stage in resnet.stages if stage.name == "buffers")
+    count = buffers.last - buffers.first
+    expect(told).to_have_text(f"filter ✗ declined: 0 of {count} · show all")
+    view.get_by_role("searchbox", name="filter decisions").fill("memory")
+    expect(told).to_contain_text("filter ✗ declined, “memory”: 0 of")
+    told.get_by_role("button", name="show all").click()
+    expect(told).to_be_hidden()
+    expect(view.get_by_role("searchbox", name="filter decisions")).to_be_focused()
+    assert len(numbers(view)) > 1
+
+
+@pytest.mark.spec("V-23")
+@pytest.mark.parametrize("wide", [600, 1000])
+def test_a_row_has_its_place_on_one_line_and_its_whole_reason(show, resnet, wide):
+    """A long place is cut before its last name, and the reason is never cut."""
+    view = show(resnet, position=0)
+    view.page.set_viewport_size({"width": wide, "height": 900})
+    open_stage(view, "fuse")
+    if wide == 1000:
+        view.locator(".ex-why").evaluate(
+            "panel => { panel.closest('.explorer-view').style.setProperty('--ex-aside', '260px') }"
+        )
+    cut = """rows => rows.flatMap((row) => [...row.querySelectorAll("span, b")]).filter((part) => {
+        const isWide = part.scrollWidth > part.clientWidth + 1 && !part.matches(".ex-outer");
+        return part.clientWidth > 0 && (isWide || part.scrollHeight > part.clientHeight + 1);
+    }).map((part) => part.textContent)"""
+    assert view.locator(ROWS).evaluate_all(cut) == []
+    lines = view.locator(f"{ROWS} .ex-at").evaluate_all(
+        "heads => heads.map((head) => head.getBoundingClientRect().height)"
+    )
+    assert max(lines) < 24
+    outer = view.locator(f"{ROWS} .ex-outer").evaluate_all(
+        "parts => parts.filter((part) => part.scrollWidth > part.clientWidth).length"
+    )
+    assert (outer > 0) == (wide == 1000)
+
+
+@pytest.mark.spec("V-13")
+def test_the_sentence_of_every_decision_is_in_sight_at_600_px(show, resnet):
+    """The room of the sentence grows with the longest one so far, and a new width begins anew."""
+    view = show(resnet, position=0)
+    say = view.locator(".ex-say")
+    heights = []
+    for wide in (600, 1000):
+        view.page.set_viewport_size({"width": wide, "height": 900})
+        open_stage(view, "fuse")
+        for _ in range(4):
+            press(view, ".")
+            expect(say).not_to_have_attribute("tabindex", "0")
+            assert say.evaluate("say => say.scrollHeight <= say.clientHeight")
+        heights.append(say.evaluate("say => say.offsetHeight"))
+    assert heights[0] > heights[1]
