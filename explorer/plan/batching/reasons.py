@@ -27,63 +27,68 @@ class BatchReasons:
     )
     device_calls = Reason(
         "device",
-        "{count:call} of `{name}` stay separate, because `{operation}`, which a batch needs, cannot be computed on "
-        "{device}.",
+        "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because that needs "
+        "`{operation}`, which cannot be computed on {device}.",
         meaning=_BATCH,
         change="Register a function for it: @ex.kernel(operation, on=device).",
     )
     element_calls = Reason(
         "element_type",
-        "{count:call} of `{name}` stay separate, because elements of a dtype that is not NumPy's own are not stacked.",
+        "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because the elements have "
+        "a dtype that is not NumPy's own, and such elements are not stacked.",
         meaning=_BATCH,
         change="Convert the operands to a dtype of NumPy's: x.astype(...).",
     )
     not_batchable_calls = Reason(
         "not_batchable",
-        "{count:call} of `{name}` stay separate, because `{name}` contains an operation that cannot be computed for "
-        "stacked operands: {why}.",
+        "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because `{name}` contains "
+        "an operation that cannot be computed for stacked operands: {why}.",
         meaning=_BATCH,
         change="Take that operation out of the function, or give it a batch() method where it is your own.",
     )
     dear_calls = Reason(
         "stacking_costs_more",
-        "{count:call} of `{name}` stay separate, because stacking the operands and computing all rows at once would "
-        "take an estimated {together_us}, and one call after another takes {separate_us}.",
+        "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because stacking the "
+        "operands and computing all rows at once would take an estimated {together_us}, and one call after another "
+        "takes {separate_us}.",
         meaning=_BATCH,
         change="Stack the operands yourself, where they are there as one array anyway.",
     )
     not_batchable_operations = Reason(
         "not_batchable",
-        "{count} `{name}` operations stay separate, because `{name}` cannot be computed for stacked operands of these "
-        "shapes.",
+        "{count} `{name}` operations are computed one by one, not as one on stacked operands, because `{name}` cannot "
+        "be computed for stacked operands of these shapes.",
         meaning=_BATCH,
         change="Nothing has to change; an operation of your own can define batch().",
     )
     dear_operations = Reason(
         "stacking_costs_more",
-        "{count} `{name}` operations stay separate, because stacking the operands and computing all rows at once would "
-        "take an estimated {together_us}, and one operation after another takes {separate_us}.",
+        "{count} `{name}` operations are computed one by one, not as one on stacked operands, because stacking the "
+        "operands and computing all rows at once would take an estimated {together_us}, and one operation after "
+        "another takes {separate_us}.",
         meaning=_BATCH,
         change="Stack the operands yourself, where they are there as one array anyway.",
     )
     same_operands = Reason(
         "same_operands",
-        "{count:call} of `{name}` are not batched, because their operands are the same values, so there is nothing to "
-        "stack.",
+        "{count:call} of `{name}` are not computed as one on stacked operands, because their operands are the same "
+        "values, so there is nothing to stack.",
         meaning=_BATCH,
         change='Nothing: equal calls are merged into one, unless without=["dedup"] forbids it.',
     )
     depth = Reason(
         "depth",
-        "{count:call} of `{name}` are not batched into one, because they stand at {depths} different depths of the "
-        "program: a later one may need the result of an earlier one.",
+        "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because they stand at "
+        "{depths} different depths of the program: a deeper one may need the result of another, so they cannot start "
+        "together.",
         meaning=_BATCH + " The depth of a call is the number of calls that must be finished before it.",
         change="Calls that do not depend on other calls stand at one depth, and are batched.",
     )
     other_body = Reason(
         "other_body",
-        "This call of `{name}` is not batched with the others, because `{name}` was traced {bodies:time}: the others "
-        "have other operand types or options, or are another function of this name.",
+        "This call of `{name}` is computed by itself, not together with the others on stacked operands, because their "
+        "operands differ in shape or dtype, or their options differ, or they call another function of this name: "
+        "`{name}` was traced {bodies:time}.",
         meaning=_BATCH + " A function is traced once for each combination of operand types and options; calls of one "
         "trace can be batched.",
         change="Give all calls operands of the same shape and dtype.",

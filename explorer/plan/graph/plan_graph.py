@@ -50,6 +50,8 @@ class PlanGraph(DecisionLog):
         """uid → operands of the live nodes, read through the substitutions"""
         self.users: dict[int, int] = {}
         """uid → how many operand places of live nodes, and roots, read the node"""
+        self._readers: dict[int, list[Expr]] | None = None
+        """uid → the live nodes that read the node, once somebody asked"""
         self.introduced: set[int] = set()
         self.inlined: dict[int, tuple[Body, list[Expr]]] = {}
         """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
@@ -145,6 +147,15 @@ class PlanGraph(DecisionLog):
             self.consumer_queries.add(self.current_node.uid)
         return self.users.get(node.uid, 0)
 
+    def readers(self, node: Expr) -> list[Expr]:
+        """Return the live nodes that read a node, each once, in topological order."""
+        if self._readers is None:
+            self._readers = {}
+            for reader in self.live:
+                for operand in dict.fromkeys(self.inputs[reader.uid]):
+                    self._readers.setdefault(operand.uid, []).append(reader)
+        return self._readers.get(node.uid, [])
+
     def available_before_run(self) -> set[int]:
         """Return the uids of live nodes whose values exist before the first kernel runs: leaves, and views of them."""
         available: set[int] = set()
@@ -203,7 +214,7 @@ class PlanGraph(DecisionLog):
                 users[other] = count(other, 0) + 1
                 if other not in inputs:
                     push(operand)
-        self.inputs, self.users, self.live = inputs, users, live
+        self.inputs, self.users, self.live, self._readers = inputs, users, live, None
         self._refreshed = len(self.substitutions)
         self._dead.clear()
         self._changed = False

@@ -30,8 +30,9 @@ class MemoryFormat(Pass):
     )
     pixel_by_pixel = Reason(
         "channels_last",
-        "{count:result is|results are} stored pixel by pixel, all channels of a pixel side by side, because a "
-        "convolution or pooling then finds its window in a few contiguous stretches of memory.",
+        "{count:result is|results are} stored pixel by pixel, all channels of a pixel side by side, instead of "
+        "channel by channel, because a convolution or pooling then reads its window in a few long stretches of memory "
+        "instead of many short ones.",
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',

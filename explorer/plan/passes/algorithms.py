@@ -69,23 +69,23 @@ class Algorithms(Pass):
     )
     few_channels = Reason(
         "few_channels",
-        "`conv2d` is computed directly, because Winograd's method pays from {least} channels on, and this convolution "
-        "reads or makes only {count}.",
+        "`conv2d` is computed directly, because Winograd's method is faster only from {least} channels on, and this "
+        "convolution reads or makes only {count}.",
         meaning=_METHOD + " With few channels the additions take longer than the multiplications that are saved.",
         change="{least} channels or more, in the images and in the result.".replace("{least}", str(_CHANNELS)),
     )
     few_tiles = Reason(
         "few_tiles",
-        "`conv2d` is computed directly, because Winograd's method pays from {least} tiles of 2×2 pixels on, and the "
-        "result of this convolution has only {count}.",
+        "`conv2d` is computed directly, because Winograd's method is faster only from {least} tiles of 2×2 pixels on, "
+        "and the result of this convolution has only {count}.",
         meaning=_METHOD + " All tiles share filters that were transformed before; with few tiles, reading these takes "
         "longer than the multiplications that are saved.",
         change="Larger images, or more of them at a time.",
     )
     filters_vary = Reason(
         "filters_vary",
-        "`conv2d` is computed directly, because its filters may be others in each run, and Winograd's method, which is "
-        "faster, would have to transform them again each time.",
+        "`conv2d` is computed directly, because its filters may be others in each run: Winograd's method, which is "
+        "faster, transforms filters once for all runs, and here it would have to do so in each.",
         meaning=_METHOD + " The filters are transformed once for all runs where they are weights of a program that "
         "gets its inputs at each run.",
         change="Make the images an input of the program (ex.function, or a net), so that the filters are constant.",

@@ -32,7 +32,7 @@ class Dedup(Pass):
     name = "dedup"
     merged = Reason(
         "merged",
-        "`{first}` is computed once and its result used {count} times, because the program contains {count} equal "
+        "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
         "expressions; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="Two expressions are equal where they apply the same operation, with the same options, to the same "
         "values.",
@@ -40,7 +40,7 @@ class Dedup(Pass):
     )
     commuted = Reason(
         "commuted",
-        "`{first}` is computed once and its result used {count} times, because the program contains {count} equal "
+        "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
         "expressions: {turned:of them has|of them have} the operands in the other order, which makes no difference to "
         "`{operation}`. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="a + b and b + a have the same bits.",
@@ -48,22 +48,22 @@ class Dedup(Pass):
     )
     constants = Reason(
         "constants",
-        "{count:copy of a constant is|copies of constants are} left out, because one copy of each constant ({kept} in "
-        "all) serves every operation that reads it.",
+        "{count:copy of a constant is|copies of constants are} left out, because equal constants need to be stored "
+        "only once ({kept} in all), and every operation that reads one can read the same.",
         meaning="Numbers written in the program, with the same dtype and shape, are the same value.",
         change="Nothing has to change.",
     )
     order_of_zeros = Reason(
         "order_of_zeros",
-        "`{operation}` is computed again although `{other}` has the same operands in the other order, because of 0.0 "
-        "and −0.0, which are equal, it gives the one that comes first.",
+        "`{operation}` is computed here, too, although there is `{other}` of the same operands in the other order, "
+        "because the two may differ: where one operand is 0.0 and the other −0.0, `{operation}` gives the first.",
         meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write the operands in the same order in both places.",
     )
     augmented = Reason(
         "augmented",
-        "For {count:call} of `{name}`, one computation gives value and gradient, because the gradient needs the "
-        "intermediate results of the same call, and computing these gives the value, too.",
+        "Value and gradient of {count:call} of `{name}` are computed together, not each for itself, because the "
+        "gradient needs intermediate results of the same call, and computing these gives the value, too.",
         meaning="To differentiate a function, some of its intermediate results are needed again.",
         change="Nothing has to change.",
     )

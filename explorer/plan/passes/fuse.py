@@ -18,10 +18,14 @@ from explorer.core.types.device import cpu
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, RuleInfo
-from explorer.plan.passes.fuse_groups import FusionGroup, merged, record_elementwise, record_reduction, shape_text
+from explorer.plan.passes.fuse_groups import FusionGroup, merged, record_elementwise, record_reduction
 from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.schedule.blocked_kernel import tiling_for
 from explorer.plan.schedule.tiling import Tiling
+from explorer.record.dimension_names import shape_text
+
+_READERS = 3
+"""readers of a value that a decision names"""
 
 
 @dataclass(frozen=True)
@@ -114,19 +118,18 @@ class Fuse(FuseReasons, Pass):
 
         ``base`` is the group of earlier operands, which the node has joined already.
         """
-        consumers = graph.users[operand.uid]
-        facts: Facts = {"operand": operand}
+        facts: Facts = {"operand": operand, "reader": node.operation.label}
         if operand.uid in roots:
             reason = self.asked_for
-        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
-            reason, facts = self.other_consumers, {"operand": operand, "consumers": consumers}
+        elif _has_other_readers(operand, node, graph):
+            reason, facts = self.other_consumers, _readers_of(operand, graph)
         elif operand.shape != node.shape:
             reason = self.shape
             facts = {"before": shape_text(operand.shape), "after": shape_text(node.shape)}
             facts |= {"operand": operand.operation.label, "reader": node.operation.label}
         elif base is not None and base.product is not None and other.product is not None:
             reason = self.second_product if operand is other.product else self.from_second_product
-            facts = {"operand": operand, "first": base.product, "second": other.product}
+            facts |= {"first": base.product, "second": other.product}
         else:
             return True
         rule = self.chain if other.product is None else self.epilogue
@@ -176,16 +179,15 @@ class Fuse(FuseReasons, Pass):
     ) -> Tiling | None:
         """Return the tiling of a reduction in whose kernel the ``members`` run; decline, and return None, without."""
         operation = node.operation
-        facts: Facts = {"operand": operand}
-        consumers = graph.users[operand.uid]
+        facts: Facts = {"operand": operand, "reader": operation.label}
         if operand.uid in graph.prepared and node.uid not in graph.prepared:
-            reason, facts = self.computed_once, {"operand": operand, "reader": operation.label}
+            reason = self.computed_once
         elif operand.uid in roots:
             reason = self.asked_for
-        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
-            reason, facts = self.other_consumers, {"operand": operand, "consumers": consumers}
+        elif _has_other_readers(operand, node, graph):
+            reason, facts = self.other_consumers, _readers_of(operand, graph)
         elif group.product is not None:
-            reason, facts = self.product, {"operand": operand, "product": group.product, "reader": operation.label}
+            reason, facts = self.product, {**facts, "product": group.product}
         else:
             tiling = tiling_for([*members, node], lambda member: graph.inputs[member.uid])
             if tiling is not None:
@@ -195,7 +197,7 @@ class Fuse(FuseReasons, Pass):
                 reason = self.long_rows
                 facts = {"operand": operand, "row_bytes": row, "operation": operation.label}
             else:
-                reason, facts = self.too_large, {"operand": operand, "read_bytes": operand.type.nbytes}
+                reason, facts = self.too_large, {**facts, "read_bytes": operand.type.nbytes}
         graph.decline(self.prologue, reason, facts, node, unfused_operand=operand, also_subject=True)
         return None
 
@@ -215,21 +217,14 @@ class Fuse(FuseReasons, Pass):
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
         explained = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
         lonely = [node for node in nodes if node.operation.elementwise and node.uid not in explained]
-        if not lonely:
-            return
-        lonely_uids = {node.uid for node in lonely}
-        readers: dict[int, Expr] = {}
-        for node in graph.live:
-            for operand in graph.inputs[node.uid]:
-                if operand.uid in lonely_uids:
-                    readers.setdefault(operand.uid, node)
         for node in lonely:
-            reader = readers.get(node.uid)
-            if reader is None:
-                graph.decline(self.chain, self.nothing_to_join, {}, node, estimated_cost_us=0.0)
+            facts: Facts = {"operation": node.operation.label}
+            readers = graph.readers(node)
+            if readers:
+                facts["reader"] = readers[0].operation.label
+                graph.decline(self.chain, self.reader, facts, node, unfused_reader=readers[0])
             else:
-                facts = {"reader": reader.operation.label, "operation": node.operation.label}
-                graph.decline(self.chain, self.reader, facts, node, unfused_reader=reader)
+                graph.decline(self.chain, self.nothing_to_join, facts, node, estimated_cost_us=0.0)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
         """Decline a node whose type, or an operand's, is of elements that no fused kernel knows.
@@ -242,9 +237,23 @@ class Fuse(FuseReasons, Pass):
         types = [neighbour.type for neighbour in (node, *graph.inputs[node.uid])]
         type_ = next(type_ for type_ in types if not type_.plain)
         if type_.device is cpu:
-            graph.decline(self.chain, self.element_type, {"type": repr(type_)}, node)
+            graph.decline(self.chain, self.element_type, {"operation": operation.label, "type": repr(type_)}, node)
         else:
-            graph.decline(self.chain, self.device, {"device": type_.device.name}, node)
+            facts: Facts = {"operation": operation.label, "device": type_.device.name}
+            graph.decline(self.chain, self.device, facts, node)
+
+
+def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
+    """Whether an operand is read by more operations than the node, which may read it more than once."""
+    places = graph.users[operand.uid]
+    return places > 1 and places > sum([other is operand for other in graph.inputs[node.uid]])
+
+
+def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
+    """Return the facts of a value that several operations read: how many there are, and the first of them by name."""
+    readers = [node.operation.label for node in graph.readers(operand)]
+    shown = [*readers[:_READERS], *["…"] * (len(readers) > _READERS)]
+    return {"operand": operand, "consumers": len(readers), "readers": shown}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import Shape
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import RuleInfo
+from explorer.plan.graph.reasons import Facts, RuleInfo
 from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.schedule.blocked_kernel import made_in_result
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Tiling
+from explorer.record.dimension_names import shape_text
 
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
@@ -63,13 +63,15 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
         unwritten = members[is_made_whole:-1]
         reason = FuseReasons.fused_with_product if unwritten else FuseReasons.finished_in_cache
     label = _label(members)
-    facts = {
+    facts: Facts = {
         "operations": label.replace(" · ", " → "),
         "count": len(members),
         "shape": shape_text(members[-1].shape),
         "temporaries": len(unwritten),
         "saved_bytes": sum([node.type.nbytes for node in unwritten]),
     }
+    if product is not None:
+        facts["product"] = product.operation.label
     decision = graph.decide(rule, reason, facts, members)
     graph.groups.append(NodeGroup(decision, "kernel", label, members))
 
@@ -86,6 +88,7 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
     label = _label(members)
     facts = {
         "operations": label.replace(" · ", " → "),
+        "last": last.operation.label,
         "count": len(members),
         "shape": shape_text(tiling.shape),
         "temporaries": len(members) - 1,
@@ -121,8 +124,3 @@ def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
 def _label(members: list[Expr]) -> str:
     shown = " · ".join([node.operation.label for node in members[:_SHOWN]])
     return shown + " · …" * (len(members) > _SHOWN)
-
-
-def shape_text(shape: Shape) -> str:
-    """Return a shape as sentences show it: "32×64", or "scalar"."""
-    return "×".join(map(str, shape)) or "scalar"

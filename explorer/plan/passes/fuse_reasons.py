@@ -14,7 +14,7 @@ _APART = f"{_LOOP}. Operations that are not fused write whole arrays to memory, 
 _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
 _UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation by itself.'
 _SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
-_ONE_PRODUCT = "and a loop can compute only one matrix product, convolution or pooling"
+_ONE_PRODUCT = "and one loop can compute only one matrix product, convolution or pooling"
 
 
 class FuseReasons:
@@ -22,52 +22,52 @@ class FuseReasons:
 
     fused = Reason(
         "chain",
-        "{operations} are fused into one loop over blocks of their arrays, because all of their results have one shape "
-        f"and each is read only by the next operation, {_SAVED}.",
+        "`{operations}` are fused into one loop over blocks of their arrays, because their results have one shape and "
+        f"each is read only by the next operation, {_SAVED}.",
         meaning=_FUSED,
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     fused_with_product = Reason(
         "epilogue",
-        "{operations} are fused: each block of the first one's result goes through the other operations "
-        f"while it is still in the cache, {_SAVED}.",
+        "`{operations}` are fused, because each block of `{product}` can go through the operations after it while it "
+        f"is still in the cache, {_SAVED}.",
         meaning=f"{_FUSED} Here the first operation is a matrix product, a convolution or a pooling.",
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     finished_in_cache = Reason(
         "epilogue",
-        "{operations} are fused: each block of the first one's result is finished by the other operations "
-        "while it is still in the cache, so it is not read from memory again.",
+        "`{operations}` are fused, because each block of `{product}` can go through the operations after it while it "
+        "is still in the cache, so `{product}` is not read from memory again.",
         meaning=f"{_FUSED} The first operation writes into the memory of the final result, so nothing else is needed.",
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
     reduced_whole = Reason(
         "reduction",
-        "{operations} are fused into {blocks:pass over all rows|passes, each over some of the rows}, because the last "
-        "operation combines the elements of a row, and whole rows fit into the cache, " + f"{_SAVED}.",
+        "`{operations}` are fused into {blocks:pass over all rows|passes, each over some of the rows}, because "
+        "`{last}` combines the elements of a row, and whole rows fit into the cache, " + f"{_SAVED}.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}, so each block holds whole rows.",
         change=_UNFUSED,
     )
     reduced_halved = Reason(
         "reduction",
-        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
-        + f"{_SAVED}. The parts are "
+        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
+        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The parts are "
         "added in NumPy's own order, so the result has the same bits as without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows too long for the cache are cut where NumPy's summation cuts them, too.",
         change=_UNFUSED,
     )
     reduced_exact = Reason(
         "reduction",
-        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
-        + f"{_SAVED}. The order in "
+        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
+        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The order in "
         "which the parts are combined makes no difference to the result.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. The largest of several largest elements, for one, is the largest of all.",
         change=_UNFUSED,
     )
     reduced_joined = Reason(
         "reduction",
-        "{operations} are fused into one loop over {blocks:block}, which are parts of rows, "
-        + f"{_SAVED}. The parts are "
+        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
+        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The parts are "
         "added up in another order than without fusion, so the last digits may differ.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Floating-point sums are rounded, differently for each order of the terms.",
         change=f"For the last digits as without fusion: {_UNFUSED}",
@@ -75,118 +75,120 @@ class FuseReasons:
     computed_once = Reason(
         "computed_once",
         "`{reader}` is not fused with `{operand}`, because `{operand}` depends on weights alone and is computed once, "
-        "while `{reader}` is computed in every run.",
+        "before the first run, and `{reader}` is computed in every run.",
         meaning="Results that are the same in all runs are computed before the first one, and kept. " + _APART,
         change='ex.EvalPlan(without=["constants"]) computes them in every run, and may fuse them then.',
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is not fused with the operation that reads it, because `{operand}` was asked for as a result and "
-        "must be written to memory anyway.",
+        "`{operand}` is not fused with `{reader}`, which reads it, because `{operand}` was asked for as a result, so "
+        "it is written to memory anyway, and `{reader}` reads it from there.",
         meaning=_APART,
         change="Do not register or return this value where only what is computed from it is needed.",
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{operand}` is not fused with an operation that reads it, because {consumers} operations read it, so it must "
-        "be in memory for all of them.",
+        "`{operand}` is not fused with an operation that reads it, because {consumers} operations read it "
+        "({readers}), so it is computed once, written to memory, and read from there by each of them.",
         meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
         change="Nothing, where all of its readers are needed.",
     )
     shape = Reason(
         "shape",
         "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
-        "so a block of one does not match a block of the other.",
+        "so a block of the one does not fit a block of the other.",
         meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
         change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
     )
     second_product = Reason(
         "second_product",
-        "`{operand}` is not fused with the operation that reads it, because that operation is fused with `{first}`, "
+        "`{operand}` is not fused with `{reader}`, which reads it, because `{reader}` is fused with `{first}` already, "
         f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}`, which is fused with `{second}`, is not fused with the operation that reads it, because that "
-        "operation is fused with `{first}`, " + f"{_ONE_PRODUCT}.",
+        "`{operand}`, which is fused with `{second}`, is not fused with `{reader}`, which reads it, because `{reader}` "
+        "is fused with `{first}` already, " + f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     view_between = Reason(
         "view",
-        "`{reader}` is not fused with `{below}`, because `{reader}` reads it through `{operand}`, a view with its "
-        "elements in another order or shape.",
+        "`{reader}` is not fused with `{below}`, because `{reader}` reads it through the view `{operand}`, in another "
+        "order or shape, so a block of `{below}` is no block for `{reader}`.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Take the view of an earlier value, or of the result, so that it does not stand between them.",
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused with `{operand}`, because the loop that computes `{product}` goes over blocks that "
-        "are smaller than rows, and `{reader}` needs whole rows.",
+        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed in the loop of `{product}`, over "
+        "blocks smaller than rows, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Nothing has to change.",
     )
     long_rows = Reason(
         "long_rows",
-        "`{operation}` is not fused with `{operand}`, because it needs whole rows, and one row takes {row_bytes} of "
-        "memory: more than is kept in the cache.",
+        "`{operation}` is not fused with `{operand}`, because `{operation}` needs whole rows, and one row of "
+        "`{operand}` takes {row_bytes}: more than is kept in the cache, so it would go through memory anyway.",
         meaning=f"{_APART} {_WHOLE_ROWS}. Where a row does not fit into the cache, fusing it would save nothing.",
         change="Shorter rows, or a narrower dtype.",
     )
     too_large = Reason(
         "too_large",
-        "The reduction is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, which "
-        "cannot be cut into blocks that fit into the cache.",
+        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}: too much to be "
+        "cut into blocks that fit into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Fewer elements, or a narrower dtype.",
     )
     view_operand = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` is a view: nothing is computed for it.",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` is a view, another shape or order of memory "
+        "that exists: nothing is computed for it that could be fused.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Nothing has to change.",
     )
     output_of_call = Reason(
         "producer",
-        "`{reader}` is not fused with the call of `{call}`, whose result it reads, because the call runs as one step.",
+        "`{reader}` is not fused with the operations in `{call}`, whose result it reads, because the call of `{call}` "
+        "runs as one step, which writes its result to memory.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned once, for itself.",
         change="A higher limit for operations: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     producer = Reason(
         "producer",
         "`{reader}` is not fused with `{producer}`, because `{producer}` is not elementwise, so its whole result is "
-        "written before `{reader}` begins.",
+        "written to memory before `{reader}` reads any of it.",
         meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
         "same place alone, so a block of its operands is enough for a block of its result.",
         change="Nothing has to change.",
     )
     nothing_to_join = Reason(
         "nothing_to_join",
-        "This operation is fused with no other, because it reads only values that are there before the run, and its "
-        "result was asked for.",
+        "`{operation}` is fused with no other operation, because no operation comes before it, and none after it: all "
+        "that it reads is there before the run, and its result was asked for.",
         meaning=_APART,
         change="Nothing has to change.",
     )
     reader = Reason(
         "reader",
-        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` must find the whole "
-        "result in memory when it begins.",
+        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` cannot be computed "
+        "block by block: it must find the whole result in memory when it begins.",
         meaning=f"{_APART} Only elementwise operations and reductions can begin with a block of what they read.",
         change="Nothing has to change.",
     )
     element_type = Reason(
         "element_type",
-        "This operation is fused with no other, because its elements ({type}) have no dtype of NumPy's own, and only "
-        "operations on NumPy's dtypes are fused.",
+        "`{operation}` is fused with no other operation, because its elements ({type}) have no dtype of NumPy's own, "
+        "and only operations on NumPy's dtypes are fused.",
         meaning=_APART,
         change="Convert the operands to a dtype of NumPy's: x.astype(...).",
     )
     device = Reason(
         "device",
-        "This operation is fused with no other, because it runs on {device}, where only elementwise operations are "
-        "fused.",
+        "`{operation}` is fused with no other operation, because it runs on {device}, where only elementwise "
+        "operations are fused.",
         meaning=f"{_APART} Products and reductions are cut into blocks as large as the CPU's caches allow.",
         change='Compute on the CPU: x.to_device("cpu").',
     )

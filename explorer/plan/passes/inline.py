@@ -51,43 +51,48 @@ class Inline(Pass):
     )
     too_large = Reason(
         "too_large",
-        "`{name}` is not replaced by the operations of its body here, because the program would then have more than "
-        "{limit:operation}, so the call is planned once and runs as one step.",
-        meaning="A program that calls large functions many times would become too large to plan in reasonable time.",
+        "The call of `{name}` is not replaced by the operations of its body, because the program would then have more "
+        "than {limit:operation}. So the call runs as one step, and nothing in it is merged or fused with the "
+        "operations around the call.",
+        meaning="A program that calls large functions many times would become too large to plan in reasonable time. "
+        "Fused operations run as one loop over blocks of their arrays.",
         change="A higher limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     batched = Reason(
         "batched",
-        "The {count:call} of `{name}` are computed at once, by its operations over the stacked operands, because that "
-        "takes an estimated {together_us} instead of {separate_us} one after the other.",
+        "{count:call} of `{name}` are computed at once, on stacked operands, because that takes an estimated "
+        "{together_us}, and one call after another takes {separate_us}.",
         meaning=_MAP,
         change=_LOOP,
     )
     dear = Reason(
         "stacking_costs_more",
-        "The {count:call} of `{name}` run one after the other, because computing all of them at once would take an "
-        "estimated {together_us}, and one after the other they take {separate_us}.",
+        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because at once they "
+        "would take an estimated {together_us}, and one after the other they take {separate_us}.",
         meaning=_MAP,
         change="Nothing has to change.",
     )
     not_batchable = Reason(
         "not_batchable",
-        "The {count:call} of `{name}` run one after the other, because `{name}` contains an operation that cannot be "
-        "computed for stacked operands: {why}.",
+        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because `{name}` contains "
+        "an operation that cannot be computed for stacked operands: {why}.",
         meaning=_MAP,
         change="Take that operation out of the function, or give it a batch() method where it is your own.",
     )
     not_asked = Reason(
         "left_out",
-        "The {count:call} of `{name}` run one after the other, because the plan was made without batching.",
+        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because the plan was made "
+        "without batching.",
         meaning=_MAP,
         change="Plan it by ex.EvalPlan(), which batches.",
     )
     kept_whole = Reason(
         "kept_whole",
-        "`{name}` is not replaced by the operations of its body here, because a worker is to run each of its calls "
-        "whole, with one message before and one after it.",
-        meaning="Workers are other processes: values between two of them are sent, those inside a call are not.",
+        "The call of `{name}` is not replaced by the operations of its body, because a worker is to run the whole "
+        "call, with one message before it and one after it. So nothing in it is merged or fused with the operations "
+        "around the call.",
+        meaning="Workers are other processes: values between two of them are sent, those inside a call are not. Fused "
+        "operations run as one loop over blocks of their arrays.",
         change="Without ex.parallelize the step is one program, in which the call is inlined.",
     )
     required = True

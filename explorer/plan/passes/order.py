@@ -101,17 +101,17 @@ class Order(Pass):
     rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
     together = Reason(
         "together",
-        "Up to {lanes} of the {count} kernels run at one time, because they form {chains:chain} and kernels of "
-        "different chains need not wait for each other: an estimated {together_us} instead of {alone_us} one after "
-        "another.",
+        "Up to {lanes} of the {count} kernels run at the same time, because they form {chains:chain}, and chains that "
+        "do not read each other's results need not wait for each other: that takes an estimated {together_us} instead "
+        "of {alone_us}, one kernel after another.",
         meaning="A kernel is one operation, or several fused ones. In a chain each kernel needs the result of the one "
         "before. Kernels that run at one time run on several threads.",
         change="lanes=1 runs one kernel at a time.",
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time although {lanes} could, because each of the {count} kernels needs the result of the "
-        "one before.",
+        "One kernel runs at a time, although {lanes} could run, because each of the {count} kernels needs the result "
+        "of the one before.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at one time.",
         change="Nothing has to change.",

@@ -22,16 +22,16 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is no longer needed, because everything that read it|operations and values are no "
-        "longer needed, because everything that read them} ({readers}) has been replaced by other operations.",
+        "{count:operation or value is|operations and values are} left out, because nothing reads the result any more: "
+        "other decisions have replaced the operations that read it ({readers}).",
         meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
         "read.",
         change="Nothing has to change.",
     )
     unread = Reason(
         "unneeded",
-        "{count:operation or value is left out, because no requested result depends on it|operations and values are "
-        "left out, because no requested result depends on them}.",
+        "{count:operation or value is|operations and values are} left out, because no result that was asked for "
+        "depends on the outcome.",
         meaning="Only what the results need is computed.",
         change="Ask for a value that is to be computed.",
     )

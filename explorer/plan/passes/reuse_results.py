@@ -41,15 +41,16 @@ class Recall(Pass):
     name = "recall"
     recalled = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of computed, because the program still "
-        "holds what was evaluated; {saved_flops} are saved.",
+        "{count:value is|values are} not computed again but taken from an earlier evaluation, because the program "
+        "still holds the expressions that were evaluated then; {saved_flops} of arithmetic are saved.",
         meaning="As long as the program holds an evaluated expression, its value is kept.",
         change="Drop the expressions (del y) to have their values computed again.",
     )
     recalled_equal = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of computed, because the program still "
-        "holds what was evaluated: {equal} of these as another, equal expression. {saved_flops} are saved.",
+        "{count:value is|values are} not computed again but taken from an earlier evaluation, because the program "
+        "still holds the expressions that were evaluated then. For {equal} of them, that was not this expression but "
+        "an equal one. {saved_flops} of arithmetic are saved.",
         meaning="As long as the program holds an evaluated expression, its value is kept. Two expressions are equal "
         "where they apply the same operations to the same values.",
         change="Drop the expressions (del y) to have their values computed again.",

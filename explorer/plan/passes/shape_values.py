@@ -33,8 +33,9 @@ class ShapeValues(Pass):
     name = "shape values"
     computed_first = Reason(
         "computed_first",
-        "{value} of {operator} is {text}: a shape depends on it, so {count:operation was|operations were} computed "
-        "before this plan was made. The plan holds for inputs that give the same.",
+        "{count:operation was|operations were} computed before this plan was made, because the shape of a result "
+        "depends on a value: `{value}` of `{operator}` is {text}. Inputs that give this value again use the same "
+        "plan; for others a new one is made.",
         meaning="Memory, order and fusion follow from shapes. Where a shape depends on the values of inputs, what "
         "decides it is computed first, and a plan is made and kept for each outcome.",
         change="Export the model with fixed sizes; or give inputs that decide the same shapes, whose plan is kept.",

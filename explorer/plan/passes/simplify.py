@@ -43,21 +43,22 @@ class Simplify(Pass):
     name = "simplify"
     unreached = Reason(
         "unreached",
-        "This gradient is zero and nothing is computed for it, because the loss does not depend on the value that it "
-        "is the gradient of.",
+        "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value by which "
+        "it is differentiated.",
         meaning="A zero of this kind (ZeroTensor) is only described; it takes neither time nor memory.",
         change="Check whether the loss should use this value.",
     )
     no_kernel = Reason(
         "no_kernel",
-        "The operation is left as it is, because its replacement contains `{operation}`, which cannot run on {device}.",
+        "`{node}` is computed as written, not in the form that this rule would put in its place, because that form "
+        "contains `{operation}`, which cannot run on the device `{device}`.",
         meaning="An operation runs on a device only where somebody has written a kernel for that device.",
         change="Register a kernel for the operation and the device: ex.kernel(...).",
     )
     hidden_type = Reason(
         "hidden_type",
-        "The operation is left as it is, because this rule must see how `{x}` is stored, and `{x}` is dynamic data, "
-        "which hides that.",
+        "`{reader}` is computed as written, because this rule must know how its operand `{x}` is stored (all its "
+        "numbers, or only a description of them, as zeros have), and `{x}` is dynamic data, which does not show it.",
         meaning="Rules about zeros, one-hot vectors or views look at the class of the data; dynamic data does not show "
         "its class.",
         change="ex.try_cast(x, …) gives the data with its class.",
@@ -175,6 +176,7 @@ class Simplify(Pass):
             missing = [part for part in fresh if not runs_on(part.operation, part.type.device)]
             if missing:
                 facts = {"operation": missing[0].operation.name, "device": missing[0].type.device.name}
+                facts["node"] = node.operation.label
                 graph.decline(rule, self.no_kernel, facts, node, index)
                 continue
             decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
@@ -188,7 +190,7 @@ def _record_hidden(rule: Rule, node: Expr, graph: PlanGraph, index: int) -> None
     """Decline a rule that has to know how an operand is stored, where dynamic data hides it."""
     hidden = [operand for operand in graph.operands(node) if isinstance(operand.operation, Dynamic)]
     if hidden:
-        graph.decline(rule, Simplify.hidden_type, {"x": hidden[0]}, node, index)
+        graph.decline(rule, Simplify.hidden_type, {"x": hidden[0], "reader": node.operation.label}, node, index)
 
 
 _Asked: TypeAlias = list[tuple[int, Rule]]

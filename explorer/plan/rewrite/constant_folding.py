@@ -59,29 +59,31 @@ class Folding:
     )
     folded = Reason(
         "folded",
-        "`{operation}` is computed while the plan is made, not in the run, because it reads only constants written in "
-        "the program. Its value is {value}; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        "`{operation}` is computed while the plan is made, not in each run, because it reads only constants written "
+        "in the program. Its value is {value}. Each run saves {saved_flops} of arithmetic and {saved_bytes} of "
+        "memory.",
         meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
         "plan depends on their values.",
         change="Use a tensor, ex.tensor(…), where a value will be another one later.",
     )
     impure = Reason(
         "impure",
-        "`{operation}` is computed in the run although it reads only constants, because it may give another value, or "
-        "do something else, each time.",
+        "`{operation}` is computed in each run, not once while the plan is made, although it reads only constants, "
+        "because it may give another value each time, or do something besides, such as printing.",
         meaning="Random numbers and operations that print or count are such operations.",
         change="Declare the operation pure where it always gives the same value.",
     )
     fails = Reason(
         "fails",
-        "`{operation}` is left to the run, because computing it from its constants fails: {error}.",
+        "`{operation}` is computed in the run, not while the plan is made, although it reads only constants, because "
+        "computing it from these fails: {error}. The run will fail there with the same error.",
         meaning="Where the run reaches it, it will fail there with the same error.",
         change="Correct the constants.",
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in the run although it reads only constants, because its result has {size:element} "
-        "computed from {read}, and plans keep up to {listed} elements.",
+        "`{operation}` is computed in each run, not once while the plan is made, although it reads only constants, "
+        "because it makes {size:element} from {read}, and a plan stores constants of up to {listed} elements only.",
         meaning="A constant in a plan is written down element by element, which is good for small ones only.",
         change="Nothing has to change.",
     )

@@ -21,6 +21,7 @@ from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes.inline import Inline
 from explorer.plan.planner import Plan
+from explorer.record.dimension_names import shape_text
 from explorer.run.diagnosis.replan import Counterfactual, Images, ReplanInput, placeholder
 
 Changes: TypeAlias = Iterator[Counterfactual]
@@ -60,7 +61,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
         def spread(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
             return operation(*[broadcast_to(below, node.shape) for below in image.operands])
 
-        text = f"{operand.operation.label} of operands broadcast to {_shape(node.shape)} first"
+        text = f"{operand.operation.label} of operands broadcast to {shape_text(node.shape)} first"
         yield Counterfactual(text, edges={(node.uid, operand.uid): spread})
 
 
@@ -240,10 +241,6 @@ def _reversed(node: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
 
 def _below(image: Expr) -> Expr:
     return image.operands[0]
-
-
-def _shape(sizes: tuple[int, ...]) -> str:
-    return "×".join(map(str, sizes)) or "scalar"
 
 
 CHANGES: dict[tuple[str, str], Callable[[PlanDecision, Expr, ReplanInput, PlanGraph], Changes]] = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from explorer.record import Decision, Recording
 from explorer.record.batches import Batch, batches, together
 from explorer.record.escape import visible
-from explorer.record.reasons import count_text, micros_text
+from explorer.record.reasons import micros_text
+from explorer.view.export.decision_lines import decision_line
 from explorer.view.model.decision_facts import NOT_RUN
 
 _LISTED = 20
@@ -31,10 +32,7 @@ def costs(recording: Recording) -> str:
 
 def _line(recording: Recording, decision: Decision) -> str:
     cost = micros_text(decision.facts.get("estimated_cost_us", 0.0))
-    places = len(decision.subjects)
-    many = f", {count_text(places)} nodes" if places > 1 else ""
-    stage = recording.stages[decision.stage].name
-    return f"  {cost:>8}  {stage} · {decision.rule}: {recording.reason(decision)}{many} [{decision.code}]"
+    return f"  {cost:>8}  {decision_line(recording, decision)}"
 
 
 def gains(recording: Recording) -> str:

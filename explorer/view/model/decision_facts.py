@@ -12,8 +12,8 @@ from explorer.record.reasons import bytes_text, count_text, counted_text, micros
 _UNIT = re.compile(r"_(?:bytes|flops|us)$")
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
-    "the members were not run one by one: "
-    'plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both'
+    "computing them one by one was not measured: to time that, too, register the same expressions in "
+    'other = ex.EvalPlan(without=["batch"]), run it, and print plan.compare(other)'
 )
 """note below the facts of a measured batch"""
 

@@ -161,5 +161,8 @@ def large(at: At, node: Expr) -> Facts:
 
 of_nodes(Simplify.unreached, holds=lambda at, node: is_zero(node) and not at.value(node).any())(lambda at, node: {})
 of_nodes(Simplify.hidden_type)(
-    lambda at, node: {"x": next(each for each in at.operands(node) if isinstance(each.operation, Dynamic))}
+    lambda at, node: {
+        "x": next(each for each in at.operands(node) if isinstance(each.operation, Dynamic)),
+        "reader": node.operation.label,
+    }
 )

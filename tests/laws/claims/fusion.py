@@ -40,6 +40,7 @@ def one_kernel(claim: Claim) -> Facts:
     unwritten = inner[made_whole:]
     assert bool(unwritten) is (claim.choice.reason is not FuseReasons.finished_in_cache)
     return {
+        **dict(zip(["product"], [node.operation.label for node in products], strict=False)),
         "operations": label(members),
         "count": len(kernel.nodes),
         "shape": shape_text(kernel.result),
@@ -82,6 +83,7 @@ def reduced(claim: Claim) -> Facts:
     assert claim.choice.reason is expected
     return {
         "operations": label(kernel.nodes),
+        "last": last.operation.label,
         "count": len(kernel.nodes),
         "shape": sizes_text(tiling.shape) or "scalar",
         "temporaries": len(inner),
@@ -127,6 +129,7 @@ def of_edges(*reasons: Any) -> Any:
 @of_edges(FuseReasons.computed_once)
 def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert not claim.stage.varies(operand)
+    assert operand.uid in claim.planned.graph.prepared
     assert claim.stage.varies(reader) or any(root is reader for root in claim.stage.roots)
     return {"operand": operand, "reader": reader.operation.label}
 
@@ -134,13 +137,20 @@ def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 @of_edges(FuseReasons.asked_for)
 def fuse_asked_for(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert any(root is operand for root in claim.stage.roots)
-    return {"operand": operand}
+    return {"operand": operand, "reader": reader.operation.label}
 
 
 @of_edges(FuseReasons.other_consumers)
 def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
-    assert len({each.uid for each in claim.stage.readers[operand.uid]}) > 1
-    return {"operand": operand, "consumers": claim.stage.uses(operand)}
+    """An operation that reads the operand in two places is one reader; three are named, and a mark for the others."""
+    readers = [node.operation.label for node in readers_of(claim, operand)]
+    assert len(readers) > 1
+    shown = [*readers[:3], *["…"] * (len(readers) > 3)]
+    return {"operand": operand, "consumers": len(readers), "readers": shown}
+
+
+def readers_of(claim: Claim, operand: Expr) -> list[Expr]:
+    return [each for each in claim.planned.graph.live if any(o is operand for o in claim.stage.operands(each))]
 
 
 @of_edges(FuseReasons.shape)
@@ -164,7 +174,7 @@ def second_product(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     first, second = product_in(claim, reader), product_in(claim, operand)
     assert first is not second
     assert (operand is second) is (claim.choice.reason is FuseReasons.second_product)
-    return {"operand": operand, "first": first, "second": second}
+    return {"operand": operand, "reader": reader.operation.label, "first": first, "second": second}
 
 
 @of_edges(FuseReasons.product)
@@ -193,7 +203,7 @@ def long_rows(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 @of_edges(FuseReasons.too_large)
 def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert reader.operation.combine_ufunc is not None
-    return {"operand": operand, "read_bytes": operand.type.nbytes}
+    return {"operand": operand, "reader": reader.operation.label, "read_bytes": operand.type.nbytes}
 
 
 @of_edges(FuseReasons.view_operand, FuseReasons.producer)
@@ -224,7 +234,12 @@ def alone(claim: Claim) -> None:
 def nothing_to_join(claim: Claim) -> Facts:
     alone(claim)
     assert not any(claim.stage.readers.get(node.uid) for node in claim.subjects)
-    return {}
+    return {"operation": own_label(claim)}
+
+
+def own_label(claim: Claim) -> str:
+    (name,) = {node.operation.label for node in claim.subjects}
+    return name
 
 
 @of_decision(FuseReasons.reader)
@@ -232,8 +247,7 @@ def reader(claim: Claim) -> Facts:
     alone(claim)
     labels = set()
     for node in claim.subjects:
-        readers = [each for each in claim.planned.graph.live if any(o is node for o in claim.stage.operands(each))]
-        labels.add((readers[0].operation.label, node.operation.label))
+        labels.add((readers_of(claim, node)[0].operation.label, node.operation.label))
     ((first, operation),) = labels
     return {"reader": first, "operation": operation}
 
@@ -248,7 +262,7 @@ def element_type(claim: Claim) -> Facts:
     alone(claim)
     (type_,) = {foreign_type(claim, node) for node in claim.subjects}
     assert type_.device.name == "cpu"
-    return {"type": repr(type_)}
+    return {"operation": own_label(claim), "type": repr(type_)}
 
 
 @of_decision(FuseReasons.device)
@@ -256,4 +270,4 @@ def device(claim: Claim) -> Facts:
     alone(claim)
     (name,) = {foreign_type(claim, node).device.name for node in claim.subjects}
     assert name != "cpu"
-    return {"device": name}
+    return {"operation": own_label(claim), "device": name}

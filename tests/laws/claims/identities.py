@@ -102,7 +102,9 @@ of_nodes(identities.NoOp.minus_zero, holds=lambda at, node: 0 in changed_by_oper
     lambda at, node: {"operation": kind(node), **names(at, node, x=(0,))}
 )
 of_nodes(identities.SumOfOne.single_term, holds=lambda at, node: len(node.operands) == 1)(lambda at, node: {})
-of_nodes(identities.RedundantActivation.nonnegative, holds=same_bits)(lambda at, node: names(at, node, x=(0,)))
+of_nodes(identities.RedundantActivation.nonnegative, holds=same_bits)(
+    lambda at, node: {"operation": kind(node), **names(at, node, x=(0,))}
+)
 of_nodes(identities.RedundantActivation.minus_zero, holds=lambda at, node: isinstance(node.operation, Absolute))(
     lambda at, node: {"operation": kind(node), **names(at, node, x=(0,))}
 )

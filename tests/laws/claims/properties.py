@@ -121,7 +121,7 @@ def taken_in(at: At, node: Expr) -> Facts:
 involution = properties.Involution
 of_nodes(involution.undone, holds=lambda at, n: n.operation.involution and at.below_at(n, 0, 0).type is n.type)(pair)
 of_nodes(involution.dtype, holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type)(
-    lambda at, node: typed(at, node, 0, 0)
+    lambda at, node: {**typed(at, node, 0, 0), "operation": kind(node)}
 )
 of_nodes(involution.integers, holds=lambda at, node: node.dtype.kind in "iu")(
     lambda at, node: {"x": at.below_at(node, 0, 0), "given": str(node.dtype)}

@@ -20,7 +20,7 @@ from explorer.plan.rewrite.rules import (
     operations_under_policies,
     stability,
 )
-from tests.laws.claims.decisions import At, Claim, has_value, of_decision, of_nodes
+from tests.laws.claims.decisions import At, Claim, has_value, of_decision, of_nodes, shape_text
 from tests.laws.claims.nodes import Expr, kind, names, number
 
 
@@ -97,11 +97,19 @@ of_nodes(stability.LogOfSigmoid.complement, holds=lambda at, node: kind(at.below
 of_nodes(stability.LogSumExponentials.logsumexp, holds=lambda at, node: bool(at.below_at(node, 0).operation.axes))(
     lambda at, node: names(at, node, powers=(0, 0))
 )
+
+
+def softplus_facts(at: At, node: Expr) -> Facts:
+    powers = power_beside_one(at, at.below_at(node, 0))
+    shapes = {"before": shape_text(powers), "after": shape_text(node)}
+    return {"powers": powers, **({} if powers.shape == node.shape else shapes)}
+
+
 for log_reason, fits in ((stability.LogOfOnePlusExp.softplus, True), (stability.LogOfOnePlusExp.broadcast, False)):
     of_nodes(
         log_reason,
         holds=lambda at, node, fits=fits: (power_beside_one(at, at.below_at(node, 0)).shape == node.shape) is fits,
-    )(lambda at, node: {"powers": power_beside_one(at, at.below_at(node, 0))})
+    )(softplus_facts)
 of_nodes(stability.NllOfSoftmax.nll)(
     lambda at, node: {**names(at, node, inner=(1,)), "axes": list(at.below_at(node, 1).operation.axes)}
 )
@@ -131,7 +139,7 @@ def no_kernel(claim: Claim) -> Facts:
     answer: Any = rule.match(node, PlanGraph([node]))
     fresh = [each for each in _reached(answer.new) if each.uid > node.uid]
     missing = next(each for each in fresh if not ex.core.ir.kernel_registry.runs_on(each.operation, each.type.device))
-    return {"operation": kind(missing), "device": missing.type.device.name}
+    return {"operation": kind(missing), "device": missing.type.device.name, "node": node.operation.label}
 
 
 def _reached(node: Expr) -> list[Expr]:

@@ -40,6 +40,7 @@ def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> 
     assert (choice.applied, choice.code) == (True, "reduction")
     assert choice.facts == {
         "operations": "tanh → sin → multiply → subtract → …",
+        "last": "sum",
         "count": 5,
         "shape": "30×40",
         "temporaries": 4,

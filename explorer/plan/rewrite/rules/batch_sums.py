@@ -37,35 +37,36 @@ class SumOfMembers(Rule):
     one_value = Reason(
         "sum_of_members",
         "Adding the {members} rows of `{whole}` one by one is computed as one sum over its first axis, because that "
-        "gives the same terms in one operation.",
+        "adds the same terms in one operation.",
         meaning="x[0] + x[1] + x[2] is x.sum(axis=0) where x has three rows.",
         change="Nothing has to change.",
     )
     several_values = Reason(
         "sum_of_members",
-        "Adding the {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each, "
-        "because that gives the same terms in few operations.",
+        "Adding {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each array, "
+        "because that adds the same terms in fewer operations.",
         meaning="x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0) where x and y have two rows.",
         change="Nothing has to change.",
     )
     not_all_members = Reason(
         "not_all_members",
-        "The rows of `{whole}` are added one by one, not as a sum over its first axis, because only {found} of its "
-        "{members} rows are among the terms.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because only {found} of its "
+        "{members} rows are added.",
         meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only where x has three rows.",
         change="Add all of the rows, or slice the array before.",
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not as a sum over its first axis, because the terms are {given} "
-        "and the sum is {wanted}: added in another order, numbers would be converted, and rounded, at other places.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms are "
+        "{given} and the result is {wanted}: added in another order, numbers would be converted and rounded at other "
+        "places.",
         meaning="NumPy adds two arrays of float32 in float32, and converts the sum when an array of float64 is added.",
         change="Convert all terms to one dtype first: x.astype(...).",
     )
     dtype = Reason(
         "dtype",
-        "The rows are added one by one, not as a sum over an axis, because they are {given}, and np.sum of these gives "
-        "{wanted}.",
+        "The rows are added one by one, not by one sum over an axis, because they are {given}, and np.sum would give "
+        "{wanted} instead of {given}.",
         meaning="NumPy sums small integers in a wider dtype; adding two of them keeps theirs.",
         change="Nothing has to change.",
     )
@@ -155,29 +156,29 @@ class SumOfProducts(Rule):
 
     longer_axis = Reason(
         "sum_of_products",
-        "Adding {members:matrix product|matrix products} is computed as one product of the matrices joined end to end, "
-        "because that gives the same sum without storing the single results ({saved_bytes}).",
+        "{members:matrix product|matrix products} and their sum are computed as one product of the matrices joined "
+        "end to end, because that gives the same sum, and the single products ({saved_bytes}) are never stored.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
         change="A product that is asked for, or read by another operation too, must be stored.",
     )
     rank = Reason(
         "rank",
-        "The sum of the products in `{product}` is computed after them, because they share one of their matrices, so "
-        "that they are not joined end to end.",
+        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
+        "end to end, because they all share one matrix, and only pairs of different matrices can be joined.",
         meaning="A0 @ B0 + A1 @ B1 is one product of longer matrices where both factors differ from term to term.",
         change="Add the matrices that differ first: (A0 + A1) @ B.",
     )
     dtype = Reason(
         "dtype",
-        "The sum of the products in `{product}` is computed after them, because they are {given}, and their sum is "
-        "{wanted}.",
+        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
+        "end to end, because that product would be {given}, and the sum must be {wanted}.",
         meaning="A rule never changes the dtype of a result.",
         change="Convert the matrices first: x.astype(...).",
     )
     other_consumers = Reason(
         "other_consumers",
-        "The sum of the products in `{product}` is computed after them, because the single products are read by "
-        "another operation, too, so they must be stored anyway.",
+        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
+        "end to end, because something else reads the single products, too, so they must be stored anyway.",
         meaning="A sum of products is one product of longer matrices, in which the single products do not appear.",
         change="Nothing has to change.",
     )

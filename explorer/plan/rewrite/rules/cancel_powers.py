@@ -46,15 +46,16 @@ class PowersThatCancel(Rule):
 
     cancelled = Reason(
         "powers_cancelled",
-        "`{node}` is computed from the exponents of the exponentials (exp) in it, without these, because they may "
-        "overflow or be rounded to 0, although they cancel out in the result.",
+        "`{node}` is computed by adding and subtracting exponents, instead of multiplying and dividing exponentials "
+        "(exp), because these may overflow to ∞ or be rounded to 0, although the result is an ordinary number.",
         meaning="exp(800) / exp(799) is exp(1), but exp(800) is ∞ in float64, and ∞ / ∞ is NaN.",
         change="Nothing has to change.",
     )
     too_many_terms = Reason(
         "too_many_terms",
-        "`{node}` is computed as it is written: it adds up {terms:product} of exponentials (exp): to subtract their "
-        "exponents would take more than {most:operation}.",
+        "`{node}` is computed as written, instead of adding and subtracting exponents, because it adds up "
+        "{terms:product} of exponentials (exp), for which that would take more than {most:operation}. So an overflow "
+        "of exp to ∞ stays possible.",
         meaning="Exponentials divide each other, in so many ways that the safe form would be far larger.",
         change="Use ex.softmax, ex.logsumexp or ex.sigmoid, which are safe by themselves.",
     )
@@ -184,29 +185,30 @@ class LogOfPowers(Rule):
 
     from_exponents = Reason(
         "log_of_powers",
-        "The log of `{y}` is computed from the exponents of the exponentials (exp) in `{y}`, without these, because "
-        "they may overflow or be rounded to 0, although their log is an ordinary number.",
+        "The log of `{y}` is computed from the exponents of the exponentials (exp) in `{y}`, instead of computing "
+        "these, because they may overflow to ∞ or be rounded to 0, although the log is an ordinary number.",
         meaning="log(2 · exp(800)) is log(2) + 800, but exp(800) is ∞ in float64.",
         change="Nothing has to change.",
     )
     difference = Reason(
         "difference",
-        "The log of `{y}` is computed as written, because `{y}` subtracts numbers up to 1 that may be nearly equal, "
-        "which loses their digits in any form.",
+        "The log of `{y}` is computed as written, not from the exponents of the exponentials (exp) in `{y}`, because "
+        "`{y}` subtracts numbers up to 1 that may be nearly equal: such a difference loses digits however it is "
+        "computed.",
         meaning="0.12345678 − 0.12345677 keeps one digit of eight.",
         change="Write the difference in a form without subtraction, where there is one.",
     )
     weights = Reason(
         "weights",
-        "The log of `{y}` is computed as written, because `{y}` adds exponentials (exp) times numbers that may be "
-        "negative or 0, for which there is no form by the exponents alone.",
+        "The log of `{y}` is computed as written, not from the exponents of the exponentials (exp) in `{y}`, because "
+        "`{y}` multiplies them by numbers that may be negative or 0 before adding them up.",
         meaning="log(a · exp(x) + b · exp(y)) is one logaddexp only where a and b are positive.",
         change="Use weights that are known to be positive, such as ex.exp(…).",
     )
     tensor_weights = Reason(
         "weights",
-        "The log of `{y}` is computed as written, because `{y}` multiplies `{powers}` with `{weights}`, in which any "
-        "number may be negative or 0, so there is no form by the exponents alone.",
+        "The log of `{y}` is computed as written, not from the exponents of `{powers}`, because `{y}` multiplies "
+        "`{powers}` by `{weights}`, in which any number may be negative or 0.",
         meaning="The log of Σ w · exp(x) is one logsumexp only where all of the w are positive.",
         change="Use weights that are known to be positive, such as ex.exp(…).",
     )

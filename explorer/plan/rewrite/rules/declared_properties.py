@@ -24,7 +24,8 @@ class Idempotent(Rule):
 
     again = Reason(
         "idempotent",
-        "`{operation}` is computed once, not twice, because applying it to `{x}` again changes nothing.",
+        "`{operation}` is left out here, because it would change nothing: applied to its own result, or to two equal "
+        "operands, `{operation}` gives its operand.",
         meaning="abs, relu, floor and maximum(x, x) are such operations; the property is declared as idempotent.",
         change="Nothing has to change.",
     )
@@ -49,8 +50,8 @@ class AbsorbedOperand(Rule):
 
     taken_in = Reason(
         "absorbed",
-        "`{operation}` with `{other}` is left out, because `{y}` is already computed with `{other}`, and a second time "
-        "changes nothing.",
+        "`{operation}` with `{other}` is left out the second time, because `{y}`, its first operand, has been "
+        "computed with `{other}` already, and doing so twice changes nothing.",
         meaning="maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, associative and "
         "commutative.",
         change="Nothing has to change.",
@@ -84,21 +85,22 @@ class Involution(Rule):
 
     undone = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both left out, because this operation undoes itself.",
+        "`{inner}` and `{outer}` after it are both left out, because the same operation twice gives back the numbers "
+        "that there were before.",
         meaning="−(−x) is x; 1 / (1 / x) is x but for rounding. The property is declared as involution.",
         change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
-        "The operation is applied twice as written, although it undoes itself, because without it the result would be "
-        "{given} instead of {wanted}.",
+        "`{operation}` of `{operation}` is computed as written, although the second undoes the first, because without "
+        "the two the result would be {given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )
     integers = Reason(
         "dtype",
-        "The reciprocal of the reciprocal of `{x}` is computed as written, because `{x}` is {given}, and the "
-        "reciprocal of a whole number is rounded to a whole number.",
+        "The reciprocal of the reciprocal of `{x}` is computed as written, not replaced by `{x}`, because `{x}` is "
+        "{given}: the reciprocal of a whole number is rounded to a whole number, so `{x}` does not come back.",
         meaning="Of integers, 1 / 5 is 0 in whole numbers, from which 5 does not come back.",
         change="Convert the operand to floating point first: x.astype(...).",
     )
@@ -114,7 +116,7 @@ class Involution(Rule):
         (x,) = graph.operands(y)
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return self.dtype.declined(**facts)
+            return self.dtype.declined(**facts, operation=node.operation.name)
         if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
             return self.integers.declined(x=x, given=str(x.dtype))
         return self.undone.applied(x, outer=node, inner=y)
@@ -127,15 +129,15 @@ class EvenOfNegative(Rule):
 
     even = Reason(
         "even",
-        "`{operation}` is computed of `{x}` directly, without `{y}`, because the sign of its operand makes no "
-        "difference to it.",
+        "`{operation}` reads `{x}` directly, and `{y}`, which changes only signs, is left out, because `{operation}` "
+        "gives the same for a number and its negative.",
         meaning="cos(−x) is cos(x), and |−x| is |x|. The property is declared as even.",
         change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
-        "`{operation}` is computed of `{y}` as written, because `{x}` is {given}, in which a number and its negative "
-        "do not differ in the sign alone.",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and only for signed "
+        "real numbers does `{operation}` give the same without `{y}` in every case.",
         meaning="Of unsigned integers −1 is the largest number.",
         change="Convert the operand to a signed dtype first: x.astype(...).",
     )
@@ -166,37 +168,37 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "`{f}` is computed for {kept:element} instead of {all}, because only the largest or smallest of its results "
-        "are used, and `{f}` never decreases: they are its results for the largest or smallest operands.",
+        "The largest or smallest elements are picked first, and `{f}` is then computed for {kept:element} instead of "
+        "{all}, because `{f}` never decreases: max(f(x)) = f(max(x)).",
         meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
         change="Nothing has to change.",
     )
     complex = Reason(
         "dtype",
-        "`{f}` is computed before the largest elements are picked, as written, because `{x}` is complex, and complex "
-        "numbers have no order that `{f}` would keep.",
+        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
+        "`{x}` is complex, and complex numbers have no order that `{f}` would keep.",
         meaning="max(f(x)) is f(max(x)) only where f keeps the order of numbers.",
         change="Nothing has to change.",
     )
     domain = Reason(
         "domain",
-        "`{f}` is computed before the largest elements are picked, as written, because of some numbers `{f}` is NaN, "
-        "and picking first could leave these out.",
+        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
+        "`{f}` is NaN for some numbers: these decide the result now, and would not be picked.",
         meaning="max([√−1, √4]) is NaN, and √(max([−1, 4])) is 2.",
         change="Pick the largest elements first in the program, where no NaN can occur.",
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the largest are picked, because {consumers} operations read it, so "
-        "all of it is needed anyway.",
+        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because its "
+        "result is needed {consumers} times, so all of it must be computed anyway.",
         meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
         "needs f(x).",
         change="Nothing has to change.",
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed before the largest elements are picked, as written, because the other way round the result "
-        "would be {found} instead of {wanted}: `{x}` is {given}.",
+        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
+        "`{x}` is {given}, and then the result would be {found} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )

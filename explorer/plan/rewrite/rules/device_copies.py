@@ -23,7 +23,8 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is taken from where it is, without the way over {there}, because copying changes no number.",
+        "`{x}` is used where it is, instead of being copied to {there} and on from there, because copying changes no "
+        "number.",
         meaning="Copying an array to another device and back gives the same array.",
         change="Nothing has to change.",
     )
@@ -44,8 +45,8 @@ class RecreateConstantOnDevice(Rule):
 
     recreated = Reason(
         "applied",
-        "`{x}` is created on {there}, not copied there, because it is a constant whose elements are described in a few "
-        "numbers.",
+        "`{x}` is created on {there}, not copied there, because it is one number, or zeros, in a given shape: nothing "
+        "of it is stored that could be copied.",
         meaning="ex.ZeroTensor and ex.TrivialTensor store one number and a shape; only arrays of other numbers have to "
         "be copied.",
         change="Nothing has to change.",

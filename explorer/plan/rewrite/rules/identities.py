@@ -55,21 +55,22 @@ class NeutralNumber(Rule):
     )
     type = Reason(
         "type",
-        "`{operation}` with {neutral} is kept although it changes no number, because without it the result would be "
+        "`{operation}` with {neutral} is kept, although it changes no number, because without it the result would be "
         "{given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert or broadcast `x` itself, where that is what the operation is for.",
     )
     complex = Reason(
         "complex",
-        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} counts as {neutral} + 0j, and 0 · "
-        "∞ in the imaginary part would be NaN.",
+        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} then counts as {neutral} + 0j, and "
+        "∞ · 0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
         meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
         change="Leave the operation out where no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` with {neutral} is kept, because `{x}` may hold −0.0, which it would turn into 0.0.",
+        "`{operation}` with {neutral} is kept, because `{x}` may hold −0.0, which `{operation}` turns into 0.0; "
+        "without it, −0.0 would stay.",
         meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Subtract 0 instead of adding it, or leave the operation out.",
     )
@@ -126,21 +127,22 @@ class NoOp(Rule):
 
     nothing_to_do = Reason(
         "nothing_to_do",
-        "`{operation}` is left out, because with these options it returns its operand unchanged.",
+        "`{operation}` is left out, because with these options it returns its operand unchanged, so the operand is "
+        "used directly.",
         meaning="A reshape to the shape that there is, a slice of everything, padding of width 0, a sum over no axis.",
         change="Nothing has to change.",
     )
     complex = Reason(
         "complex",
-        "`{operation}` of a single number is kept, because the number is complex: the product starts from 1 + 0j, and "
-        "0 · ∞ would be NaN.",
+        "`{operation}` over axes of size 1 is kept, not replaced by the elements themselves, because they are "
+        "complex: NumPy's product starts from 1 + 0j, which makes NaN of an infinite element (∞ · 0).",
         meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
         change="Leave the operation out where no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` of a single number is kept, because `{x}` may hold −0.0, and a sum starts from 0.0, so that "
-        "−0.0 becomes 0.0.",
+        "`{operation}` over axes of size 1 is kept, not replaced by the elements of `{x}` themselves, because these "
+        "may be −0.0: NumPy's sum starts from 0.0, and 0.0 + −0.0 is 0.0.",
         meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Use reshape to take an axis of size 1 away.",
     )
@@ -201,15 +203,16 @@ class RedundantActivation(Rule):
 
     nonnegative = Reason(
         "nonnegative_already",
-        "The operation is left out, because `{x}` is never negative, and numbers from 0 on stay as they are in relu "
-        "and in |x|.",
+        "`{operation}` is left out, because `{x}` is never negative, and `{operation}` leaves numbers from 0 on as "
+        "they are.",
         meaning="The range of a value is known from the operation that makes it: relu, exp and square give none below "
         "0.",
         change="Nothing has to change.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` is kept although `{x}` is never below 0, because `{x}` may hold −0.0, which it turns into 0.0.",
+        "`{operation}` is kept, although `{x}` is never below 0, because `{x}` may hold −0.0, which `{operation}` "
+        "turns into 0.0; without it, −0.0 would stay.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Nothing has to change.",
     )
@@ -220,7 +223,7 @@ class RedundantActivation(Rule):
             return None
         if isinstance(node.operation, Absolute) and not never_minus_zero(x):
             return self.minus_zero.declined(x=x, operation=node.operation.name)
-        return self.nonnegative.applied(x, x=x)
+        return self.nonnegative.applied(x, x=x, operation=node.operation.name)
 
 
 class IndexOfStack(Rule):
@@ -234,15 +237,15 @@ class IndexOfStack(Rule):
 
     stacked = Reason(
         "member_of_stack",
-        "The row at index {index} of `{stacked}` is replaced by the array that was stacked there, because that is what "
-        "it is.",
+        "Element {index} of `{stacked}` is not taken out of the stack: the array that was stacked there is used "
+        "directly, because it is the same.",
         meaning="np.stack([a, b])[1] is b.",
         change="Nothing has to change.",
     )
     type = Reason(
         "type",
-        "The row is taken out of the stack, not replaced by `{value}` that was stacked there, because `{value}` is "
-        "{given}, and the stack has another dtype.",
+        "The element is taken out of the stack, instead of using `{value}`, which was stacked there, because "
+        "`{value}` is {given}, and stacking converted it to another dtype.",
         meaning="np.stack converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Stack arrays of one dtype.",
     )
@@ -266,8 +269,8 @@ class StackOfMembers(Rule):
 
     whole = Reason(
         "stack_of_members",
-        "The stack is replaced by `{whole}`, because it stacks the {count} rows of `{whole}`, all of them in their "
-        "order.",
+        "Nothing is stacked, and `{whole}` is used directly, because the stack consists of the {count} rows of "
+        "`{whole}`, all of them, in their order.",
         meaning="np.stack([x[0], x[1], x[2]]) is x where x has three rows.",
         change="Nothing has to change.",
     )

@@ -42,15 +42,15 @@ class InversePair(Rule, abstract=True):
     )
     dtype = Reason(
         "dtype",
-        "`{outer}` of `{inner}` is computed as written, although the one undoes the other, because without them the "
-        "result would be {given} instead of {wanted}.",
+        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because without the two "
+        "the result would be {given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result, and counts on real numbers.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
     domain = Reason(
         "domain",
-        "`{outer}` of `{inner}` is computed as written, because the one undoes the other only for numbers {domain}, "
-        "and `{x}` may hold others.",
+        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because that holds only "
+        "for numbers {domain}, and `{x}` may hold others, for which the result would change.",
         meaning="The range of a value is known from the operation that makes it: exp gives positive numbers, square "
         "and abs none below 0.",
         change="Make the operand with an operation whose results are in that range, such as ex.exp, ex.square or "
@@ -67,7 +67,8 @@ class LogOfExp(InversePair):
 
     log_exp = Reason(
         "log_exp",
-        "`{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so `{x}` is used directly.",
+        "`{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so both are left out and `{x}` is used "
+        "directly.",
         meaning="The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.",
         change="Nothing has to change.",
     )
@@ -92,7 +93,7 @@ class ExpOfLog(InversePair):
     exp_log = Reason(
         "exp_log",
         "`{outer}` undoes `{inner}`, because exp(log(x)) = x for every positive x and `{x}` is always positive, so "
-        "`{x}` is used directly.",
+        "both are left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it: exp, for one, gives positive numbers.",
         change="Nothing has to change.",
     )
@@ -138,14 +139,15 @@ class SqrtOfSquare(InversePair):
 
     sqrt_square = Reason(
         "sqrt_square",
-        "`{outer}` undoes `{inner}`, because √(x²) = x for every x from 0 on and `{x}` is never negative, so `{x}` is "
-        "used directly.",
+        "`{outer}` undoes `{inner}`, because √(x²) = x for every x from 0 on and `{x}` is never negative, so both are "
+        "left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it. x² may overflow where x does not.",
         change="Nothing has to change.",
     )
     absolute = Reason(
         "sqrt_square_absolute",
-        "√(x²) is computed as |x|, which is the same number, and right also where `{inner}` would overflow.",
+        "The square root of `{inner}` is computed as |x|, where x is the operand of `{inner}`, because √(x²) = |x|, "
+        "and |x| is right also where x² overflows to ∞.",
         meaning="In float32 x² overflows for x beyond 1.8e19, and √∞ is ∞.",
         change="Nothing has to change.",
     )
@@ -171,8 +173,8 @@ class SquareOfSqrt(InversePair):
 
     square_sqrt = Reason(
         "square_sqrt",
-        "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so `{x}` is "
-        "used directly.",
+        "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so both are "
+        "left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it: square and abs give none below 0.",
         change="Nothing has to change.",
     )
@@ -204,8 +206,8 @@ class TransposeOfTranspose(Rule):
     )
     joined = Reason(
         "transposes",
-        "`{inner}` and `{outer}` after it become a single transpose, because moving axes twice is moving them once to "
-        "where they end.",
+        "`{inner}` and `{outer}` after it become one transpose instead of two, because moving axes twice is the same "
+        "as moving them once to where they end.",
         meaning="x.transpose(a).transpose(b) is x.transpose([a[axis] for axis in b]).",
         change="Nothing has to change.",
     )
@@ -240,8 +242,8 @@ class ReshapeOfReshape(Rule):
     )
     joined = Reason(
         "reshapes",
-        "`{inner}` is left out, because `{outer}` comes right after it, and of two reshapes only the last shape "
-        "counts.",
+        "`{inner}` is left out, because `{outer}` comes right after it and sets the shape again, so the shape between "
+        "the two makes no difference.",
         meaning="x.reshape(a).reshape(b) is x.reshape(b).",
         change="Nothing has to change.",
     )
@@ -265,15 +267,15 @@ class WideningRoundTrip(Rule):
 
     undone = Reason(
         "cast_pair",
-        "`{inner}` and `{outer}` after it are left out, because the first loses no digits and the second goes back to "
-        "the dtype that there was before.",
+        "`{inner}` and `{outer}` after it are both left out, because `{inner}` converts to a wider dtype, which loses "
+        "no digits, and `{outer}` converts back to the dtype that there was before.",
         meaning="x.astype(float64).astype(float32) is x where x is float32.",
         change="Nothing has to change.",
     )
     lossy = Reason(
         "lossy",
-        "`{inner}` is kept although its result is converted back at once, because {wanted} holds fewer digits than "
-        "{given}, so the numbers are rounded on the way.",
+        "`{inner}` is kept, although its result is converted back to {given} at once, because {wanted} holds fewer "
+        "digits than {given}: without it, the numbers would not be rounded.",
         meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
         change="Leave the conversions out where no rounding is wanted.",
     )

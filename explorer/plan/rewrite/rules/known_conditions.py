@@ -46,8 +46,8 @@ class KnownCondition(Rule):
     roots = (Cond,)
     branch_known = Reason(
         "branch_known",
-        "`{choice}` always takes its side `{branch}`, because its condition is the constant {condition}; the other "
-        "side is left out.",
+        "Of `{choice}` only the side `{branch}` is computed, because its condition is the constant {condition}, so "
+        "the other side is never taken.",
         meaning="ex.cond(True, f, g, x) is f(x).",
         change="Nothing has to change.",
     )
@@ -68,7 +68,8 @@ class LoopWithoutTurns(Rule):
     roots = (WhileLoop, Scan, Item)
     no_turns = Reason(
         "no_turns",
-        "The state in front of `{loop}` is its result, because {why}, so that nothing is computed in the loop.",
+        "Nothing is computed in the loop `{loop}`, and its result is the state with which it starts, because {why}, "
+        "so the loop makes no turn.",
         meaning="ex.while_loop(condition, turn, state) is the state where the condition does not hold at first.",
         change="Nothing has to change.",
     )

@@ -35,30 +35,31 @@ class NormIntoWeights(IntoWeights):
     moved = Reason(
         "norm_into_weights",
         "`{norm}`, with the multiplications and additions right before it, is left out, because they only multiply by "
-        "weights and add weights: `{product}`, which reads the result, gives the same with other weights, computed "
-        "from `{weights}`, and at most one more term.",
+        "weights and add weights: the same is done to `{weights}`, the weights of `{product}`, which reads the "
+        "result; at most one term is added after `{product}`.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W. Here s and t have one number for each row of W, or, "
         "before a convolution, for each channel. A norm vanishes into the product after it.",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",
-        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads its "
-        "images with zeros after `{norm}`: moved into the weights, its term would be added to that padding, too.",
+        "`{norm}` is computed as written, instead of changing the weights of `{product}`, because `{product}` puts "
+        "zeros around its images after `{norm}`: what `{norm}` adds would then be added to these zeros, too.",
         meaning="A term that is added before padding is not added to the zeros at the borders.",
         change="A convolution without padding, or a norm after it.",
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, not moved into the weights of the matrix product or convolution after it, "
-        "because {consumers} operations read it, so its result is needed anyway.",
+        "`{norm}` is computed as written, instead of changing the weights of the product or convolution after it, "
+        "because the result of `{norm}` is needed {consumers} times, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )
     dear = Reason(
         "price",
-        "The norm is computed as written, because the weights would have to be changed in every run, which takes an "
-        "estimated {after_us} and saves only {before_us}.",
+        "The norm is computed as written, instead of changing the weights of the product or convolution after it, "
+        "because the weights would have to be changed in every run: that takes an estimated {after_us}, and saves "
+        "only {before_us}.",
         meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )

@@ -21,8 +21,8 @@ class UnderPolicies(Rule):
 
     policies = Reason(
         "policies",
-        "`{operation}` with the options {policies} is computed by `{computed_by}`, because that does what these "
-        "options ask for.",
+        "`{operation}` is computed by `{computed_by}` instead, because it was recorded with the options {policies}, "
+        "and `{computed_by}` does what these ask for.",
         meaning="ex.policies(...) gives options to the operations recorded inside it, such as the dtype in which a "
         "sum is accumulated.",
         change="Record the operation outside of ex.policies(...).",

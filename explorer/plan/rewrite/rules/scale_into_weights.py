@@ -51,29 +51,32 @@ class IntoWeights(Rule, abstract=True):
 
     other_consumers = Reason(
         "other_consumers",
-        "The weights are left as they are, because {consumers} operations read `{product}`: with changed weights it "
-        "would have to be computed a second time for the others.",
+        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
+        "`{product}`, because the result of `{product}` is needed {consumers} times: the others need it unchanged, so "
+        "`{product}` would have to be computed twice.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
         change="Nothing, where all of its readers are needed.",
     )
     price = Reason(
         "price",
-        "The weights are left as they are, because they would have to be changed in every run, which takes an "
-        "estimated {after_us} and saves only {before_us}.",
+        "The multiplication or addition after a product is computed as written, instead of changing the weights of "
+        "the product, because these would have to be changed in every run: that takes an estimated {after_us}, and "
+        "saves only {before_us}.",
         meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
     dtype = Reason(
         "dtype",
-        "The weights are left as they are, because `{product}` is {given}, `{other}` is {beside}, and the result is "
-        "{wanted}: only one and the same floating-point dtype of 32 bits or more can be moved into weights.",
+        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
+        "`{product}`, because all must be of one and the same floating-point dtype of 32 bits or more: `{product}` is "
+        "{given}, `{other}` is {beside}, and the result is {wanted}.",
         meaning="Weights times factors are rounded to the dtype of the weights, so it must have room for them.",
         change="Convert the operands to one dtype: x.astype(...).",
     )
     not_constant = Reason(
         "not_constant",
-        "The weights are left as they are, because `{part}` depends on an input, not on weights alone, so it may be "
-        "another in each run.",
+        "The multiplication or addition of `{part}` is computed as written, instead of changing weights, because "
+        "`{part}` depends on an input, so it may be another in each run.",
         meaning="A batch norm that computes statistics of the batch itself, for one, depends on the input.",
         change="Use stored statistics (inference mode) in place of a batch's own.",
     )
@@ -84,16 +87,16 @@ class FactorIntoWeights(IntoWeights):
 
     moved = Reason(
         "factor_into_weights",
-        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: the "
-        "same is done to `{weights}`, the weights of `{product}`, instead, which gives the same result.",
+        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: `{weights}`, "
+        "the weights of `{product}`, are multiplied or divided by it instead, which gives the same result.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
         "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     shape = Reason(
         "shape",
-        "`{factor}` ({shape}) is not multiplied into the weights of `{product}`, because it varies along an axis that "
-        "the weights do not have.",
+        "Multiplying or dividing by `{factor}` is computed as written, instead of changing the weights of "
+        "`{product}`, because `{factor}` ({shape}) varies along an axis that the weights do not have.",
         meaning="(x @ W) · s is x @ (W · s) only where s has one number for each column of W.",
         change="Nothing has to change.",
     )
@@ -153,8 +156,8 @@ class TermsOfWeights(IntoWeights):
 
     merged = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other first, and then to `{product}`, because both depend on "
-        "weights alone: their sum is computed once, and every run adds one term instead of two.",
+        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
+        "other, because both depend on weights alone: their sum is the same in every run and computed once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )

@@ -27,7 +27,8 @@ class SliceOfSlice(Rule):
 
     joined = Reason(
         "parts",
-        "`{inner}` and `{outer}` after it become a single slice of `{x}`, because a slice of a slice is a slice.",
+        "`{inner}` and `{outer}` after it become one slice of `{x}` instead of two, because a slice of a slice is a "
+        "slice.",
         meaning="x[2:9][1:3] is x[3:5].",
         change="Nothing has to change.",
     )
@@ -64,15 +65,15 @@ class SliceOfConcatenation(Rule):
     )
     several_parts = Reason(
         "several_parts",
-        "The slice is taken from `{joined}`, not from one of the {count} arrays that it joins, because it has "
+        "The slice is taken from `{joined}`, not from one of the {count} arrays that `{joined}` joins, because it has "
         "elements of several of them.",
         meaning="A slice of joined arrays needs no joining where it lies within one of them.",
         change="Slice where the arrays meet.",
     )
     dtype = Reason(
         "dtype",
-        "The slice is taken from the joined arrays, not from `{source}` alone, because `{source}` is {given}, and "
-        "joining makes it {wanted}.",
+        "The slice is taken from the joined arrays, not from `{source}` alone, although all of its elements come from "
+        "there, because `{source}` is {given}, and joining converts it to {wanted}.",
         meaning="np.concatenate converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Join arrays of one dtype.",
     )
@@ -110,8 +111,8 @@ class ConcatenationOfSlices(Rule):
 
     whole = Reason(
         "concatenation_of_parts",
-        "The joined array is replaced by `{whole}`, because it joins {count:slice} that are all of `{whole}`, in their "
-        "order.",
+        "Nothing is joined, and `{whole}` is used directly, because the {count:slice} that would be joined are all of "
+        "`{whole}`, in their order.",
         meaning="np.concatenate([x[:3], x[3:]]) is x.",
         change="Nothing has to change.",
     )

@@ -21,6 +21,7 @@ from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import constant, is_real, producer, same
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
+from explorer.record.dimension_names import shape_text
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
@@ -54,29 +55,29 @@ class QuotientOfExponentials(Rule):
 
     softmax = Reason(
         "softmax",
-        "`{powers}` divided by its own sum is computed as one softmax, because that subtracts the largest element "
-        "first, so nothing overflows.",
+        "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest exponent "
+        "first: exp of what is left cannot overflow to ∞, as it can in the form that was written.",
         meaning="exp overflows beyond 709 (88 in float32); exp(x − m) / Σ exp(x − m) is the same number for every m.",
         change="Nothing has to change.",
     )
     difference = Reason(
         "exponentials",
-        "`{powers}` / `{divisor}` is computed as exp of the difference of the exponents, because that is the "
-        "same number and does not overflow where one of the two would.",
+        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because that is the same "
+        "number, and stays finite where exp(x) or exp(y) alone overflows to ∞.",
         meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )
     other_sum = Reason(
         "other_sum",
-        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of the "
-        "same exponentials.",
+        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is a sum of other "
+        "exponentials than `{powers}`. So an overflow of exp to ∞ stays possible.",
         meaning="Softmax is exp(x) divided by the sum of the same exp(x), over some of its axes.",
         change="Divide by the sum of the same exponentials, with keepdims=True.",
     )
     dtype = Reason(
         "dtype",
-        "`{powers}` / `{divisor}` is computed as written, because the exponents are not both {wanted}, as the result "
-        "is.",
+        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the result is {wanted} and the "
+        "exponents x and y are not both {wanted}.",
         meaning="A rule never changes the dtype of a result.",
         change="Convert the exponents first: x.astype(...).",
     )
@@ -121,15 +122,15 @@ class QuotientOfOnePlusExp(Rule):
 
     negative = Reason(
         "sigmoid",
-        "1 / (1 + `{powers}`) is computed as a sigmoid of the negative exponent, because that is the same number and "
-        "does not overflow.",
+        "1 / (1 + `{powers}`) is computed as sigmoid(−x), where x is the operand of `{powers}`, because that is the "
+        "same number, and exp(x) alone may overflow to ∞.",
         meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` / (1 + `{powers}`) is computed as a sigmoid of the exponent, because that is the same number and "
-        "does not overflow.",
+        "`{powers}` / (1 + `{powers}`) is computed as sigmoid(x), where x is the operand of `{powers}`, because that "
+        "is the same number, and exp(x) alone may overflow: ∞ / ∞ is NaN.",
         meaning="exp(x) / (1 + exp(x)) is 1 / (1 + exp(−x)), the sigmoid of x; exp overflows beyond 709 (88 in "
         "float32).",
         change="Nothing has to change.",
@@ -164,8 +165,8 @@ class LogOfSoftmax(Rule):
 
     log_softmax = Reason(
         "log_softmax",
-        "`{outer}` of `{inner}` is computed in one step, as a log-softmax, because small probabilities in `{inner}` "
-        "are rounded to 0, and log(0) would be −∞.",
+        "`{outer}` of `{inner}` is computed in one step (log_softmax) instead of two, because small probabilities in "
+        "`{inner}` are rounded to 0, and log(0) is −∞; in one step the result is an ordinary number.",
         meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
         change="Nothing has to change.",
     )
@@ -190,15 +191,15 @@ class LogOfSigmoid(Rule):
 
     log_sigmoid = Reason(
         "log_sigmoid",
-        "The log of `{inner}` is computed as −softplus(−x), because that is the same number and finite also where "
-        "`{inner}` is rounded to 0.",
+        "The log of `{inner}` is computed as −log(1 + exp(−x)), where x is the operand of `{inner}`, because that is "
+        "the same number, and finite also where `{inner}` is rounded to 0, whose log is −∞.",
         meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(0) would be −∞.",
         change="Nothing has to change.",
     )
     complement = Reason(
         "log_one_minus_sigmoid",
-        "The log of 1 − `{inner}` is computed as −softplus(x), because that is the same number and finite also where "
-        "`{inner}` is rounded to 1.",
+        "The log of 1 − `{inner}` is computed as −log(1 + exp(x)), where x is the operand of `{inner}`, because that "
+        "is the same number, and finite also where `{inner}` is rounded to 1: log(1 − 1) is −∞.",
         meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(1 − 1) would be −∞.",
         change="Nothing has to change.",
     )
@@ -231,8 +232,8 @@ class LogSumExponentials(Rule):
 
     logsumexp = Reason(
         "logsumexp",
-        "The log of the sum of `{powers}` is computed in one step (logsumexp), because that subtracts the largest "
-        "exponent first, so nothing overflows.",
+        "The log of the sum of `{powers}` is computed in one step (logsumexp) instead of three, because logsumexp "
+        "subtracts the largest exponent first: exp of what is left cannot overflow to ∞.",
         meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )
@@ -261,14 +262,16 @@ class LogOfOnePlusExp(Rule):
 
     softplus = Reason(
         "softplus",
-        "The log of 1 + `{powers}` is computed in one step (softplus), because that is the same number and does not "
-        "overflow where `{powers}` does.",
+        "The log of 1 + `{powers}` is computed in one step (softplus) instead of three, because that is the same "
+        "number, and stays finite where `{powers}` overflows to ∞.",
         meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
         change="Nothing has to change.",
     )
     broadcast = Reason(
         "broadcast",
-        "The log of 1 + `{powers}` is computed as written, because `{powers}` has another shape than the result.",
+        "The log of 1 + `{powers}` is computed as written, not in one step (softplus), because the addition "
+        "broadcasts `{powers}`: its shape is {before}, that of the result {after}. So an overflow of `{powers}` to ∞ "
+        "stays possible.",
         meaning="A rule never changes the shape of a result.",
         change="Broadcast the exponent, or the log.",
     )
@@ -286,7 +289,7 @@ class LogOfOnePlusExp(Rule):
             return None
         (x,) = graph.operands(powers)
         if powers.shape != node.shape:
-            return self.broadcast.declined(powers=powers)
+            return self.broadcast.declined(powers=powers, before=shape_text(powers.shape), after=shape_text(node.shape))
         return self.softplus.applied(softplus(cast(x, node.dtype)), powers=powers)
 
 
@@ -299,8 +302,8 @@ class NllOfSoftmax(Rule):
 
     nll = Reason(
         "nll_log_softmax",
-        "The negative log likelihood of `{inner}` is computed from the numbers before the softmax, because small "
-        "probabilities in `{inner}` are rounded to 0, and log(0) would be −∞.",
+        "The negative log likelihood of `{inner}` is computed from the operand of `{inner}`, not from its result, "
+        "because small probabilities in the result are rounded to 0, and log(0) is −∞.",
         meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
         change="Nothing has to change.",
     )

@@ -31,29 +31,29 @@ class PowerByProducts(Rule):
 
     power = Reason(
         "power",
-        "The power {exponent} of `{x}` is computed by a few multiplications, a root or a reciprocal, because "
-        "the general power function takes many times longer.",
+        "`{x}` to the power {exponent} is computed by a few multiplications, a root or a reciprocal, instead of "
+        "np.power, because that gives the same, and np.power takes many times longer.",
         meaning="x² is x · x, x³ is x² · x, x⁻¹ is 1 / x, and x to the power ½ is √x.",
         change="Nothing has to change.",
     )
     type = Reason(
         "type",
-        "The power of `{x}` is computed as written, because with multiplications the result would be {given} instead "
-        "of {wanted}.",
+        "The power of `{x}` is computed by np.power, not by a few multiplications, because with these the result "
+        "would be {given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )
     domain = Reason(
         "domain",
-        "The power ½ of `{x}` is not computed as a root, because `{x}` may hold −∞, of which the power ½ is ∞ and the "
-        "root NaN.",
+        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −∞, for which the "
+        "power is ∞ and the root NaN.",
         meaning="The range of a value is known from the operation that makes it; square and abs give none below 0.",
         change="Write ex.sqrt(x) where a root is meant.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "The power ½ of `{x}` is not computed as a root, because `{x}` may hold −0.0, of which the power ½ is 0.0 and "
-        "the root −0.0.",
+        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −0.0, for which "
+        "the power is 0.0 and the root −0.0.",
         meaning="−0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write ex.sqrt(x) where a root is meant.",
     )
@@ -93,15 +93,15 @@ class DivisionByPowerOfTwo(Rule):
 
     halving = Reason(
         "halving",
-        "Dividing by {divisor} is computed as multiplying by {factor}, because {divisor} is a power of two, so that "
-        "both give the same number to the last bit, and multiplying is faster.",
+        "Dividing by {divisor} is computed as multiplying by {factor}, because {divisor} is a power of two, so both "
+        "give the same number to the last bit, and multiplying is faster than dividing.",
         meaning="x / 4 is x · 0.25 exactly; x / 3 and x · 0.333… differ in the last digit, so that stays a division.",
         change="Nothing has to change.",
     )
     type = Reason(
         "type",
-        "The division of `{x}` is computed as written, because as a multiplication the result would be {given} "
-        "instead of {wanted}.",
+        "The division of `{x}` is computed as written, not as a multiplication, because with that the result would be "
+        "{given}, and it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )

@@ -27,16 +27,16 @@ class SumOfParts(Rule):
 
     joined = Reason(
         "sum_of_parts",
-        "The sum of {count:array} is computed by joining the parts of them that are not zero, because these lie one "
-        "after the other, so that nothing has to be added and no zeros are written.",
+        "{count:array} are joined end to end instead of added, because each of them is zero outside of its own part, "
+        "and these parts lie one after the other: nothing is added, and no zeros are written.",
         meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). Where x[:3] and "
         "x[3:] are read, the gradient of x is such a sum.",
         change="Nothing has to change.",
     )
     gaps = Reason(
         "gaps",
-        "The sum of {count:array} that are zero except for one part each is computed by adding them, because the parts "
-        "overlap, or leave places out.",
+        "{count:array}, each of them zero outside of its own part, are added, not joined end to end, because these "
+        "parts overlap, or leave places between them.",
         meaning="Parts that lie one after the other, from the first place of an axis to the last, can be joined.",
         change="Nothing has to change.",
     )

@@ -38,8 +38,9 @@ class ProductWithZero(Rule):
 
     zero = Reason(
         "zero_product",
-        "The product is a ZeroTensor, and nothing is multiplied, because one factor is a ZeroTensor: its product with "
-        "anything is zero, even with ∞ or NaN, where 0.0 would give {instead}.",
+        "Nothing is multiplied, and the result is a ZeroTensor (zeros that are not stored), because one factor is a "
+        "ZeroTensor, and its product with anything is zero. An array of 0.0 would be multiplied, and give {instead} "
+        "where the other factor is ∞ or NaN.",
         meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers. ex.tensor(0.0) is a "
         "number and is multiplied as such.",
         change="Use ex.tensor(np.zeros(…)), which holds numbers, where 0 · ∞ must be NaN.",
@@ -61,15 +62,15 @@ class ProductWithOneHot(Rule):
 
     row = Reason(
         "one_hot_product",
-        "The row or column {position} of `{other}` is taken, and nothing is multiplied, because the other factor has a "
-        "single element that is not 0, at that place.",
-        meaning="np.eye(3)[1] @ x is x[1].",
+        "Row or column {position} of `{other}` is picked, instead of computing the matrix product, because the other "
+        "factor is a one-hot vector: all zeros but for index {position}.",
+        meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1].",
         change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
-        "The product with a one-hot vector is multiplied out, because a row of `{other}` would be {given}, and the "
-        "product is {wanted}.",
+        "The matrix product of `{other}` and a one-hot vector is computed, instead of picking a row of `{other}`, "
+        "because the row would be {given}, and the product must be {wanted}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot vector with the dtype of the other factor.",
     )
@@ -98,29 +99,33 @@ class ProductWithOneHotRows(Rule):
 
     picked = Reason(
         "one_hot_rows",
-        "Rows or columns of `{other}` are picked by the numbers in `{labels}`, and nothing is multiplied, because the "
-        "other factor has a single 1 in each row, at the place that `{labels}` gives.",
-        meaning="np.eye(3)[labels] @ x is x[labels].",
+        "Rows or columns of `{other}` are picked, as in `{other}`[`{labels}`], instead of computing the matrix "
+        "product, because each row of the other factor is one-hot: all zeros but for a 1, at the place that "
+        "`{labels}` gives.",
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels].",
         change="Nothing has to change.",
     )
     added = Reason(
         "one_hot_rows",
-        "The rows or columns of `{other}` are added to the places that `{labels}` gives, and nothing is multiplied, "
-        "because the other factor has a single 1 in each row, at that place.",
-        meaning="np.eye(3)[labels].T @ x is np.add.at(zeros, labels, x).",
+        "Rows or columns of `{other}` are added up at the places that `{labels}` gives, instead of computing the "
+        "matrix product, because each row of the other factor is one-hot: all zeros but for a 1, which stands at that "
+        "place.",
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is "
+        "np.add.at(zeros, labels, x).",
         change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
-        "The product with one-hot rows is multiplied out, because rows of `{other}` would be {given}, and the product "
-        "is {wanted}.",
+        "The matrix product of `{other}` and one-hot rows is computed, instead of picking rows of `{other}`, because "
+        "these would be {given}, and the product must be {wanted}.",
         meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot rows with the dtype of the other factor.",
     )
     batched = Reason(
         "batched",
-        "The product with one-hot rows is multiplied out, because rows can be picked only from one matrix by one "
-        "vector, and `{other}` is {type}, the class numbers {labels}.",
+        "The matrix product of `{other}` and one-hot rows is computed, instead of picking rows of `{other}`, because "
+        "rows are picked only from a matrix, by a vector of class numbers; here `{other}` is {type} and the class "
+        "numbers are {labels}.",
         meaning="One-hot rows have a single 1 each: np.eye(3)[labels] @ x is x[labels], for a vector of labels and a "
         "matrix x.",
         change="Reshape the labels to a vector, and the other factor to a matrix.",
@@ -159,8 +164,8 @@ class ZeroThroughView(Rule):
 
     moved = Reason(
         "zero_moved",
-        "The result is a ZeroTensor of its own shape, and nothing is computed, because `{x}` is a ZeroTensor, and "
-        "zeros in another shape, or added up, are zeros.",
+        "Nothing is computed, and the result is a ZeroTensor (zeros that are not stored), because `{x}` is a "
+        "ZeroTensor, and zeros in another shape, or added up, are zeros.",
         meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers.",
         change="Nothing has to change.",
     )
@@ -181,16 +186,16 @@ class SumWithZero(Rule):
 
     dropped = Reason(
         "zero_term",
-        "{count:term is|terms are} left out of a sum of {terms}, because a ZeroTensor, the zero of algebra, changes no "
-        "number; adding the number 0.0 would turn −0.0 into {instead}.",
+        "{count:term is|terms are} left out of a sum of {terms}, because adding a ZeroTensor changes no number. An "
+        "array of 0.0 would be added: that turns −0.0 into {instead}.",
         meaning="A ZeroTensor is only described and stores no numbers. −0.0 and 0.0 are equal in comparisons, but 1 / "
         "0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Nothing has to change.",
     )
     type = Reason(
         "type",
-        "The sum with the ZeroTensor is computed, because without it the result would be {type}, and it must be "
-        "{wanted}.",
+        "The addition of a ZeroTensor is computed, not left out, because without it the result would be {type}, and "
+        "it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Use a ZeroTensor of the shape and dtype of the other terms.",
     )
