@@ -216,7 +216,8 @@ def open(
 ) -> "Net":
     """The net in a model's file, chosen by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.json``, or one of your own.
 
-    ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. Raises
+    ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. A file of
+    weights alone (``x.safetensors``, ``x.gguf``, ``x.npz``, ``x.npy``) is opened to be looked at and compared. Raises
     FileError that names file, line, rule and fix.
 
     ``ex.open(module, example_inputs)`` opens a torch module by torch's own exporter: submodules are boxes, parameters

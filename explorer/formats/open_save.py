@@ -19,7 +19,6 @@ from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
 from explorer.formats import torch_export
-from explorer.formats.common.safetensors_weights import ENDING as SAFETENSORS
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
@@ -37,6 +36,9 @@ def open(
     graph's. ``weights`` ends as that one does, or with ``.safetensors``. Raises FileError that names file, line, rule
     and fix for a file that is absent, malformed, or of another ending, and where ``weights`` is named for an ONNX file,
     which says itself where its weights lie.
+
+    A file of weights alone (``.safetensors``, ``.gguf``, ``.npz``, ``.npy``) is opened, too, to be looked at and
+    compared: its tensors in boxes by the parts of their names, ``net["layer1.0.conv"].weight``.
 
     ``ex.open(module, example_inputs)`` opens a torch module, in evaluation mode, by torch's own exporter, as does a
     ``.pt2`` file or a ``torch.export.ExportedProgram``: its submodules are boxes, its parameters weights, and each
@@ -125,8 +127,6 @@ def _unknown_ending(given: Path) -> FileError:
 def _fix_of_ending(given: Path, graph: Path | None) -> str:
     if graph is not None:
         return f"open {graph}, which says what the weights in {given.name} are for"
-    if given.suffix == SAFETENSORS:
-        return f"open the graph that its tensors are the weights of: ex.open('x.pnnx.param', weights={str(given)!r})"
     return "give such a file; a torch module is opened by ex.open(module, example_inputs)"
 
 

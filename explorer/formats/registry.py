@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
-from explorer.formats import explorer_json, onnx, pnnx, torch_export
+from explorer.formats import explorer_json, onnx, pnnx, torch_export, weight_tables
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
@@ -103,6 +103,10 @@ FORMATS: Registry[str, Format] = Registry(
                 weights_ending=".npz",
                 any_dialect=True,
             ),
+            Format("safetensors", (".safetensors",), weight_tables.read_safetensors, None, weight_tables.TABLE),
+            Format("gguf", (".gguf",), weight_tables.read_gguf, None, weight_tables.TABLE),
+            Format("npz", (".npz",), weight_tables.read_npz, None, weight_tables.TABLE),
+            Format("npy", (".npy",), weight_tables.read_npy, None, weight_tables.TABLE),
         )
     },
 )

@@ -126,6 +126,16 @@ class BuildableNet(EditableNet):
         """
         if self._initialized == self.table.version:
             return self
+        if self.definition.is_table:
+            first = self.definition.operators[0]
+            array = f"net[{first.name!r}].weights[{next(iter(first.weights), 'weight')!r}].array"
+            raise graph_error(
+                self.definition.source,
+                None,
+                f"net {self.name!r} consists of weights alone",
+                rule="a net that is built or run must have operators that compute with its weights",
+                fix=f"open the file of the graph, or take an array: {array}",
+            )
         unknown = self.unknown()
         if unknown:
             raise graph_error(
@@ -164,6 +174,7 @@ class BuildableNet(EditableNet):
 
         Raises UnknownShapeError, with the operator's place, where a shape depends on values of parameters without one.
         """
+        self.init()
         if not self.definition.operators and not self.definition.outputs:
             raise graph_error(
                 self.definition.source,
@@ -176,7 +187,6 @@ class BuildableNet(EditableNet):
             raise OperandError(
                 f"net {self.name!r} has no outputs", rule="a net must have an output to be built", fix='net.output("y")'
             )
-        self.init()
         self._refresh()
         key = tuple(node.uid for node in inputs.values()), in_force()
         questions = Questions(self._builds, key, arrays or {}, keep)

@@ -17,7 +17,8 @@ def net_text(definition: NetDefinition) -> str:
     for name in definition.inputs:
         blob = definition.input(name)
         lines.append(f"  input {name}: {shape_text(blob.shape)} {blob.dtype or ''}".rstrip())
-    lines += [f"  {_operator(operator)}" for operator in definition.operators]
+    shown = _stored if definition.is_table else _operator
+    lines += [f"  {shown(operator)}" for operator in definition.operators]
     if definition.outputs:
         lines.append(f"  output {', '.join(definition.outputs)}")
     return "\n".join([visible(line) for line in lines])
@@ -30,6 +31,11 @@ def _operator(operator: OperatorDefinition) -> str:
     arguments += [f"{name}: {weight.dtype} {weight.shape}" for name, weight in operator.weights.items()]
     written = f"{', '.join(operator.outputs)} = " if operator.outputs else ""
     return f"{written}{operator.type}({', '.join([*reads, *arguments])})  # {operator.name}"
+
+
+def _stored(operator: OperatorDefinition) -> str:
+    """Return the line of stored tensors with the types that the file states."""
+    return operator.text or _operator(operator)
 
 
 def _short(text: str) -> str:

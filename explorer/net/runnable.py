@@ -93,11 +93,11 @@ class RunnableNet(BuildableNet):
 
     def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
         """Return all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        self.init()
         arrays = {
             name: as_array(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()
         }
-        self.init()
         check_inputs(self.definition, {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()})
         return arrays
 

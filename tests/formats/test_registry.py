@@ -109,4 +109,6 @@ def test_what_is_no_format_is_refused() -> None:
     with refused(ex.UnknownNameError, "pnnx", "onnx", "explorer"):
         ex.register_format("a", ".a", read_words, operators="onxx")
     assert "a" not in FORMATS
-    assert endings() == (".pnnx.param", ".param", ".onnx", ".pt2", ".json")
+    assert endings() == (
+        ".pnnx.param", ".param", ".onnx", ".pt2", ".json", ".safetensors", ".gguf", ".npz", ".npy",
+    )  # fmt: skip

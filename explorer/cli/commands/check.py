@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import say, tell
 from explorer.core.errors import ExplorerError
+from explorer.record.reasons import counted_text
 
 if TYPE_CHECKING:
     from explorer.net import Net
@@ -57,6 +58,9 @@ def execute(options: argparse.Namespace) -> int:
     count = len(net.definition.operators)
     if findings:
         say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
+    elif net.definition.is_table:
+        held = len(net.definition.blobs)
+        say(f"{net.name}: {counted_text(held, 'weight')} can be read; there is no graph that could run")
     else:
         waiting = net.unsized()
         later = f" ({len(waiting)} have shapes that depend on values: {_first(waiting)})" if waiting else ""

@@ -80,7 +80,7 @@ def execute(options: argparse.Namespace) -> int:
                 fix=f"-o {output.with_suffix('.npz').name}",
             )
         refuse_inputs(output, [options.file, *map(file_of, options.input)])
-    net = open(options.file)
+    net = open(options.file).init()
     labels = labels_of(options.labels) if options.labels else []
     if labels:
         for name, blob in net.outputs.items():

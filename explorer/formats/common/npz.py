@@ -71,7 +71,7 @@ class NpzWeights(DeclaredWeights):
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
         # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
-        array = np.ascontiguousarray(array, stored_dtype(reference.dtype)).view(memory_dtype(reference.dtype))
+        array = np.asarray(array, stored_dtype(reference.dtype), order="C").view(memory_dtype(reference.dtype))
         array.setflags(write=False)
         return array
 

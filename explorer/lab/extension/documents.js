@@ -7,10 +7,15 @@ const LOOK = 2000;
 const TYPES = [
   { name: "explorer-onnx", displayName: "ONNX model", extensions: [".onnx"], fileFormat: "base64" },
   { name: "explorer-pnnx", displayName: "PNNX model", extensions: [".pnnx.param"], fileFormat: "text" },
+  { name: "explorer-safetensors", displayName: "Tensors of a model", extensions: [".safetensors"], fileFormat: "base64" },
+  { name: "explorer-gguf", displayName: "GGUF model", extensions: [".gguf"], fileFormat: "base64" },
   { name: "explorer-recording", displayName: "Explorer recording", extensions: [".explorer.json"], fileFormat: "text" },
 ];
 /** Types whose files another program may mean: only "Open With" shows the explorer. */
-const ASKED = [{ name: "explorer-param", displayName: "Parameters of a model", extensions: [".param"], fileFormat: "text" }];
+const ASKED = [
+  { name: "explorer-param", displayName: "Parameters of a model", extensions: [".param"], fileFormat: "text" },
+  { name: "explorer-arrays", displayName: "Arrays of NumPy", extensions: [".npz", ".npy"], fileFormat: "base64" },
+];
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16"><g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.4">
   <path d="M4.5 5.5v2.2l3.5 2.1m3.5-4.3v2.2L8 9.8"/><rect x="2" y="1.5" width="5" height="4" rx="1"/><rect x="9" y="1.5" width="5" height="4" rx="1"/><rect x="5.5" y="10" width="5" height="4" rx="1"/></g></svg>`;
 

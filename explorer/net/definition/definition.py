@@ -133,6 +133,12 @@ class NetDefinition:
             versions.setdefault(blob.blob, []).append(blob)
         return versions
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it hands out stored weights and computes nothing, as the definition of a file of weights does."""
+        ends = self.inputs or self.outputs or any(operator.inputs for operator in self.operators)
+        return not ends and any(operator.weights for operator in self.operators)
+
     def operator(self, name: str) -> OperatorDefinition:
         """Return the operator of this name."""
         try:

@@ -113,8 +113,7 @@ def test_a_net_is_opened_with_the_weights_of_another_file(tmp_path: Path) -> Non
         np.testing.assert_array_equal(ex.open(graph, weights=beside).run(image), net.run(image))
         with pytest.raises(ex.FileError, match=r"none\.safetensors: the file of weights cannot be read"):
             ex.open(graph, weights=tmp_path / "none.safetensors")
-    with pytest.raises(ex.FileError, match=r"weights='.*tuned\.safetensors'"):
-        ex.open(beside)
+    assert ex.open(beside).definition.is_table
 
 
 @pytest.mark.parametrize(
@@ -178,11 +177,10 @@ def test_a_file_cut_off_while_it_is_open_is_an_error(tmp_path: Path) -> None:
     found = weights(
         tmp_path, data, WeightReference("v", (10_000,), "int32"), WeightReference("w", (10_000,), "float32")
     )
-    os.truncate(found.path, len(data) - 10_000)
-    found.verify("v")
     assert found["v"].sum() == 10_000
+    os.truncate(found.path, len(data) - 10_000)
     for ask in (found.__getitem__, found.verify):
-        with pytest.raises(ex.FileError, match="'w' has 30000 of 40000 bytes"):
+        with pytest.raises(ex.FileError, match=f"it has 70,150 bytes, where it had {len(data):,}"):
             ask("w")
 
 
@@ -212,9 +210,9 @@ def test_reading_leaves_the_position_of_the_file_alone(
     path.write_bytes(WRITTEN)
     weights = SafetensorsWeights(path, DECLARED)
     if way == "parts":
-        monkeypatch.setattr("explorer.formats.common.safetensors_weights._PART", 5)
+        monkeypatch.setattr("explorer.core.files.kept_file._PART", 5)
     else:
-        monkeypatch.delattr(os, "pread")
+        monkeypatch.delattr(os, "preadv")
     for _ in range(2):
         np.testing.assert_array_equal(weights["fc.bias"], [1, -2, 3])
         np.testing.assert_array_equal(weights["conv.weight"], np.arange(6).reshape(2, 3))

@@ -1,0 +1,100 @@
+"""Tables of ``.gguf`` files: every tensor, of whatever type; blocks of quantised ones are made floats when looked at.
+
+Numbers are read by NumPy, blocks by the package ``gguf`` where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.core.errors import FileError
+from explorer.core.files.kept_file import KeptFile
+from explorer.core.memory_budget import claim_memory
+from explorer.formats.common.declared_weights import KeyedWeights
+from explorer.formats.common.stored_dtypes import decode
+from explorer.formats.weight_tables.gguf_header import TYPES, GgufHeader, GgufTensor
+from explorer.formats.weight_tables.table import StatedTensor, table
+from explorer.net.definition.definition import NetDefinition
+
+_NUMBERS = {
+    "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64",
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+}  # fmt: skip
+"""types whose elements are numbers, as definitions name them; others are blocks, which are read as float32"""
+_SHOWN = 40
+"""entries of metadata that are told about a file"""
+_PACKAGE = "gguf"
+
+
+class GgufWeights(KeyedWeights[GgufTensor]):
+    """The tensors of a ``.gguf`` file by name; every look-up reads a fresh, read-only array."""
+
+    def __init__(self, file: KeptFile, tensors: Iterable[GgufTensor]) -> None:
+        super().__init__({tensor.name: tensor for tensor in tensors})
+        self._file = file
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the weights."""
+        return self._file.path
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        tensor = self._entry(key)
+        raw = self._file.part(tensor.first, tensor.size)
+        dtype = _NUMBERS.get(tensor.type_name)
+        array = self._floats(tensor, raw) if dtype is None else decode(raw, dtype)
+        array = array.reshape(tensor.shape)
+        array.setflags(write=False)
+        return array
+
+    def verify(self, key: str) -> None:
+        """Raise FileError where the file has changed since it was opened: it has no checksums."""
+        self._entry(key)
+        self._file.check()
+
+    def _floats(self, tensor: GgufTensor, raw: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return the elements of a tensor's blocks."""
+        if find_spec(_PACKAGE) is None:
+            raise self._unread(
+                tensor, f"the package {_PACKAGE} must be installed", "pip install 'explorer-graphs[gguf]'"
+            )
+        from gguf import GGMLQuantizationType, dequantize
+
+        _, block, block_bytes = TYPES[tensor.type]
+        claim_memory(f"tensor {tensor.name!r}", raw.size // block_bytes * block * 4)
+        try:
+            # blocks, not rows: a tensor without elements has none
+            floats: NDArray[Any] = dequantize(raw.reshape(-1, block_bytes), GGMLQuantizationType(tensor.type))
+        except (NotImplementedError, ValueError):
+            fix = "pip install -U gguf, or convert the file: llama-quantize --allow-requantize x.gguf y.gguf Q8_0"
+            raise self._unread(tensor, f"the type must be one that the package {_PACKAGE} reads", fix) from None
+        return floats
+
+    def _unread(self, tensor: GgufTensor, rule: str, fix: str) -> FileError:
+        given = f"tensor {tensor.name!r} holds blocks of {tensor.type_name}"
+        return FileError(given, path=str(self._file.path), rule=f"to see their values, {rule}", fix=fix)
+
+
+def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
+    """Read the header of a file; its metadata are told in the net's description."""
+    file = KeptFile(path, "correct the path of the .gguf file")
+    try:
+        header = GgufHeader(file)
+    except BaseException:
+        file.close()
+        raise
+    tensors = [
+        StatedTensor(
+            tensor.name, tensor.shape, tensor.type_name, tensor.size, _NUMBERS.get(tensor.type_name, "float32")
+        )
+        for tensor in header.tensors
+    ]
+    doc = [f"{key}: {value}" for key, value in [*header.metadata.items()][:_SHOWN]]
+    return table(file.path, tensors, GgufWeights(file, header.tensors), doc)

@@ -1,0 +1,204 @@
+"""Files of weights alone: opened, drawn, looked at, compared; refused by name where they are to run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+import explorer as ex
+from explorer.cli.main import main
+from explorer.net import Net
+from explorer.run.diagnosis.leaf_values import leaf_answer
+
+ARRAYS: dict[str, Any] = {
+    "layer1.0.conv.weight": np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2),
+    "layer1.0.conv.bias": np.array([1, 2], np.float16),
+    "layer1.1.conv.weight": np.ones((2, 2), np.float64),
+    "fc.weight": np.array([[True, False]]),
+    "step": np.array(7),
+}
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    ".safetensors": lambda path: save_file(ARRAYS, path),
+    ".npz": lambda path: np.savez(path, **ARRAYS),
+}
+
+
+def written(ending: str, folder: Path) -> Path:
+    path = folder / f"toy{ending}"
+    WRITERS[ending](path)
+    return path
+
+
+@pytest.mark.spec("I-15")
+@pytest.mark.parametrize("ending", WRITERS)
+def test_tensors_stand_in_the_boxes_of_their_names(ending: str, tmp_path: Path) -> None:
+    """A `.safetensors`, `.gguf`, `.npz` or `.npy` file opens as a table: tensors in boxes of their names."""
+    net = ex.open(written(ending, tmp_path))
+    assert {*net.operators} == {"layer1.0.conv", "layer1.1.conv", "fc", "toy"}
+    for key, array in ARRAYS.items():
+        operator, _, own = key.rpartition(".")
+        value = net[operator or "toy"].weights[own].array
+        np.testing.assert_array_equal(value, array, strict=True)
+        assert not value.flags.writeable
+    recording = net.preview_plan().recording
+    assert {"layer1", "0", "conv"} <= {scope.name for scope in recording.scopes}
+    assert {recording.label(node) for node in range(len(recording.nodes))} == {*ARRAYS}
+    assert net.check() == []
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_nothing_is_read_before_a_tensor_is_looked_at(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawing reads headers; a look at one tensor summarizes that one, and keeps nothing."""
+    net = ex.open(written(ending, tmp_path))
+    asked: list[str] = []
+    weights = type(net.definition.weights)
+    monkeypatch.setattr(
+        weights, "__getitem__", lambda self, key, read=weights.__getitem__: asked.append(key) or read(self, key)
+    )
+    plan = net.preview_plan()
+    labels = [plan.recording.label(node) for node in range(len(plan.recording.nodes))]
+    assert not asked
+    summary, problem = leaf_answer(plan.planned, labels.index("layer1.0.conv.weight"))
+    assert problem == ""
+    assert summary is not None
+    assert (summary.min, summary.max, summary.mean) == (0, 23, 11.5)
+    assert asked == ["layer1.0.conv.weight"]
+
+
+@pytest.mark.parametrize("call", [Net.run, Net.build, Net.plan, Net.init, Net.profile])
+def test_weights_alone_do_not_run(call: Callable[[Net], Any], tmp_path: Path) -> None:
+    """The error says that there is no graph, and what to type for an array."""
+    net = ex.open(written(".npz", tmp_path))
+    with pytest.raises(ex.FileError, match="toy' consists of weights alone") as raised:
+        call(net)
+    command = raised.value.fix.partition("take an array: ")[2]
+    np.testing.assert_array_equal(eval(command, {"net": net}), ARRAYS["layer1.0.conv.weight"])
+
+
+def test_the_commands_take_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """show, check, why and diff take a table as they take any net; run refuses it."""
+    one, other = (str(written(ending, tmp_path)) for ending in (".safetensors", ".npz"))
+    assert main(["show", one, "-o", "-"]) == 0
+    assert "layer1.0.conv.bias · 2 float16" in capsys.readouterr().out
+    assert main(["check", one]) == 0
+    assert "toy: 5 weights can be read; there is no graph that could run" in capsys.readouterr().out
+    assert main(["why", one, "layer1.0.conv"]) == 0
+    assert "layer1.0.conv: weight F32 2×3×2×2 96 B, bias F16 2 4 B" in capsys.readouterr().out
+    assert main(["diff", one, other]) == 0
+    assert "weights: 5 with the same values" in capsys.readouterr().out
+    changed = tmp_path / "changed.npz"
+    np.savez(changed, **{**ARRAYS, "layer1.0.conv.bias": np.array([1, 3], np.float16)})
+    assert main(["diff", one, str(changed)]) == 1
+    assert "layer1.0.conv.bias 2 float16: 1 of 2 elements differ, by 1 at most" in capsys.readouterr().out
+    assert main(["run", one, "--input", other]) == 2
+    assert "consists of weights alone" in capsys.readouterr().err
+
+
+def test_a_table_is_saved_and_opened_again(tmp_path: Path) -> None:
+    """Explorer's own format holds it with the values, scalars too."""
+    net = ex.open(written(".safetensors", tmp_path))
+    net.save(tmp_path / "copy.json")
+    copy = ex.open(tmp_path / "copy.json")
+    assert copy.definition.is_table
+    np.testing.assert_array_equal(copy["toy"].weights["step"].array, np.array(7), strict=True)
+    assert sorted(net.text().splitlines()[1:]) == [
+        "  fc: weight BOOL 1×2 2 B",
+        "  layer1.0.conv: weight F32 2×3×2×2 96 B, bias F16 2 4 B",
+        "  layer1.1.conv: weight F64 2×2 32 B",
+        "  toy: step I64 scalar 8 B",
+    ]
+
+
+def test_names_of_every_form_have_a_place(tmp_path: Path) -> None:
+    """Slashes part names, too; what would be named twice has a prime."""
+    path = tmp_path / "odd.npz"
+    names = ["a/b/kernel", "a.b.kernel", "odd.weight", "weight", "x..y", ".z"]
+    np.savez(path, **{name: np.full(1, place) for place, name in enumerate(names)})
+    net = ex.open(path)
+    assert sorted(net.definition.blobs) == sorted(names)
+    values = [int(weight.array[0]) for operator in net.operators.values() for weight in operator.weights.values()]
+    assert sorted(values) == [*range(len(names))]
+    assert len(net.preview_plan().recording.nodes) == len(names)
+
+
+def test_one_array_of_numpy_is_a_table(tmp_path: Path) -> None:
+    """In Fortran order and big-endian, too; the header is compared with the file."""
+    array = np.asfortranarray(np.arange(6, dtype=">f4").reshape(2, 3))
+    np.save(tmp_path / "w.npy", array)
+    value = ex.open(tmp_path / "w.npy")["w"].w.array
+    np.testing.assert_array_equal(value, np.arange(6, dtype=np.float32).reshape(2, 3), strict=True)
+    assert value.flags.c_contiguous
+    np.save(tmp_path / "w.npy", np.array(["a text"]))
+    with pytest.raises(ex.FileError, match=r"it holds str192 .*, which are no numbers"):
+        ex.open(tmp_path / "w.npy")
+    np.save(tmp_path / "w.npy", array)
+    (tmp_path / "w.npy").write_bytes((tmp_path / "w.npy").read_bytes()[:-1])
+    with pytest.raises(ex.FileError, match="the file has 151 bytes, its header asks for 152"):
+        ex.open(tmp_path / "w.npy")
+
+
+def test_arrays_without_numbers_are_named(tmp_path: Path) -> None:
+    """Texts and objects have a line, no value."""
+    path = tmp_path / "mixed.npz"
+    np.savez(path, **{"a.names": np.array(["x"]), "a.objects": np.array([{}], object), "a.numbers": np.ones(2)})
+    net = ex.open(path)
+    assert [*net["a"].weights] == ["numbers"]
+    assert net["a"].arguments["names"] == "a tensor of str32, which explorer has not"
+    assert "objects no numbers" in net.text()
+    np.savez(path)
+    with pytest.raises(ex.FileError, match="none of its 0 entries is an array"):
+        ex.open(path)
+
+
+def test_a_tensor_of_an_unknown_dtype_is_named(tmp_path: Path) -> None:
+    """Floats of 6 bits stand in the table, and have no value; those of 8 bits do."""
+    path = tmp_path / "narrow.safetensors"
+    header = (
+        b'{"a.w":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]},'
+        b'"a.v":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[3,5]}}'
+    )
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(3) + b"\x38\xb8")
+    net = ex.open(path)
+    assert net["a"].arguments["w"] == "a tensor of F6_E2M3, which explorer has not"
+    assert net["a"].v.array.astype(float).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@given(st.data())
+def test_a_damaged_table_is_refused_or_read(ending: str, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    """Whatever byte is another, and wherever the file is cut off: an error of ours, or arrays."""
+    folder = tmp_path_factory.getbasetemp()
+    whole = bytearray(written(ending, folder).read_bytes())
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    for damaged in (whole, whole[: data.draw(st.integers(0, len(whole)))]):
+        path = folder / f"damaged{ending}"
+        path.write_bytes(bytes(damaged))
+        try:
+            net = ex.open(path)
+            net.preview_plan()
+            values = [weight.array for operator in net.operators.values() for weight in operator.weights.values()]
+        except (ex.FileError, ex.BudgetError):
+            continue
+        assert all(isinstance(value, np.ndarray) for value in values)
+
+
+def test_a_file_that_is_written_to_is_read_no_more(tmp_path: Path) -> None:
+    """Bytes of another save would be taken for the tensor's."""
+    path = written(".safetensors", tmp_path)
+    net = ex.open(path)
+    other = tmp_path / "other"
+    save_file({name: np.array(array + array) for name, array in ARRAYS.items()}, other)
+    shutil.copyfile(other, path)
+    with pytest.raises(ex.FileError, match="has changed since it was opened"):
+        _ = net["fc"].weight.array
+    assert any("has changed since it was opened" in finding for finding in net.check())
