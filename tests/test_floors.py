@@ -71,7 +71,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "layers": ("framework", "library", ""),
     "run": ("runtime", "kernels", "recording", "execution", "workers", "execution.executors", "diagnosis", ""),
     "net": ("definition", "operators", "operators.caffe2", "building", ""),
-    "formats": ("common", "onnx.operators", "onnx.writing", "onnx", "pnnx", "pnnx.operators", ""),
+    "formats": ("common", "onnx.operators", "onnx.writing", "onnx", "pnnx", "weight_tables", "pnnx.operators", ""),
     "view": (
         "base",
         "tree",
