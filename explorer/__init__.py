@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from explorer import layers as layers
 from explorer import ops as ops  # enters every operation into the registry
 from explorer.core import registry as _registry
+from explorer.core.checked_functions import named
 from explorer.core.errors import BudgetError as BudgetError
 from explorer.core.errors import DeclarationError as DeclarationError
 from explorer.core.errors import ExplorerError as ExplorerError
@@ -50,6 +51,8 @@ from explorer.core.ir.examples import Example as Example
 from explorer.core.ir.examples import integers as integers
 from explorer.core.ir.examples import real as real
 from explorer.core.ir.expr import Expr as Expr
+from explorer.core.ir.hooks import ComparedPlans as ComparedPlans
+from explorer.core.ir.hooks import View as View
 from explorer.core.ir.hooks import hooks as _hooks
 from explorer.core.ir.kernel_registry import kernel as kernel
 from explorer.core.ir.kernel_registry import kernels as kernels
@@ -115,6 +118,7 @@ from explorer.plan import Rule as Rule
 from explorer.plan import default_passes as default_passes
 from explorer.plan import passes as passes
 from explorer.plan import reason as reason
+from explorer.record import Decision as Decision
 from explorer.record import Recording as Recording
 from explorer.run import EvalPlan as EvalPlan
 from explorer.run import Handle as Handle
@@ -122,6 +126,7 @@ from explorer.run import default_plan as default_plan
 from explorer.run import eval_register as eval_register
 from explorer.run import evaluate as evaluate
 from explorer.run.calibrate import calibrate as calibrate
+from explorer.run.diagnosis.what_if import WhatIf as WhatIf
 from explorer.run.execution.executors import Executor as Executor
 from explorer.run.execution.executors import executors as executors
 from explorer.run.execution.executors import register_executor as register_executor
@@ -156,7 +161,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def explore(what: Any, *more: Any, **options: Any) -> Any:
+def explore(what: Any, *more: Any, **options: Any) -> "View":
     """A widget to step through: of expressions or containers of them, of a plan, a net, or a recording.
 
     ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
@@ -211,6 +216,7 @@ def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     return _delayed(make)
 
 
+@named
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> "Net":

@@ -10,10 +10,12 @@ from typing import Any
 
 import graphviz  # type: ignore[import-untyped]  # the package has no types
 
-from explorer.core.argument_checks import check_name, check_type
+from explorer.core.argument_checks import check_name, check_type, refuse_option
 from explorer.core.attributes import as_written
+from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import View
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
 from explorer.layers import Layer
@@ -24,9 +26,12 @@ from explorer.record import Recording
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
+from explorer.run.plan_options import RecordOption
 from explorer.run.recording.recorder import expressions
 from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
+from explorer.view.compare.side_by_side import SideBySide
+from explorer.view.compare.step_mapping import TIES, Tie
 from explorer.view.export import dot
 from explorer.view.export.cost_report import costs, gains
 from explorer.view.export.history_text import why
@@ -52,7 +57,7 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
     """Raise UnknownNameError, with near names, for an option that no view has, OperandError for a wrong value."""
     for name in options:
         if name not in _VIEW:
-            raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
+            refuse_option(name, "explore", (*_VIEW, *further))
     if "theme" in options:
         check_name(options["theme"], "theme", THEMES)
     if "direction" in options:
@@ -64,6 +69,7 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
             check_type(options[name], name, int, "a whole number", f"{name}={example}")
 
 
+@named_methods
 class SavableView(GraphView):
     """A view that writes what it shows to a file; without ``source`` neither holds any text of the program."""
 
@@ -98,6 +104,7 @@ class SavableView(GraphView):
         self.overlay(times, name="Δ time", unit="µs", text=text)
 
 
+@named_methods
 class ExpressionView(SavableView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
@@ -179,8 +186,8 @@ def node_id(planned: Plan, expr: Expr) -> int:
 
 
 def explore(
-    what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any
-) -> SavableView:
+    what: Any, *, run: bool = True, record: RecordOption = "values", plan: dict[str, Any] | None = None, **options: Any
+) -> View:
     """A widget to step through: of an expression or a container of them, of a layer, of a plan, or of a recording.
 
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
@@ -202,8 +209,7 @@ def explore(
                 fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
             )
     if isinstance(what, Net):
-        view: SavableView = what.explore(**options)
-        return view
+        return what.explore(**options)
     check_options(options, *_PLANNED)
     if isinstance(what, Recording):
         return SavableView(what, **options)
@@ -230,7 +236,7 @@ def explore_layer(
     *,
     inputs: Mapping[str, Any] | None = None,
     run: bool = True,
-    record: str = "values",
+    record: RecordOption = "values",
     plan: dict[str, Any] | None = None,
     **options: Any,
 ) -> ExpressionView:
@@ -260,7 +266,22 @@ def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
     return dot.to_graphviz(recording, ends[stage])
 
 
-def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:
+@named_methods
+class ExplorableComparison(Compared):
+    """Comparison whose views are explored with the options of every view."""
+
+    def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
+        """Return both plans as a widget; moving, stepping or selecting in one view moves the other.
+
+        ``tied`` says how: "nodes" to the kernel of the same nodes, "steps" to the step of the same number, "off" not
+        at all. ``options`` are those of `explore`. Raises UnknownNameError for another one.
+        """
+        check_name(tied, "tied", TIES)
+        check_options(options, "tied")
+        return super().explore(tied=tied, **options)
+
+
+def compare(before: EvalPlan, after: EvalPlan | Recording) -> ExplorableComparison:
     """Two plans beside each other."""
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
@@ -268,7 +289,7 @@ def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:
             rule="a plan is compared with a plan, or with a recording",
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )
-    return Compared.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)
+    return ExplorableComparison.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)
 
 
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:
@@ -297,6 +318,7 @@ def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
     return "".join(["what it would take:\n" * bool(answers), *answers])
 
 
+@named
 def register_heat(
     name: str, of: Callable[[Recording, int], float], *, unit: str, text: str = "", replace: bool = False
 ) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from explorer.core.bit_keys import exact
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 Major = TypeVar("Major", bound="PolicyClass")
@@ -29,6 +30,7 @@ class _Missing:
 MISSING = _Missing()
 
 
+@named_methods
 class Minor:
     """Minor class: values that exclude each other, declared in the body of a major class.
 
@@ -167,6 +169,7 @@ class Policy:
         return self._hash
 
 
+@named_methods
 class PolicyClass:
     """Major class: its minor classes are declared in its body; an instance holds the values for one layer.
 
@@ -238,6 +241,7 @@ NO_POLICIES: tuple[()] = ()
 """default of ``policies=``, known by its identity when an operation is recorded"""
 
 
+@named_methods
 @dataclass(init=False, slots=True)
 class Policies:
     """Policies of one layer: the inherited ones, overridden by its own; the order does not matter.

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.record.fork_locks import renew_in_children
 
@@ -38,6 +39,7 @@ changes = _Lock()
 renew_in_children(changes)
 
 
+@named_methods
 class Registry(dict[Key, Value]):
     """Objects by key, such as classes, functions or tables, each with a line of help; threads may use it at a time.
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import NamedTuple
 
+from explorer.core.checked_functions import named_methods
 from explorer.view.base.markup import Markup, element
 
 _WIDTH = 110
 
 
+@named_methods
 @dataclass(frozen=True)
 class Card:
     """Title, paragraphs, and source code that a notebook shows folded."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor
@@ -35,6 +36,7 @@ def _of_rank(rank: int, word: str, arguments: tuple[Any, ...], dtype: Any, name:
     return result
 
 
+@named
 def Scalar(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
     """Make a tensor of rank 0: Scalar(2.5), Scalar(2.5, np.float32).
 
@@ -44,6 +46,7 @@ def Scalar(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
     return _of_rank(0, "Scalar", value, dtype, name, device)
 
 
+@named
 def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
     """Make a tensor of rank 1: Vector([1.0, 2.0]) from a value; Vector(10) from a length, zeros of float32.
 
@@ -53,6 +56,7 @@ def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
     return _of_rank(1, "Vector", value, dtype, name, device)
 
 
+@named
 def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
     """Make a tensor of rank 2: Matrix([[1.0, 2.0]]) from a value; Matrix(10, 20) from its sizes, zeros of float32.
 
@@ -62,6 +66,7 @@ def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
     return _of_rank(2, "Matrix", value, dtype, name, device)
 
 
+@named
 def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
     """Make a tensor of rank 3 from a value, or from its sizes: ThreeDArray(2, 10, 20), zeros of float32.
 
@@ -71,6 +76,7 @@ def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device =
     return _of_rank(3, "ThreeDArray", value, dtype, name, device)
 
 
+@named
 def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
     """Record the algebraic zero of a shape, ZeroTensor((5, 10)) or ZeroTensor(5, 10), which stores nothing.
 
@@ -86,6 +92,7 @@ def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Ex
     return zeros(sizes, dtype, device)
 
 
+@named
 def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = cpu) -> Expr:  # noqa: N802
     """Record a tensor whose elements are all ``value``: TrivialTensor(v, (5, 10)) or TrivialTensor(v, 5, 10).
 
@@ -100,6 +107,7 @@ def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = c
     return full(sizes, number, element_dtype, device)
 
 
+@named
 def BiasVector(  # noqa: N802
     length: int, position: int, value: Any = 1.0, dtype: Any = None, device: Device = cpu
 ) -> Expr:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.attributes import stands_for_expression
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
@@ -14,6 +15,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_floating, numbers_of
 
 
+@named
 def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
     """Copy a value of the same shape into a tensor, converting dtype and device (MetaNN: DataCopy).
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.ir.tensor import Tensor, tensor
 
 
+@named
 def load_csv(
     path: str | os.PathLike[str],
     *,

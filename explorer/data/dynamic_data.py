@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
@@ -46,6 +47,7 @@ class Dynamic(Operation):
         return 0
 
 
+@named
 def make_dynamic(x: Any, category: str | None = None) -> Expr:
     """Record ``x`` with its concrete type hidden; dynamic data is returned as it is. The value is that of ``x``.
 

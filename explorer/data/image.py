@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import FileError, OperandError, UnknownNameError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.ir.tensor import Tensor, tensor
@@ -116,6 +117,7 @@ RESAMPLES = ("bilinear", "bicubic", "nearest", "box", "lanczos")
 LAYOUTS = ("NCHW", "NHWC")
 
 
+@named
 def load_image(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     size: int | tuple[int, int] = 224,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.attributes import as_written
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
@@ -26,6 +27,7 @@ _LEAST = 4
 """values that the first buffer has room for"""
 
 
+@named_methods
 class ScalableTensor(ExprLike):
     """Growing list of values of one shape (MetaNN: ScalableTensor); as an operand, the tensor of its present members.
 

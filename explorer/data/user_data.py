@@ -19,7 +19,7 @@ from explorer.core.array_api.numpy_protocol import NumpyProtocol
 from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr, record
-from explorer.core.ir.hooks import RegisteredValue, hooks
+from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.operation import Operation
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
@@ -40,7 +40,7 @@ class ExprLike(NumpyProtocol, Operators):
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
-    def explore(self, **options: Any) -> Any:
+    def explore(self, **options: Any) -> View:
         """Show the graph and its plan."""
         return hooks.explore(self.__expr__(), **options)
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
@@ -130,6 +131,7 @@ def _fix_of_ending(given: Path, graph: Path | None) -> str:
     return "give such a file; a torch module is opened by ex.open(module, example_inputs)"
 
 
+@named
 def save(
     what: Any, path: str | os.PathLike[str], inputs: Mapping[str, tuple[int | str, ...] | TensorType] | None = None
 ) -> None:

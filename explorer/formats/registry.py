@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
 from explorer.formats import explorer_json, onnx, pnnx, torch_export, weight_tables
@@ -140,6 +141,7 @@ def table_of(definition: NetDefinition) -> OperatorTable:
     return entries[definition.dialect].operators
 
 
+@named
 def register_format(
     name: str,
     endings: str | tuple[str, ...],
@@ -195,6 +197,7 @@ def register_format(
     FORMATS[name] = Format(name, tuple(every), read, write, table, weights_ending)
 
 
+@named
 def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], _Registered]:
     """Decorate the builder of operator types of a format's files; a type that is known is replaced.
 
@@ -213,6 +216,7 @@ def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], 
     return _table(format).register(*types)
 
 
+@named
 def layer_types(format: str = "pnnx") -> list[str]:
     """Return the operator types of a format's files that explorer can run, sorted; file_operator adds to them.
 

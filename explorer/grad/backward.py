@@ -12,7 +12,7 @@ derivatives are cheaper by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -127,6 +127,9 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
     return cast(gradient, operand.dtype)
 
 
+_Container = TypeVar("_Container")
+
+
 def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
     gradients.setdefault(node.uid, []).append(gradient)
 
@@ -139,6 +142,14 @@ def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr)
 
 def _total(parts: list[Expr]) -> Expr:
     return parts[0] if len(parts) == 1 else add_n(*parts)
+
+
+@overload
+def grad(loss: Expr, wrt: Expr, *, seed: Any = None) -> Expr: ...
+
+
+@overload
+def grad(loss: Expr, wrt: _Container, *, seed: Any = None) -> _Container: ...
 
 
 @public

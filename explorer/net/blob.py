@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 
 _Value = TypeVar("_Value")
 
 
+@named_methods
 class Blob:
     """Holder of one value of any type, empty at first.
 

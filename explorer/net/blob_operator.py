@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor
@@ -69,6 +70,7 @@ BLOB_OPERATORS: Registry[str, Callable[..., None]] = Registry("operator type on 
 """type → function(operator, **arguments)"""
 
 
+@named
 def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int, ...] = ()) -> Callable[[_Run], _Run]:
     """Decorate the function of an operator type that works on blobs of any class: ``function(op, *, arguments)``.
 

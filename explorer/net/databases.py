@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.files.atomic_write import replacing
 from explorer.core.ir.hooks import hooks
@@ -54,6 +55,7 @@ DATABASES: Registry[str, Database] = Registry("type of database", {"npz": NpzFil
 """by the name that operators' ``db_type`` gives"""
 
 
+@named_methods
 class DBReader:
     """Reader of the rows of a database, from its first to its last and again from the first.
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.net.building.builder import NetBuilder
 from explorer.net.building.weights import NetWeights, joined
@@ -40,6 +41,7 @@ _FILES = (".param", ".bin", ".onnx", ".json")
 """endings of model files"""
 
 
+@named_methods
 class EditableNet:
     """Net that can be edited: a definition with the table of its operator types and its weights.
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Array
 from explorer.net.building.diagnostics import ends, find_problems, nodes_of
@@ -25,13 +26,14 @@ from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
 from explorer.net.printer import net_text
 from explorer.net.runnable import RunnableNet
-from explorer.net.value_comparison import compare_values
+from explorer.net.value_comparison import ValueComparison, compare_values
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.run.evalplan import EvalPlan
 
 
+@named_methods
 class Net(RunnableNet):
     """Net of operators over named operands, from a definition and the table of its operator types.
 
@@ -139,7 +141,7 @@ class Net(RunnableNet):
         return plan.prepare()
 
     @long_running()
-    def explore(self, x: Any = None, **options: Any) -> Any:
+    def explore(self, x: Any = None, **options: Any) -> View:
         """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
 
         A shape as input, as for ``plan``, has no values: nothing is run.
@@ -156,7 +158,7 @@ class Net(RunnableNet):
     @long_running()
     def compare(
         self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
-    ) -> Any:
+    ) -> ComparedPlans | ValueComparison:
         """Compare this net with another net, a plan or a recording; with inputs compare values, operator by operator.
 
         With inputs, ``other`` is a reference for the same inputs: a net, ``"onnxruntime"`` or ``"onnx.reference"``,

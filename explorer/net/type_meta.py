@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry, changes
 from explorer.core.types.block import Block
@@ -18,6 +19,7 @@ _OBJECT = np.dtype(object)
 _Maker: TypeAlias = Callable[[], Any]
 
 
+@named_methods
 class TypeMeta:
     """Type of elements with its constructor, copy and destructor for ``n`` of them (Caffe2: TypeMeta).
 

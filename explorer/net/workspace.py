@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.types.tensor_type import Array
 from explorer.net.blob import Blob
@@ -17,6 +18,7 @@ from explorer.net.net import Net
 from explorer.net.ordered_run import OrderedRun, has_blob_operators
 
 
+@named_methods
 class Workspace:
     """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here.
 

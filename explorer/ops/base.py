@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
@@ -24,6 +25,7 @@ EXPENSIVE = 10
 """flops of one transcendental function, about what it costs in additions: plans weigh work by such figures"""
 
 
+@named_methods
 class Elementwise(Operation, abstract=True):
     """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
 

@@ -15,7 +15,7 @@ Why this order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from explorer.core.errors import OperandError
 from explorer.plan.graph.pass_base import KINDS, Again, Pass
@@ -35,6 +35,8 @@ from explorer.plan.passes import (
 )
 
 Step: TypeAlias = Pass | Again
+PassName: TypeAlias = Literal["simplify", "dedup", "prune", "batch", "constants", "algorithms", "fuse", "memory_format"]
+"""names that ``without`` takes, for the editors that complete them; passes of one's own have names besides"""
 
 PIPELINE: tuple[Step, ...] = (
     Recall(),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, overload
 
 from explorer.core.attributes import as_written, stands_for_expression
+from explorer.core.checked_functions import named
 from explorer.core.ir.expr import Expr
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.types.device import Device, check_device, cpu
+from explorer.core.types.tensor_type import Array
 from explorer.run.evalplan import EvalPlan
 from explorer.run.handle import Handle
 
@@ -23,6 +25,7 @@ class _Default(threading.local):
 _default = _Default()
 
 
+@named
 def default_plan(device: Device = cpu) -> EvalPlan:
     """Return the current thread's plan for a device; ``expression.eval_register()`` registers there.
 
@@ -45,6 +48,14 @@ def eval_register(value: Any) -> Handle:
     """
     expr = as_written(value)
     return default_plan(expr.type.device if isinstance(expr, Expr) else cpu).register(expr)
+
+
+@overload
+def evaluate(value: Expr, **options: Any) -> Array: ...
+
+
+@overload
+def evaluate(value: Any, **options: Any) -> Any: ...
 
 
 def evaluate(value: Any, **options: Any) -> Any:

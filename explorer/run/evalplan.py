@@ -9,37 +9,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Never
 
-from explorer.core.argument_checks import check_name, check_type
+from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.interrupts import interrupt_behind
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.progress import long_running
-from explorer.core.types.device import Device, check_device, cpu
+from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.passes import Recall
 from explorer.plan.pipeline import PIPELINE, pass_names
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.planner import Plan, plan
 from explorer.record import Recording, Summary
 from explorer.record.gc_pause import gc_paused
-from explorer.run.calibrate import measured_cost_model
 from explorer.run.diagnosis.inspectable_plan import InspectablePlan
-from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.executors import EXECUTORS, ExecutorName
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
+from explorer.run.plan_options import CostsOption, RecordOption, Without, plan_options
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
 
-COSTS, RECORDS = ("reference", "measured"), ("times", "values", "off")
 
-
+@named_methods
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
@@ -58,37 +58,26 @@ class EvalPlan(InspectablePlan):
 
     def __init__(
         self,
-        *,
-        without: str | tuple[str, ...] | list[str] = (),
-        record: str = "times",
-        executor: str = "simple",
+        *expressions: Never,
+        without: Without = (),
+        record: RecordOption = "times",
+        executor: ExecutorName | str = "simple",
         title: str = "",
         device: Device | None = None,
         recall: bool = False,
-        costs: str = "reference",
+        costs: CostsOption = "reference",
         **options: Any,
     ) -> None:
-        check_name(record, "record", RECORDS)
-        check_name(executor, "executor", EXECUTORS)
-        check_name(costs, "costs", COSTS)
-        check_type(title, "title", str, "a text", f'title="{title}"')
-        check_type(recall, "recall", bool, "True or False", "recall=True")
-        if device is not None:
-            check_device(device)
-        if costs == "measured":
-            options = {"cost_model": measured_cost_model(), **options}
-        # Options are hashed: equal ones share cached programs.
-        if isinstance(options.get("passes"), list):
-            options["passes"] = tuple(options["passes"])
-        self.options = Options().with_changes(
-            "record",
-            "executor",
-            "title",
-            "device",
-            "recall",
-            "costs",
-            **{"without": _names(without), "lanes": EXECUTORS[executor].lanes, **options},
-        )
+        if expressions:
+            raise OperandError(
+                f"a plan of {expressions[0]!r}",
+                rule="expressions must be registered in a plan, which returns the handle of their value",
+                fix="plan = ex.EvalPlan(); plan.register(loss)",
+            )
+        self.options = plan_options(
+            options, without=without, record=record, executor=executor, title=title, device=device, recall=recall,
+            costs=costs,
+        )  # fmt: skip
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self.recall, self.costs = recall, costs
         self._handles: list[Handle] = []
@@ -325,7 +314,7 @@ class EvalPlan(InspectablePlan):
             self._timing = warm_timing(self.planned, program, run, self._inputs, self._timing)
             self._recording = None
 
-    def explore(self, **options: Any) -> Any:
+    def explore(self, **options: Any) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 
         Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, unless
@@ -339,10 +328,3 @@ class EvalPlan(InspectablePlan):
         view = hooks.explore(self, **options)
         self._views.append(view)
         return view
-
-
-def _names(without: Any) -> Any:
-    """Return one or several names as a tuple; leave other types for the planner to reject."""
-    if isinstance(without, str):
-        return (without,)
-    return tuple(without) if isinstance(without, (list, set, frozenset)) else without

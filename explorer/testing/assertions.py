@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.memory_budget import size_of
 from explorer.record.reasons import bytes_text
@@ -110,6 +111,7 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
     _fail(given, "must be rows of one batch, and are not", "batch", _cut(places) or ["  none of them is in a batch"])
 
 
+@named
 def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
     """Assert the largest memory that a run needs at a time, planned, in bytes: ``at_most=1 << 20`` or ``"1MB"``.
 

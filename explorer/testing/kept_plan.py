@@ -13,6 +13,7 @@ import sys
 from difflib import unified_diff
 from typing import Any
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
 from explorer.core.files.open_untrusted import content
@@ -30,6 +31,7 @@ _MOST = 1_000_000
 _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
 
 
+@named
 def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: bool | None = None) -> None:
     """Assert that a plan decides as the plan in a file does; a failure lists the decisions that differ.
 

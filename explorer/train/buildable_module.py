@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.argument_checks import check_name, check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
@@ -40,6 +41,7 @@ class ScaledWeights(Filler):
         return np.zeros(shape) if len(shape) < 2 else VarScale().draw(generator, shape)
 
 
+@named_methods
 class BuildableModule:
     """Module without its training: loss, optimizer, nodes and their parameters."""
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
 
@@ -73,6 +74,7 @@ class ArrayDataset:
         return tuple([array[indices] for array in self.arrays])
 
 
+@named_methods
 class DataLoader:
     """Batches of a dataset: iterating gives tuples of arrays, one stacked array for each part of a sample.
 

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import Array, TensorType
@@ -43,6 +44,7 @@ class Epoch(NamedTuple):
     samples: int
 
 
+@named_methods
 class Module(BuildableModule):
     """Layers, a loss and an optimizer. All numbers have ``dtype``: "float32", or "float64" as in CDNN.
 
@@ -263,7 +265,7 @@ class Module(BuildableModule):
         plan.prepare()
         return plan.bind(step.operands(array, label))
 
-    def explore(self, value: Any, label: Any, **options: Any) -> Any:
+    def explore(self, value: Any, label: Any, **options: Any) -> View:
         """Return a view of one training step with its values; nothing is updated."""
         hooks.check_view(**options)
         return hooks.explore(self.plan(value, label, record="values").eval(), **options)

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import recording_at, scope, state
@@ -40,6 +41,7 @@ class Apply(Layer):
         return self.applied(input)
 
 
+@named_methods
 class Node:
     """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements a sample), parameters, gradients.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.registry import functions
 
@@ -45,6 +46,7 @@ def _is_truth(value: Any) -> bool:
     return type(value) is bool if dtype is None else dtype.kind == "b"
 
 
+@named_methods
 class Operators:
     """The arithmetic of expressions: every method records one operation and computes nothing."""
 

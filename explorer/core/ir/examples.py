@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.checked_functions import named, named_methods
 from explorer.core.types.tensor_type import Array, Shape
 
 
@@ -28,6 +29,7 @@ class Real:
         return np.asarray(generator.uniform(self.low, self.high, self.shape)).astype(self.dtype)
 
 
+@named
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
     """Describe a floating operand of a shape, uniform in ``low … high``: ``real()`` is a scalar of float64.
 
@@ -52,6 +54,7 @@ class Integers:
         return np.asarray(generator.integers(self.low, self.high, self.shape)).astype(self.dtype)
 
 
+@named
 def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> Integers:
     """Describe an integer operand, ``low`` included, ``high`` excluded.
 
@@ -62,6 +65,7 @@ def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> 
     return Integers(shape, dtype, low, high)
 
 
+@named_methods
 @dataclass(frozen=True, slots=True, init=False)
 class Example:
     """Legal use of an operation: descriptions of its operands, and its attributes by name.

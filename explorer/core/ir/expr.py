@@ -19,7 +19,7 @@ from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.errors import OperandError, StateError
-from explorer.core.ir.hooks import RegisteredValue, hooks
+from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.recording_context import Scope, line_of, state
@@ -135,7 +135,7 @@ class Expr(NumpyProtocol, Operators):
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
-    def explore(self, **options: Any) -> Any:
+    def explore(self, **options: Any) -> View:
         """Show the expression's graph and its plan in a widget; ``options`` are those of ``explorer.explore``."""
         return hooks.explore(self, **options)
 

@@ -15,13 +15,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
-    from explorer.record.compare.comparison import Comparison
     from explorer.record.lanes import Lane
+
+Way: TypeAlias = Literal["inputs", "outputs"]
+"""from a node to all that it is computed from, or to all that is computed from it"""
 
 
 class RegisteredValue(Protocol):
@@ -32,10 +34,56 @@ class RegisteredValue(Protocol):
 
 
 class View(Protocol):
-    """Widget that steps through a recording; a plan updates it when the run has been measured."""
+    """Widget that steps through a recording (``ex.View``); a plan updates it when the run has been measured."""
+
+    recording: Recording
 
     def update(self, recording: Recording) -> None:
         """Show a later recording of the same plan, at the same step and with the same selection."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what is shown to a file, whose ending chooses the form."""
+
+    def focus(self, what: Any) -> None:
+        """Select a node and bring it into sight."""
+
+    def trace(self, node: Any, way: Way = "inputs") -> None:
+        """Select a node and light all that it is computed from, or all computed from it."""
+
+    def why(self, one: Any, other: Any = None) -> str:
+        """Return the history of a node, or the decisions about two, as text."""
+
+    def predict(self, stage: str | None = None) -> None:
+        """Hide what a stage decides, and let the reader say it."""
+
+    def collapse(self, depth: int = 0) -> None:
+        """Open the boxes down to a depth, and close those below it."""
+
+    def first_nan(self) -> int | None:
+        """Return the first node whose value contains a NaN, and select it."""
+
+
+class ComparedPlans(Protocol):
+    """Comparison of two plans (``ex.ComparedPlans``): text when printed, two pictures in a notebook, or two views."""
+
+    before: Recording
+    after: Recording
+
+    def text(self, *, measured: bool = False) -> str:
+        """Return the comparison as text, with times only if ``measured``."""
+
+    def html(self) -> str:
+        """Return both graphs side by side, with the text below."""
+
+    def explore(self, **options: Any) -> SideBySideViews:
+        """Return both plans as views that step together."""
+
+
+class SideBySideViews(Protocol):
+    """Two views that step together."""
+
+    before: View
+    after: View
 
 
 class Evaluate(Protocol):
@@ -95,7 +143,7 @@ class ToGraphviz(Protocol):
 class Compare(Protocol):
     """Comparison of a plan with another plan, or with a recording."""
 
-    def __call__(self, before: Any, after: Any, /) -> Comparison: ...
+    def __call__(self, before: Any, after: Any, /) -> ComparedPlans: ...
 
 
 class LanesPicture(Protocol):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry
+from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError
 from explorer.core.registry_base import Registry
 from explorer.core.types.custom_dtypes import ElementType, element_of, numbers_of
@@ -24,6 +25,7 @@ kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., An
 """kernels other than NumPy's: (operation class, device or element type) → function(operation, out, *operands)"""
 
 
+@named
 def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
     """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
 

@@ -20,6 +20,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from explorer.core import registry
+from explorer.core.argument_checks import refuse_option
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.hooks import hooks
@@ -51,6 +53,7 @@ class _Docstring:
         return self.text if operation is None else hooks.describe_operation(operation)
 
 
+@named_methods
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Operation(Tiling, metaclass=Interning):
     """Base of all operations; subclass ``Elementwise`` and the other bases of ``explorer.ops.base`` where they fit.
@@ -199,8 +202,10 @@ class Operation(Tiling, metaclass=Interning):
 
     # -- what every operation has --------------------------------------------------------------------------------
 
-    def __call__(self, *operands: Any, policies: Items = NO_POLICIES) -> Expr:
+    def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
         """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        if others:
+            refuse_option(next(iter(others)), self.label, ["policies"])
         # made only for its checks: a wrong policy is refused even where it would change nothing
         if policies is not NO_POLICIES:
             Policies(policies, self.label)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar, cast
 
+from explorer.core.argument_checks import refuse_option
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, record
@@ -64,8 +65,10 @@ class Adjustable(Operation, abstract=True):
         """
         raise NotImplementedError
 
-    def __call__(self, *operands: Any, policies: Items = NO_POLICIES) -> Expr:
+    def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
         """Record this operation, under the given policies or else those of the scope, on expressions or arrays."""
+        if others:
+            refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
         if policies is not NO_POLICIES or state.policies:
             operation = _adjusted(self, policies)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from explorer.core.checked_functions import named
 from explorer.core.ir.source_location import INTERNAL
 from explorer.record.escape import visible
 
@@ -77,6 +78,7 @@ def single_source_line() -> Iterator[None]:
         state.origin = outer
 
 
+@named
 @contextmanager
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
     """Record the nodes of the block inside a named scope, which pictures draw as a box; scopes nest.

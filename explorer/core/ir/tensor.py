@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.attributes import stands_for_expression
+from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import ExplorerError, OperandError, StateError
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
@@ -74,6 +75,7 @@ STORED = Stored()
 """the operation of all tensors"""
 
 
+@named_methods
 class Tensor(TensorFunctions, Expr):
     """Expression that holds its value; ``name`` is its name in pictures.
 
@@ -213,6 +215,7 @@ def _made(storage: Storage, type_: TensorType, name: str) -> Tensor:
     return self
 
 
+@named
 def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device = cpu) -> Tensor:
     """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
 

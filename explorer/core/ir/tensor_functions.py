@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.shape import Sizes
 from explorer.core.types.tensor_type import Array
@@ -19,6 +20,7 @@ from explorer.core.types.tensor_type import Array
 _Self = TypeVar("_Self", bound="TensorFunctions")
 
 
+@named_methods
 class TensorFunctions:
     """Access by channel, row and column, and changes in place; ``Tensor`` inherits them."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from explorer.core.bit_keys import exact
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, record_typed
 from explorer.core.ir.function import Body, Call, Parameter
@@ -42,6 +43,7 @@ class _Trace:
     """of a call's result"""
 
 
+@named_methods
 class Function(Generic[_Parameters, _Result]):
     """A traced Python function; ``traces`` counts how often its body was recorded.
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 
 
@@ -24,6 +25,7 @@ class Allocator(Protocol):
         """Free memory."""
 
 
+@named_methods
 class Block:
     """Memory of ``nbytes`` bytes, of ``device.new``, which its last holder gives back by ``device.delete``.
 

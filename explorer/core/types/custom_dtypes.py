@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError
 
 Array = NDArray[Any]
 
 
+@named_methods
 class ElementType:
     """User-defined dtype: a subclass declares the stored dtype and converts from and to the represented numbers.
 

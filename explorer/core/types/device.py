@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from explorer.core.argument_checks import check_type
 from explorer.core.attributes import check_names
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry
 from explorer.core.types.block import Block
@@ -27,6 +28,7 @@ _ALIGNMENT = 64
 """bytes of a cache line, and of the widest vector registers"""
 
 
+@named_methods
 class Device:
     """Device with memory of its own; operations register a kernel for each device that they run on
     (``ex.kernel``).

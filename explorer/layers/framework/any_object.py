@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from explorer.layers.framework.parameters import GradCollector
 
 
+@named
 def init(thing: Any, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
     """Initialise the parameters of an object; nothing if it has no ``init``."""
     _ask(thing, "init", initializer, buffer)

@@ -13,7 +13,7 @@ from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import View, hooks
 from explorer.core.policy import MISSING, Minor, Policies, PolicyClass, ResolvedPolicy, policy_text
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
@@ -87,7 +87,7 @@ class Describable:
             waiting += reversed([*_sublayers(layer).values()])
         return "\n".join(layer_lines(rows)) + "\n"
 
-    def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> View:
         """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
 
         ``inputs`` are types by port, or values; a layer made for types needs none.

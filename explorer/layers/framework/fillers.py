@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError
 from explorer.core.policy import Minor, Policies, PolicyClass
 from explorer.core.types.tensor_type import Array, Shape
@@ -50,6 +51,7 @@ class Filler:
         return drawn
 
 
+@named_methods
 @dataclass(frozen=True)
 class Constant(Filler):
     """Filler with one number for every element."""
@@ -61,6 +63,7 @@ class Constant(Filler):
         return np.full(shape, self.value)
 
 
+@named_methods
 @dataclass(frozen=True)
 class Uniform(Filler):
     """Filler that draws evenly from ``low`` (included) to ``high`` (excluded)."""
@@ -79,6 +82,7 @@ class Uniform(Filler):
         return generator.uniform(self.low, self.high, shape)
 
 
+@named_methods
 @dataclass(frozen=True)
 class Gaussian(Filler):
     """Filler that draws from a normal distribution."""
@@ -95,6 +99,7 @@ class Gaussian(Filler):
         return generator.normal(self.mean, self.deviation, shape)
 
 
+@named_methods
 @dataclass(frozen=True)
 class VarScale(Filler):
     """Filler of mean zero and variance ``scale`` / fan, where fan is the number of connections of a weight.

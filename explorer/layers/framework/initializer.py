@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
 from explorer.core.policy import Policies, PolicyClass
 from explorer.core.types.tensor_type import TensorType
@@ -40,6 +41,7 @@ class ParameterHolder(Protocol):
         """Keep its parameter."""
 
 
+@named_methods
 class Initializer:
     """Initial values by parameter name, a filler for the others, and the seed of fillers.
 

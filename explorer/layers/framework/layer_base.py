@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from explorer.core.attributes import check_names
 from explorer.core.bit_keys import attribute_key
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import state
@@ -59,6 +60,7 @@ def check_same_body(layer: LayerBase, traces: tuple[int, ...], what: str) -> Non
         )
 
 
+@named_methods
 class LayerBase(Describable):
     """Base of ``Layer``: a name, constructor arguments, policies and parameters, fixed once the layer is made."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar, NoReturn, Self
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
 
 
+@named_methods
 class Container(dict[Any, Any]):
     """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new one with more values.
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
@@ -56,6 +57,7 @@ class Fixed(LearningRate):
         return full((), self.base, iteration.dtype)
 
 
+@named_methods
 @dataclass(frozen=True)
 class Step(LearningRate):
     """base · gamma^⌊t / size⌋: after each ``size`` steps the rate is multiplied by ``gamma`` (Caffe2: step)."""
@@ -94,6 +96,7 @@ class Inv(LearningRate):
         return power(iteration * self.gamma + 1.0, -self.power) * self.base
 
 
+@named_methods
 @dataclass(frozen=True)
 class Poly(LearningRate):
     """base · (1 − t / steps)^power, 0 once ``steps`` are made (Caffe2: poly)."""
@@ -107,6 +110,7 @@ class Poly(LearningRate):
         return power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
 
 
+@named_methods
 @dataclass(frozen=True)
 class LinearWarmup(LearningRate):
     """base · (start + (1 − start) · t / steps) for the first ``steps``, then ``then``'s rate (Caffe2: linearWarmup)."""
@@ -121,6 +125,7 @@ class LinearWarmup(LearningRate):
         return self.then.record(iteration) * (share * (1.0 - self.start) + self.start)
 
 
+@named_methods
 @dataclass(frozen=True)
 class ConstantWarmup(LearningRate):
     """``share`` of ``then``'s rate for the first ``steps``, then all of it (Caffe2: constantWarmup)."""

@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.record.reasons import FIELD
@@ -66,6 +67,7 @@ class Decider(Protocol):
         """The name under which its decisions are recorded."""
 
 
+@named_methods
 @dataclass(frozen=True, eq=False)
 class Reason:
     """One reason of decisions, entered into the catalogue as an attribute of a rule or a pass.
@@ -152,6 +154,7 @@ def reason(code: str) -> Reasons:
     return reasons
 
 
+@named_methods
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The rule took the node: ``new`` stands for it from now on.
@@ -170,6 +173,7 @@ class Applied:
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 
+@named_methods
 @dataclass(frozen=True, slots=True)
 class Declined:
     """The rule knows this structure and leaves it alone, for a coded reason. Example: see ``ex.Rule``."""

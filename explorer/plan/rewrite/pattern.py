@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, make_replacement
 from explorer.core.ir.tensor import Tensor
@@ -139,6 +140,7 @@ class Pattern:
         return nearest
 
 
+@named
 def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Pattern:
     """Describe a subgraph by the formula that writes it, to find or replace it.
 

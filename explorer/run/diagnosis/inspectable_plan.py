@@ -8,10 +8,11 @@ evaluates imports none of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import ComparedPlans, hooks
 from explorer.plan.planner import Plan
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
 from explorer.record import Decision, Recording
@@ -20,9 +21,10 @@ from explorer.run.diagnosis.scale_estimate import ScaleEstimate, scale_estimate
 from explorer.run.diagnosis.what_if import WhatIf, what_if
 
 if TYPE_CHECKING:
-    from explorer.record.compare.comparison import Comparison
+    import graphviz  # type: ignore[import-untyped]  # the package has no types
 
 
+@named_methods
 class InspectablePlan(ABC):
     """Plan that answers questions about itself."""
 
@@ -47,14 +49,14 @@ class InspectablePlan(ABC):
         """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
         return hooks.explain(self, what)
 
-    def to_graphviz(self, stage: str | None = None) -> Any:
+    def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
         """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
 
         Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
         """
         return hooks.to_graphviz(self, stage)
 
-    def compare(self, other: InspectablePlan | Recording) -> Comparison:
+    def compare(self, other: InspectablePlan | Recording) -> ComparedPlans:
         """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
         return hooks.compare(self, other)
 

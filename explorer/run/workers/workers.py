@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD, Network
 from explorer.record.fork_locks import renew_in_children
@@ -17,6 +18,7 @@ PATIENCE = 10.0
 """seconds that a scheduler may be silent before a run is given up"""
 
 
+@named_methods
 class Workers:
     """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
 

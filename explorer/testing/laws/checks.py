@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.core import registry
+from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
@@ -26,6 +27,7 @@ _QUICK = (FACETS[0], *CHARACTERISTICS, *[law for law in FACETS[1:] if law.name !
 """laws for a quick check, the cheapest first"""
 
 
+@named
 def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -> LawReport:
     """Check the laws of explorer on an operation, a rewrite rule or a layer, your own or a built-in one.
 

@@ -142,7 +142,7 @@ def _gradients(subject: _Subject) -> int:
 
     names = [name for name, array in operands.items() if array.dtype.kind == "f" and array.size]
     loss, nodes = total(operands)
-    declared = values_of(grad(loss, [nodes[name] for name in names])) if names else []
+    declared: Any = values_of(grad(loss, [nodes[name] for name in names])) if names else []
     value, compared = abs(float(values_of(loss))), 0
     for name, gradient in zip(names, declared, strict=True):
         array = operands[name]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison, compare
 from explorer.view.compare.comparison_html import html
 from explorer.view.compare.comparison_text import text
 
+if TYPE_CHECKING:
+    from explorer.view.compare.side_by_side import SideBySide
+
 
 class Compared(Comparison):
     """Comparison that can be shown: as text when printed, as two pictures in a notebook, as two views when explored."""
 
     @classmethod
-    def of(cls, before: Recording, after: Recording) -> Compared:
+    def of(cls, before: Recording, after: Recording) -> Self:
         """Compare two recordings."""
         return cls(**vars(compare(before, after)))
 
@@ -29,7 +32,7 @@ class Compared(Comparison):
         """Return both graphs side by side with marked differences, and the text below, as HTML without a script."""
         return html(self)
 
-    def explore(self, **options: Any) -> Any:
+    def explore(self, **options: Any) -> SideBySide:
         """Return both plans as a widget (SideBySide); moving, stepping or selecting in one view moves the other."""
         from explorer.view.compare.side_by_side import SideBySide  # importing the widgets is slow, and text needs none
 

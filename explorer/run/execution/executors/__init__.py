@@ -5,6 +5,7 @@ from explorer.run.execution.executors.dask import run_dask, run_spread
 from explorer.run.execution.executors.registry import (
     EXECUTORS,
     Executor,
+    ExecutorName,
     RegisteredExecutor,
     executors,
     register_executor,
@@ -15,6 +16,7 @@ from explorer.run.execution.executors.streams import run_async
 __all__ = [
     "EXECUTORS",
     "Executor",
+    "ExecutorName",
     "RegisteredExecutor",
     "executors",
     "register_executor",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.registry_base import Registry
 from explorer.run.execution.executors.dag import run_dag
@@ -62,6 +63,8 @@ class RegisteredExecutor(NamedTuple):
     lanes: int
 
 
+ExecutorName: TypeAlias = Literal["simple", "dag", "async", "dask"]
+"""executors of explorer itself"""
 EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
     "executor",
     {
@@ -83,6 +86,7 @@ def executors() -> dict[str, str]:
     return {name: _summary(entry.run) for name, entry in EXECUTORS.items()}
 
 
+@named
 def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
     """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 

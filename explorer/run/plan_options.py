@@ -1,0 +1,55 @@
+"""Options of an EvalPlan: their choices, and the checks that name a wrong one before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+from explorer.core.argument_checks import check_name, check_type
+from explorer.core.types.device import Device, check_device
+from explorer.plan.pipeline import PassName
+from explorer.plan.planner import Options
+from explorer.run.calibrate import measured_cost_model
+from explorer.run.execution.executors import EXECUTORS
+
+CostsOption: TypeAlias = Literal["reference", "measured"]
+RecordOption: TypeAlias = Literal["times", "values", "off"]
+Without: TypeAlias = PassName | str | Sequence[PassName | str]
+
+
+def plan_options(
+    further: Mapping[str, Any],
+    *,
+    without: Without,
+    record: str,
+    executor: str,
+    title: str,
+    device: Device | None,
+    recall: bool,
+    costs: str,
+) -> Options:
+    """Return the planner's options by those of an EvalPlan; ``further`` are options of the planner itself.
+
+    Raises UnknownNameError or OperandError, which names the option.
+    """
+    check_name(record, "record", get_args(RecordOption))
+    check_name(executor, "executor", EXECUTORS)
+    check_name(costs, "costs", get_args(CostsOption))
+    check_type(title, "title", str, "a text", f'title="{title}"')
+    check_type(recall, "recall", bool, "True or False", "recall=True")
+    if device is not None:
+        check_device(device)
+    changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, **further}
+    if costs == "measured":
+        changes = {"cost_model": measured_cost_model(), **changes}
+    # Options are hashed: equal ones share cached programs.
+    if isinstance(changes.get("passes"), list):
+        changes["passes"] = tuple(changes["passes"])
+    return Options().with_changes("record", "executor", "title", "device", "recall", "costs", **changes)
+
+
+def _names(without: Any) -> Any:
+    """Return one or several names as a tuple; leave other types for the planner to reject."""
+    if isinstance(without, str):
+        return (without,)
+    return tuple(without) if isinstance(without, (list, set, frozenset)) else without

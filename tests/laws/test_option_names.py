@@ -1,0 +1,186 @@
+"""Law of options: each public function and method refuses a misspelt option, and names the valid ones near it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import pytest
+
+import explorer as ex
+from explorer.api import ExplorableComparison, ExpressionView, SavableView
+from explorer.core.checked_functions import has_options
+from explorer.core.errors import ExplorerError
+from explorer.course import Card, Exercise, Verdict
+from explorer.plan.pipeline import PassName
+from explorer.plan.planner import PASSES
+from explorer.run.diagnosis.what_if import WhatIf
+from explorer.run.execution.executors import ExecutorName
+from explorer.run.plan_options import CostsOption, RecordOption
+
+MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}
+RETURNED = (SavableView, ExpressionView, ExplorableComparison, WhatIf, Exercise, Card, Verdict)
+"""classes that users get from functions, beside those with a public name"""
+PLAIN_DATA = {ex.Recording, ex.Decision, ex.Progress, ex.View, ex.ComparedPlans}
+"""what explorer makes and users read, and the types of what has been tested with its class"""
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Yield the public names, and what they are."""
+    for module_name, module in MODULES.items():
+        for name in dir(module):
+            if name[0] != "_" and "explorer" in str(getattr(value := getattr(module, name), "__module__", "")):
+                yield f"{module_name}.{name}", value
+
+
+def closed() -> dict[str, Callable[..., Any]]:
+    """Return public functions, and constructors and methods, whose signatures hold all their options."""
+    return {name: call for name, call in calls().items() if has_options(call) and not _is_open(call)}
+
+
+def calls() -> dict[str, Callable[..., Any]]:
+    """Return what users call: functions, and the constructors and methods of classes, by qualified name."""
+    found: dict[str, Callable[..., Any]] = {}
+    classes = list(RETURNED)
+    for _, value in public():
+        if inspect.isclass(value):
+            classes += [value] if value not in PLAIN_DATA else []
+        elif inspect.isfunction(value) and value.__name__[0] != "_":
+            found[value.__qualname__] = value
+    for cls in classes:
+        for name, method in _methods(cls).items():
+            is_constructor = name == "__init__" and not issubclass(cls, BaseException)
+            if inspect.isfunction(method) and (name[0] != "_" or is_constructor):
+                found[method.__qualname__] = method
+    return found
+
+
+def _methods(cls: type) -> dict[str, Any]:
+    """Return what the classes of explorer among a class's bases declare, as the class has it."""
+    own = [base for base in reversed(cls.__mro__) if base.__module__.partition(".")[0] == "explorer"]
+    return {name: method for base in own for name, method in vars(base).items()}
+
+
+def _is_open(call: Callable[..., Any]) -> bool:
+    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(call).parameters.values())
+
+
+def misspelt(call: Callable[..., Any]) -> tuple[str, str]:
+    """Return the longest option of a function with one letter too many, and as it should be."""
+    options = [
+        name
+        for name, each in inspect.signature(call).parameters.items()
+        if each.kind is each.KEYWORD_ONLY
+        or (each.kind is each.POSITIONAL_OR_KEYWORD and each.default is not each.empty)
+    ]
+    right = max(options, key=len)
+    return right[:-1] + "x" + right[-1], right
+
+
+@pytest.mark.parametrize("name", sorted(closed()))
+def test_misspelt_options_are_refused(name: str) -> None:
+    call = closed()[name]
+    wrong, right = misspelt(call)
+    with pytest.raises(ExplorerError) as refusal:
+        call(**{wrong: None})
+    assert repr(wrong) in str(refusal.value)
+    assert right in str(refusal.value)
+
+
+X = ex.tensor([1.0, 2.0])
+
+
+def plan_of(**options: Any) -> ex.EvalPlan:
+    plan = ex.EvalPlan(**options)
+    plan.register(X + 1)
+    return plan.prepare()
+
+
+def net_of_one() -> Any:
+    net = ex.Net("positive")
+    net.output(net.Relu(net.input("x", (2,)), "y"))
+    return net
+
+
+OPEN: dict[str, tuple[Callable[..., Any], str]] = {
+    "explore": (lambda **options: ex.explore(X + 1, **options), "height"),
+    "Expr.explore": (lambda **options: (X + 1).explore(**options), "height"),
+    "EvalPlan.explore": (lambda **options: plan_of().explore(**options), "height"),
+    "Net.explore": (lambda **options: net_of_one().explore(**options), "height"),
+    "Describable.explore": (lambda **options: ex.layers.Linear("l", 2, 3).explore(**options), "height"),
+    "ExplorableComparison.explore": (lambda **options: plan_of().compare(plan_of()).explore(**options), "height"),
+    "evaluate": (lambda **options: ex.evaluate(X + 1, **options), "without"),
+    "EvalPlan.__init__": (plan_of, "without"),
+    "Net.plan": (lambda **options: net_of_one().plan((2,), **options), "without"),
+    "Net.preview_plan": (lambda **options: net_of_one().preview_plan(**options), "without"),
+    "Net.run": (lambda **options: net_of_one().run(**options), "x"),
+    "EditableNet.add": (lambda **options: net_of_one().add("Softmax", "y", "z", **options), "axis"),
+    "LayerBase.__init__": (lambda **options: ex.layers.Linear("l", 2, 3, **options), "policies"),
+    "Layer.feed_forward": (lambda **options: ex.layers.Linear("l", 2, 3).feed_forward(**options), "input"),
+}
+"""functions that pass options on: a call of each, and one of their options"""
+
+
+@pytest.mark.parametrize("name", sorted(OPEN))
+def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
+    call, right = OPEN[name]
+    wrong = right[:-1] + "x" + right[-1]
+    with pytest.raises(ExplorerError) as refusal:
+        call(**{wrong: None})
+    assert repr(wrong) in str(refusal.value)
+    assert right in str(refusal.value)
+
+
+VARYING = {
+    "Blob.value", "BuildableNet.build", "Data.evaluate", "EditableNet.add", "Layer.feed_backward",
+    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "Net.run", "Registry.create", "Registry.register",
+    "feed_backward", "feed_forward",
+    "TensorFunctions.at", "TensorFunctions.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
+    "map", "scan", "try_cast", "while_loop",
+}  # fmt: skip
+"""functions whose results are containers as they were given, or as a user's function or a file has them"""
+ENGINE = {"Constant", "Container", "Composite", "Device", "Filler", "Gaussian", "LayerBase", "Operation", "PolicyClass"}
+ENGINE |= {"Recurrent", "Tiling", "Uniform", "VarScale"}
+"""classes with methods that the engine calls, with arrays of any device"""
+
+
+def test_what_users_get_back_has_a_type() -> None:
+    untyped = {name for name, call in calls().items() if inspect.signature(call).return_annotation in ("Any", Any)}
+    assert {name for name in untyped - VARYING if name.partition(".")[0] not in ENGINE} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "returned"),
+    [
+        ("explore", "View"),
+        ("EvalPlan.explore", "View"),
+        ("Net.explore", "View"),
+        ("Module.explore", "View"),
+        ("InspectablePlan.compare", "ComparedPlans"),
+        ("InspectablePlan.what_if", "WhatIf"),
+        ("EvalPlan.register", "Handle"),
+        ("Module.plan", "EvalPlan"),
+        ("open", "Net"),
+        ("tensor", "Tensor"),
+    ],
+)
+def test_types_of_results_are_public_names(name: str, returned: str) -> None:
+    assert str(inspect.signature(calls()[name]).return_annotation).strip("'") == returned
+    assert inspect.isclass(getattr(ex, returned))
+
+
+def test_a_plan_of_expressions_says_that_they_are_registered() -> None:
+    with pytest.raises(ex.OperandError, match=r"expressions must be registered[\s\S]*plan.register\(loss\)"):
+        ex.EvalPlan(X + 1)  # type: ignore[arg-type]
+
+
+def test_choices_of_options_are_those_that_plans_accept() -> None:
+    """Options with a choice have a ``Literal`` type, by which editors complete them."""
+    for name in get_args(PassName):
+        assert plan_of(without=name).options.without == (name,)
+    assert set(PASSES) - set(get_args(PassName)) == {"inline", "order", "buffers"}
+    assert set(get_args(ExecutorName)) == set(ex.executors())
+    for choice, option in ((CostsOption, "costs"), (RecordOption, "record")):
+        for value in get_args(choice):
+            assert getattr(plan_of(**{option: value}), option) == value
