@@ -148,6 +148,14 @@ LESSONS = (
         ("07", "12"),
         35,
     ),
+    Lesson(
+        "14_write_the_pass_yourself",
+        "write the pass yourself",
+        "deduplication, a topological order and fusion in fifteen lines each, in the places of the planner's own",
+        "you write a pass that merges, orders or fuses, run it, and compare it with the planner's",
+        ("05", "06", "07"),
+        50,
+    ),
 )
 LINKED = (
     "arena", "batch", "broadcast", "dedup", "elementwise", "flops", "fused", "inlined", "kernel", "lane", "live",

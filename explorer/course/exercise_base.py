@@ -8,13 +8,16 @@ from textwrap import dedent
 from typing import Any, ClassVar
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import UnknownNameError
 from explorer.core.registry_base import Registry
+from explorer.course.answer_errors import raised_by_answer
 from explorer.course.card import Card, Finding, Verdict
 
 _EXERCISES: Registry[str, Exercise] = Registry("exercise")
 
 
+@named_methods
 class Exercise(ABC):
     """Task that checks an answer by what a plan recorded of it, and says why it is right or not yet right.
 
@@ -51,7 +54,10 @@ class Exercise(ABC):
         """Yield what can be said of an answer of the right type; it is right if every finding holds."""
 
     def check(self, answer: Any) -> Verdict:
-        """Return whether an answer is right, with the facts that say so, taken from its plan's recording."""
+        """Return whether an answer is right, with the facts that say so, taken from its plan's recording.
+
+        An answer that raises is not right yet: the verdict says what it raised, and at which line of it.
+        """
         if (isinstance(answer, bool) and bool not in self.accepts) or not isinstance(answer, self.accepts):
             what = (
                 f"`{answer.__name__}` is a class"
@@ -59,7 +65,12 @@ class Exercise(ABC):
                 else f"This is of type `{type(answer).__name__}`"
             )
             return Verdict(self._name, [Finding(False, f"{what}, and {self.answer} is to be handed in.")])
-        return Verdict(self._name, list(self.findings(answer)))
+        findings: list[Finding] = []
+        try:
+            findings.extend(self.findings(answer))
+        except Exception as error:
+            findings.append(raised_by_answer(error))
+        return Verdict(self._name, findings)
 
     def hint(self, count: int | None = None) -> Card:
         """Return the first ``count`` hints; without it, one more at each call."""

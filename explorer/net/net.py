@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -154,6 +154,14 @@ class Net(RunnableNet):
         plan = self.plan(*operands, record="values")
         values = operands[0].values() if len(operands) == 1 and isinstance(operands[0], Mapping) else operands
         return hooks.explore(plan if any(is_shape(value) for value in values) else plan.eval(), **options)
+
+    @overload
+    def compare(self, other: Net | EvalPlan | Recording) -> ComparedPlans: ...
+
+    @overload
+    def compare(
+        self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
+    ) -> ValueComparison: ...
 
     @long_running()
     def compare(

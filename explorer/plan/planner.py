@@ -173,7 +173,7 @@ def _configured(step: Pass, options: Options) -> Pass:
             vectorize = inline.vectorize and Batch.name not in options.without
             return replace(inline, vectorize=vectorize, cost_model=options.cost_model)
         case Order():
-            return Order(options.cost_model, options.lanes, options.order)
+            return replace(step, cost_model=options.cost_model, lanes=options.lanes, heuristic=options.order)
         case _:
             return step
 

@@ -194,10 +194,10 @@ class Kernel:
     """Kernel in the schedule: the nodes it computes (the last one is its result) and its place.
 
     ``ready_candidates`` lists up to eight results, its own among them, of the ``ready_count`` kernels that could have
-    run at this point; ``pick_reason`` says how it was picked: "only", "constant", "ready_first", or the heuristic of
-    the order. With several lanes, ``waiting`` lists up to eight results of the ``waiting_count`` kernels whose operands
-    have all begun but not all ended, by the estimates. ``buffer`` is a row of ``Schedule.buffers``, −1 for a view or a
-    result handed to the user.
+    run at this point; ``pick_reason`` says how it was picked: "only", "constant", "ready_first", "own_order" of a pass
+    of a user, or the heuristic of the order. With several lanes, ``waiting`` lists up to eight results of the
+    ``waiting_count`` kernels whose operands have all begun but not all ended, by the estimates. ``buffer`` is a row of
+    ``Schedule.buffers``, −1 for a view or a result handed to the user.
     """
 
     nodes: tuple[int, ...]

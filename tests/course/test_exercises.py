@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +142,37 @@ def test_an_exercise_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -
     assert ex.exercise("99.1").check(2)
     assert not ex.exercise("99.1").check(True)
     assert repr(ex.exercise("99.1")).startswith("Exercise 99.1 ★☆☆ Two\n  Hand in 2.\n")
+
+
+class OrderThatRaises(ex.passes.Order):
+    """Raise an error."""
+
+    def sequence(self, kernels: Any, producers: Any) -> list[int]:
+        return [kernels[len(kernels)]]
+
+
+class OrderOfNothing(ex.passes.Order):
+    """Return no kernel."""
+
+    def sequence(self, kernels: Any, producers: Any) -> list[int]:
+        return []
+
+
+def test_an_answer_that_raises_is_told_so() -> None:
+    """The verdict of an answer that raises names the error and the line; it is no traceback of the engine."""
+    said = ex.exercise("14.4").check(OrderThatRaises)
+    assert not said
+    assert re.search(r"✗ At line \d+ of the answer, `return \[kernels\[len\(kernels\)\]\]`,", repr(said))
+    assert "IndexError: list index out of range" in " ".join(repr(said).split())
+
+
+def test_an_answer_that_is_refused_is_told_so() -> None:
+    said = " ".join(repr(ex.exercise("14.4").check(OrderOfNothing)).split())
+    assert "✗ It cannot be planned and run: DeclarationError: OrderOfNothing.sequence with []" in said
+
+
+def test_an_error_of_the_check_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = ex.exercise("13.1")
+    monkeypatch.setattr("explorer.course.chapters.workers._branches", partial(divmod, 1, 0))
+    with pytest.raises(ZeroDivisionError):
+        exercise.check(3)

@@ -134,7 +134,8 @@ def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
 
 VARYING = {
     "Blob.value", "BuildableNet.build", "Data.evaluate", "EditableNet.add", "Layer.feed_backward",
-    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "Net.run", "Registry.create", "Registry.register",
+    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "RunnableNet.run", "Registry.create",
+    "Registry.register",
     "feed_backward", "feed_forward",
     "TensorFunctions.at", "TensorFunctions.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
     "map", "scan", "try_cast", "while_loop",

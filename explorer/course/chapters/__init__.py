@@ -11,6 +11,7 @@ from explorer.course.chapters import (
     memory,
     models,
     nets,
+    passes,
     training,
     workers,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "memory",
     "models",
     "nets",
+    "passes",
     "training",
     "workers",
 ]

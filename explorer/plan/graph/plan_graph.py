@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from explorer.core.errors import StateError
+from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
@@ -26,7 +26,7 @@ class PlanGraph(DecisionLog):
     """Graph of expressions under planning: roots, live nodes in topological order, substitutions and decisions.
 
     A rule asks it for `operands`, `consumers` and `resolve`; a pass also walks ``live``, enters decisions (`decide`,
-    `decline`) and then changes the graph in their name (`substitute`, `add_nodes`).
+    `decline`) and then changes the graph in their name (`substitute`, `add_nodes`, `fuse`).
     """
 
     def __init__(self, roots: Sequence[Expr]) -> None:
@@ -263,6 +263,28 @@ class PlanGraph(DecisionLog):
         ranks.update(zip(after, [ranks.get(uid, uid) for uid in before], strict=True))
         users.update(zip(after, [users.pop(uid, 0) for uid in before], strict=True))
         self._dead.update(before)
+
+    def fuse(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
+        """Have live nodes, operands first, run as one kernel, whose result is the value of the last one.
+
+        Only nodes of the kernel may read the others, since these are never written. Members are elementwise operations
+        of one shape, after at most one product, and before at most one reduction.
+        """
+        inside = {node.uid for node in members}
+        reads: dict[int, int] = {}
+        for node in members:
+            for operand in self.inputs[node.uid]:
+                if operand.uid in inside:
+                    reads[operand.uid] = reads.get(operand.uid, 0) + 1
+        written = [node for node in members[:-1] if reads.get(node.uid, 0) < self.users[node.uid]]
+        if len(members) < 2 or written:
+            raise DeclarationError(
+                f"a kernel of {' and '.join([node.label for node in members]) or 'nothing'}"
+                + (f", outside of which {written[0].label} is read, too" if written else ""),
+                rule="a kernel must have two operations or more, of which only the last one is read by others",
+                fix="graph.consumers(node) == 1 for all nodes of a kernel but the last",
+            )
+        self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Enter nodes that a decision produced for a subject; in the order of kernels they stand in its place."""

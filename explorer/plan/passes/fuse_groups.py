@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, RuleInfo
 from explorer.plan.passes.fuse_reasons import FuseReasons
@@ -73,7 +72,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
     if product is not None:
         facts["product"] = product.operation.label
     decision = graph.decide(rule, reason, facts, members)
-    graph.groups.append(NodeGroup(decision, "kernel", label, members))
+    graph.fuse(decision, members, label)
 
 
 def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> None:
@@ -98,7 +97,7 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
         "same_bits": same_bits,
     }
     decision = graph.decide(rule, reason, facts, members)
-    graph.groups.append(NodeGroup(decision, "kernel", label, members))
+    graph.fuse(decision, members, label)
 
 
 def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:

@@ -16,13 +16,14 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from explorer.core.errors import DeclarationError
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.kernels import kernels_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.depth_first import depth_first
-from explorer.plan.schedule.schedule import OrderedKernels, Pick, Priority
+from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priority
 
 HEURISTICS = ("earliest", "depth_first")
 _SHOWN = 8
@@ -89,7 +90,10 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Order(Pass):
-    """Choose the order in which kernels run: each one after the kernels whose results it reads."""
+    """Choose the order in which kernels run: each one after the kernels whose results it reads.
+
+    A subclass that defines ``sequence`` has an order of its own.
+    """
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
@@ -132,7 +136,11 @@ class Order(Pass):
                     producers[index].append(producer)
         ranks = graph.position_of
         priorities: list[Priority] = []
-        places = depth_first(leaves, kernels, users) if self.heuristic == "depth_first" else None
+        heuristic, places = self.heuristic, None
+        if type(self).sequence is not Order.sequence:
+            heuristic, places = "own_order", self._places(kernels, producers)
+        elif heuristic == "depth_first":
+            places = depth_first(leaves, kernels, users)
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
@@ -148,7 +156,7 @@ class Order(Pass):
         now = 0.0
         while queue.ready:
             index = queue.ready[0][-1]
-            picks.append(queue.begin(kernels[index].constant, self.heuristic))
+            picks.append(queue.begin(kernels[index].constant, heuristic))
             before = producers[index]
             # Most kernels have one producer: no list for them.
             if len(before) == 1:
@@ -184,6 +192,33 @@ class Order(Pass):
         if self.lanes > 1:
             self._record(graph, ordered, chain_count, now)
         graph.schedule = ordered
+
+    def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
+        """Return the numbers of the kernels in an order of one's own, for subclasses: each after its producers.
+
+        ``producers[number]`` are the kernels whose results the kernel reads. Where several kernels run at a time, it is
+        the order in which they are preferred.
+        """
+        raise NotImplementedError
+
+    def _places(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
+        """Return the place of each kernel in the order of a subclass; raises DeclarationError where it is none."""
+        sequence = [*self.sequence(kernels, producers)]
+        places = {number: place for place, number in enumerate(sequence)}
+        wrong, late = "", []
+        if sorted(places) != [*range(len(kernels))] or len(sequence) > len(places):
+            wrong = f"{sequence!r}"
+        else:
+            late = [n for n, before in enumerate(producers) if any(places[other] >= places[n] for other in before)]
+        if late:
+            wrong = f"{kernels[late[0]].result.label} before a kernel that it reads"
+        if wrong:
+            raise DeclarationError(
+                f"{type(self).__name__}.sequence with {wrong}",
+                rule=f"it must hold each number below {len(kernels)} once, and each kernel after those that it reads",
+                fix="return the numbers in topological order",
+            )
+        return [places[number] for number in range(len(kernels))]
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return the number of kernels, and the length of the longest way through them."""

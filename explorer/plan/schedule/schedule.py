@@ -89,7 +89,7 @@ class Pick(NamedTuple):
     """Choice of the kernel that begins next, among those that could."""
 
     reason: str
-    """"only", "constant", "ready_first", or the heuristic of the order"""
+    """"only", "constant", "ready_first", "own_order" of a subclass, or the heuristic of the order"""
     candidates: tuple[Priority, ...]
     """some of the kernels that were ready, itself among them"""
     ready_count: int

@@ -8,6 +8,7 @@ import { counted, grouped } from "../data/number_format.js";
 const RULES = {
   earliest: "of the ready kernels, the one that was recorded first comes next",
   depth_first: "of the ready kernels, the one that is first in depth-first order comes next",
+  own_order: "of the ready kernels, the one that is first in the order of this plan's own pass comes next",
   constant: "constant kernels come first, they are computed once, before all runs",
 };
 

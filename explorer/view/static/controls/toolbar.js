@@ -146,6 +146,7 @@ const WHY = {
   ready_first: "of the remaining kernels, only this one had all its operands",
   earliest: "of the ready kernels, it was recorded first",
   depth_first: "of the ready kernels, it comes first in depth-first order",
+  own_order: "of the ready kernels, it comes first in the order of this plan's own pass",
   constant: "it is constant, so it is computed once, before all runs",
 };
 

@@ -1,0 +1,337 @@
+"""Exercises of notebook 14: write the pass yourself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.course.card import Finding
+from explorer.course.evidence import agree, kernel_names, kernels, operations, planned, record
+from explorer.course.exercise_base import Exercise
+from explorer.plan import Pass, Reason, default_passes, passes
+from explorer.record import Recording
+from explorer.run import evaluate
+
+DEDUP = '''
+from dataclasses import dataclass
+
+import explorer as ex
+
+
+@dataclass(frozen=True)
+class MyDedup(ex.Pass):
+    """Compute equal expressions once."""
+
+    name = "my_dedup"
+    equal = ex.Reason("equal", "`{node}` applies the same operation to the same operands as `{first}`.")
+
+    def run(self, graph):
+        first_of = {}
+        for node in graph.live:
+            operands = [operand.uid for operand in graph.operands(node)]
+            {key}
+            first = first_of.setdefault(key, node)
+            if first is not node:
+                decision = graph.decide(self, self.equal, {"node": node, "first": first}, [node], (first,))
+                graph.substitute(decision, node, first)
+
+
+answer = MyDedup
+'''
+
+
+def pipeline(replaced: type[Pass], by: type[Pass]) -> list[Any]:
+    """Return the passes of a plan, one of them replaced, and not repeated."""
+    return [by() if type(step) is replaced else step for step in default_passes() if _repeated(step) is not replaced]
+
+
+def _repeated(step: Any) -> type | None:
+    return type(step.repeated) if hasattr(step, "repeated") else None
+
+
+def _planned(replaced: type[Pass], by: type[Pass], *expressions: Expr) -> Recording:
+    return planned(*expressions, passes=pipeline(replaced, by))
+
+
+def _is_pass(answer: type, base: type[Pass] = Pass) -> Iterator[Finding]:
+    """Yield what is wrong with a class that is no pass."""
+    if not issubclass(answer, base):
+        name = "ex.Pass" if base is Pass else f"ex.passes.{base.__name__}"
+        yield Finding(False, f"`{answer.__name__}` is no subclass of `{name}`.")
+
+
+class EqualConstants(Exercise):
+    """In `2 * x + 2 * y`, with `x` and `y` of one shape, the constant 2 stands twice, and the dedup of the notebook
+    keeps both: a node without operands has a key of its own. Let equal constants be one node, and leave two different
+    tensors apart. A constant's operation is `full`, and equal operations are one object.
+    """
+
+    number = "14.1"
+    title = "Constants are equal, too"
+    level = 1
+    answer = "the class of the pass"
+    accepts = (type,)
+    hints = (
+        "Only the key of nodes without operands changes.",
+        'The operation of a constant is a good key: `node.operation if node.operation.name == "full" else node.uid`.',
+    )
+    source = DEDUP.replace(
+        "{key}",
+        'leaf = node.operation if node.operation.name == "full" else node.uid\n'
+        "            key = (node.operation, *operands) if operands else leaf",
+    )
+    mistakes = (
+        ('leaf = node.operation if node.operation.name == "full" else node.uid', "leaf = node.uid"),
+        ('leaf = node.operation if node.operation.name == "full" else node.uid', "leaf = node.operation.name"),
+    )
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Count the constants that are read, and compare values."""
+        yield from (wrong := [*_is_pass(answer)])
+        if wrong:
+            return
+        x, y = tensor([[1.0, -2.0]], name="x"), tensor([[3.0, 0.5]], name="y")
+        expression = 2 * x + 2 * y
+        recording = _planned(passes.Dedup, answer, expression)
+        last = recording.stages[-1].last
+        constants = [n for n in recording.visible(last) if recording.label(n) == "2"]
+        yield Finding(len(constants) == 1, f"Nodes that hold the constant 2 in `2 * x + 2 * y`: {len(constants)}.")
+        yield agree("Values", evaluate(expression, passes=pipeline(passes.Dedup, answer)), [[8.0, -3.0]])
+
+
+class TooFewFacts(Exercise):
+    """A friend's dedup uses the key `(node.operation.name, *operands)`. That is wrong for some programs: find one. Hand
+    in an expression that has another value if it is planned with this pass.
+    """
+
+    number = "14.2"
+    title = "A key that is too short"
+    level = 2
+    answer = "an expression"
+    accepts = (Expr,)
+    hints = (
+        "The name does not say everything about an operation: `ex.operation('sum')` has attributes.",
+        "Two sums over different axes have one name and one operand.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+x = ex.tensor(np.array([[1.0, 2.0], [3.0, 5.0]]), name="x")
+answer = x.sum(axis=0) - x.sum(axis=1)
+"""
+    mistakes = (("x.sum(axis=1)", "x.sum(axis=0)"), ("x.sum(axis=1)", "x.mean(axis=1)"))
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Run the expression with the friend's pass, and without any dedup."""
+        right = np.asarray(evaluate(answer, without=["dedup"]))
+        recording = _planned(passes.Dedup, _ShortKeys, answer)
+        merged = [recording.reason(d) for d in recording.decisions if d.rule == "_ShortKeys"]
+        yield Finding(bool(merged), " ".join(merged) or "The friend's pass merges nothing in it.")
+        try:
+            wrong = np.asarray(evaluate(answer, passes=pipeline(passes.Dedup, _ShortKeys)))
+        except Exception as error:  # merged values of two shapes: no program any more
+            yield Finding(True, f"It cannot even run: {type(error).__name__}.")
+            return
+        differs = wrong.shape != right.shape or not np.array_equal(wrong, right, equal_nan=True)
+        yield Finding(
+            differs, f"The friend's pass gives {wrong.tolist()}, and without it the value is {right.tolist()}."
+        )
+
+
+@dataclass(frozen=True)
+class _ShortKeys(Pass):
+    """Compute once what has one name and the same operands."""
+
+    name = "short_keys"
+    merged: ClassVar[Reason] = Reason("merged", "`{node}` is taken for `{first}`.")
+
+    def run(self, graph: Any) -> None:
+        """Merge nodes by the names of their operations."""
+        first_of: dict[Any, Expr] = {}
+        for node in graph.live:
+            operands = graph.operands(node)
+            key = (node.operation.name, *[operand.uid for operand in operands]) if operands else node.uid
+            first = first_of.setdefault(key, node)
+            if first is not node:
+                decision = graph.decide(self, self.merged, {"node": node, "first": first}, [node], (first,))
+                graph.substitute(decision, node, first)
+
+
+class OtherOrder(Exercise):
+    """`a + b` and `b + a` have the same bits, `a - b` and `b - a` do not. Extend the dedup, so that it finds the first
+    pair, and leaves the second one alone. Every operation says whether its operands may change places:
+    `node.operation.commutative`.
+    """
+
+    number = "14.3"
+    title = "Operands in the other order"
+    level = 2
+    answer = "the class of the pass"
+    accepts = (type,)
+    hints = (
+        "Two nodes get one key if their operands are put in one order, whichever it is.",
+        "`if node.operation.commutative: operands.sort()`, before the key is made.",
+    )
+    source = DEDUP.replace(
+        "            {key}",
+        "            if node.operation.commutative:\n                operands.sort()\n"
+        "            key = (node.operation, *operands) if operands else node.uid",
+    )
+    mistakes = (("if node.operation.commutative:", "if operands:"), ("operands.sort()", "operands.reverse()"))
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Plan both pairs, and compare values."""
+        yield from (wrong := [*_is_pass(answer)])
+        if wrong:
+            return
+        a, b = tensor([1.0, 2.0], name="a"), tensor([5.0, -3.0], name="b")
+        sums = operations(_planned(passes.Dedup, answer, (a + b) * record("tanh", b + a))).count("add")
+        yield Finding(sums == 1, f"Additions of `a + b` and `b + a` in the plan: {sums}.")
+        differences = operations(_planned(passes.Dedup, answer, (a - b) * record("tanh", b - a))).count("subtract")
+        yield Finding(differences == 2, f"Subtractions of `a - b` and `b - a` in the plan: {differences}.")
+        expression = (a - b) * (b - a)
+        yield agree("(a − b)·(b − a)", evaluate(expression, passes=pipeline(passes.Dedup, answer)), [-16.0, -25.0])
+
+
+class LeastMemory(Exercise):
+    """Eight products of 100×100 are each reduced to a number, and these are added up. If all products are computed
+    before the first sum, eight of them are alive at a time. Write `sequence` of an `ex.passes.Order` so that only one
+    of them is.
+    """
+
+    number = "14.4"
+    title = "An order that saves memory"
+    level = 2
+    answer = "the class of the pass"
+    accepts = (type,)
+    hints = (
+        "Of the kernels that are ready, one whose operand has just been computed should come next.",
+        "A list of ready kernels from which the last one is taken, `ready.pop()`, follows a branch to its end.",
+    )
+    source = '''
+from dataclasses import dataclass
+
+import explorer as ex
+
+
+@dataclass(frozen=True)
+class DepthFirst(ex.passes.Order):
+    """Run the kernel that became ready last."""
+
+    def sequence(self, kernels, producers):
+        needs = [len(before) for before in producers]
+        ready = [kernel for kernel, count in enumerate(needs) if not count]
+        order = []
+        while ready:
+            order.append(ready.pop())
+            for reader, before in enumerate(producers):
+                if order[-1] in before:
+                    needs[reader] -= before.count(order[-1])
+                    if not needs[reader]:
+                        ready.append(reader)
+        return order
+
+
+answer = DepthFirst
+'''
+    mistakes = (("ready.pop()", "ready.pop(0)"), ("return order", "return order[::-1]"))
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Count the products that are alive at a time."""
+        yield from (wrong := [*_is_pass(answer, passes.Order)])
+        if wrong:
+            return
+        x = tensor(np.ones((100, 100)), name="x")
+        total = record("add_n", *[(x @ (x * scale)).sum() for scale in range(1, 9)])
+        recording = planned(total, passes=pipeline(passes.Order, answer), without=["fuse", "batch"])
+        alive, most = set(), 0
+        for kernel in kernels(recording):
+            labels = {node: recording.nodes.label[node] for node in kernel.nodes}
+            read = {operand for node in kernel.nodes for operand in recording.nodes.operands[node]}
+            alive |= {node for node, label in labels.items() if label == "matmul"}
+            most = max(most, len(alive))
+            alive -= read if "sum" in labels.values() else set()
+        yield Finding(most == 1, f"Products that are alive at a time: {most}.")
+        yield Finding(len(kernels(recording)) > 8, f"The kernels: {kernel_names(recording)}.")
+
+
+class WithProduct(Exercise):
+    """Extend the fusion of the notebook, so that a matrix product begins a kernel, too, and elementwise operations join
+    it: `ex.tanh(x @ W + b)` is one kernel then. A product is known by `node.operation.is_tileable`. No kernel may hold
+    two products: in `x @ W + x @ V` one of them stays alone.
+    """
+
+    number = "14.5"
+    title = "An epilogue"
+    level = 3
+    answer = "the class of the pass"
+    accepts = (type,)
+    hints = (
+        "A product puts `[node]` into `groups`, without a look at its operands.",
+        "An operand's group joins unless both it and the members so far hold a product:"
+        " `any(member.operation.is_tileable for member in members)`.",
+    )
+    source = '''
+from dataclasses import dataclass
+
+import explorer as ex
+
+
+def has_product(members):
+    return any(member.operation.is_tileable for member in members)
+
+
+@dataclass(frozen=True)
+class MyFusion(ex.Pass):
+    """Compute elementwise operations in one loop, with the product before them."""
+
+    name = "my_fusion"
+    joined = ex.Reason("joined", "{count:operation} run in one loop.")
+
+    def run(self, graph):
+        groups = {}
+        for node in graph.live:
+            members = [node]
+            if node.operation.elementwise:
+                for operand in graph.operands(node):
+                    alone = graph.consumers(operand) == 1 and operand.shape == node.shape
+                    other = groups.get(operand.uid, [])
+                    if other and alone and not (has_product(other) and has_product(members)):
+                        members = groups.pop(operand.uid) + members
+            elif not node.operation.is_tileable:
+                continue
+            groups[node.uid] = members
+        for members in groups.values():
+            if len(members) > 1:
+                graph.fuse(graph.decide(self, self.joined, {"count": len(members)}, members), members)
+
+
+answer = MyFusion
+'''
+    mistakes = (
+        ("elif not node.operation.is_tileable:", "else:"),
+        (" and not (has_product(other) and has_product(members))", ""),
+    )
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Plan one product and two, and compare values."""
+        yield from (wrong := [*_is_pass(answer)])
+        if wrong:
+            return
+        random = np.random.default_rng(0)
+        arrays = [random.normal(size=shape) for shape in ((4, 6), (6, 5), (6, 5))]
+        x, weight, other = (tensor(array, name=name) for array, name in zip(arrays, "xWV", strict=True))
+        expression = record("tanh", x @ weight + 1)
+        one = _planned(passes.Fuse, answer, expression)
+        yield Finding(len(kernels(one)) == 1, f"`tanh(x @ W + 1)` has the kernels {kernel_names(one)}.")
+        two = _planned(passes.Fuse, answer, x @ weight + x @ other)
+        products = max(sum(two.nodes.label[n] == "matmul" for n in kernel.nodes) for kernel in kernels(two))
+        yield Finding(products == 1, f"`x @ W + x @ V` has the kernels {kernel_names(two)}.")
+        value = evaluate(expression, passes=pipeline(passes.Fuse, answer))
+        yield agree("Values", value, np.tanh(arrays[0] @ arrays[1] + 1))
