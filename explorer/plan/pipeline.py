@@ -9,6 +9,7 @@ Why this order:
 - then the rewriting passes once more, where batching or inlining changed the graph: bodies show their inside now;
 - constants, then algorithms: whether filters can be transformed once depends on what is computed once;
 - fusion last of the rewriting passes: a fused kernel is not taken apart any more;
+- updates in place after it and before the order: kernels decide which can be, and those run last;
 - order, memory format, buffers: each needs the result of the one before.
 """
 
@@ -32,6 +33,7 @@ from explorer.plan.passes import (
     Prune,
     Recall,
     Simplify,
+    UpdateInPlace,
 )
 
 Step: TypeAlias = Pass | Again
@@ -53,6 +55,7 @@ PIPELINE: tuple[Step, ...] = (
     Constants(),
     Algorithms(),
     Fuse(),
+    UpdateInPlace(),
     Order(),
     MemoryFormat(),
     Buffers(),

@@ -29,7 +29,7 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes import Batch, Inline, Order, Recall
+from explorer.plan.passes import Batch, Inline, Order, Recall, UpdateInPlace
 from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Rule
@@ -63,6 +63,8 @@ class Options:
     """a pass with other settings, in the place of the one in the pipeline"""
     inline: Inline | None = None
     """likewise"""
+    update: UpdateInPlace | None = None
+    """likewise: the parameters that a training step updates"""
     passes: tuple[Step, ...] = PIPELINE
 
     def __post_init__(self) -> None:
@@ -79,6 +81,9 @@ class Options:
             check_type(self.batch, "batch", Batch, "the pass that batches", "batch=ex.passes.Batch()")
         if self.inline is not None:
             check_type(self.inline, "inline", Inline, "the pass that inlines calls", "inline=ex.passes.Inline()")
+        if self.update is not None:
+            fix = "update=ex.passes.UpdateInPlace(pairs=((parameter, new_value),))"
+            check_type(self.update, "update", UpdateInPlace, "the pass that updates parameters in place", fix)
         names = f"the names of passes to leave out ({', '.join(pass_choices)})"
         check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:
@@ -172,6 +177,8 @@ def _configured(step: Pass, options: Options) -> Pass:
             inline = options.inline or step
             vectorize = inline.vectorize and Batch.name not in options.without
             return replace(inline, vectorize=vectorize, cost_model=options.cost_model)
+        case UpdateInPlace():
+            return options.update or step
         case Order():
             return replace(step, cost_model=options.cost_model, lanes=options.lanes, heuristic=options.order)
         case _:
@@ -184,8 +191,9 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     The plan is made once and kept with the body, for the options and the rules of that time. Its kernels run one at a
     time, whatever ``lanes`` says: the call is one kernel of the plan around it.
     """
-    # Before the key is made, so that plans with and without lanes share bodies.
-    options = replace(options, lanes=1) if options.lanes > 1 else options
+    # Before the key is made, so that plans with and without lanes, or updates, share bodies.
+    if options.lanes > 1 or options.update is not None:
+        options = replace(options, lanes=1, update=None)
     key = ("closed", options, tuple(Rule.rules))
     cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(PLANNED) or body.derived.get(key)
     if cached is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import AnyType, Array
+from explorer.plan.passes import UpdateInPlace
 from explorer.plan.planner import Options, plan
 from explorer.record.gc_pause import gc_paused
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
-from explorer.run.execution.program import Program
+from explorer.run.execution.updating_program import UpdatingProgram
 
 SIMPLE = EXECUTORS["simple"]
 
@@ -26,8 +28,10 @@ def parameter(type_: AnyType, title: str) -> Expr:
 class Compiled:
     """Program of some expressions over parameters: called with arrays, it returns the values of its expressions.
 
-    ``memory`` holds arrays of parameters that lie elsewhere, and of results that are to be written there; the other
-    parameters are given in their order. Operands are at one address in every run, so that kernels find them there.
+    ``memory`` holds arrays of parameters that lie elsewhere; the others are given in their order. Operands are at one
+    address in every run, so that kernels find them there. ``updates`` are new values of parameters in ``memory``, by
+    parameter: ``update`` takes them over after a call. The plan writes them over the old ones where it can, else beside
+    them (into arrays of ``beside``, by the address of the old ones) to be copied.
     """
 
     def __init__(
@@ -37,23 +41,42 @@ class Compiled:
         memory: Mapping[Expr, Array] | None = None,
         executor: RegisteredExecutor = SIMPLE,
         options: Options | None = None,
+        updates: Mapping[Expr, Expr] | None = None,
+        beside: dict[int, Array] | None = None,
     ) -> None:
         self._executor = executor
-        held = {} if memory is None else {**memory}
+        held, updates, beside = {**(memory or {})}, updates or {}, {} if beside is None else beside
         self._places = [np.empty(node.shape, node.dtype) for node in parameters]
+        options = options or Options(lanes=self._executor.lanes)
+        if updates:
+            options = replace(options, update=UpdateInPlace(tuple(updates.items())))
+        self._copies: list[tuple[int, Array]] = []
+        """new values that lie beside the old ones: their place among the roots, and the memory of the old ones"""
         with gc_paused():
-            planned = plan(roots, options or Options(lanes=self._executor.lanes))
-            self._program = Program(planned, held={**held, **dict(zip(parameters, self._places, strict=True))})
-        self._copied = [(at, held[root]) for at, root in enumerate(roots) if root in held]
-        """results that are copied to memory: what a rewrite made another node of"""
+            planned = plan(roots, options)
+            at = {root.uid: number for number, root in enumerate(roots)}
+            for node, new in updates.items():
+                if planned.graph.updates.get(planned.graph.resolve(new).uid) is not node:
+                    self._copies.append((at[new.uid], held[node]))
+                    held[new] = beside.setdefault(id(held[node]), np.empty_like(held[node]))
+            self._program = UpdatingProgram(planned, {**held, **dict(zip(parameters, self._places, strict=True))})
+        self._is_updating = bool(updates)
+        self._results: list[Any] = []
 
     def __call__(self, *arrays: Array) -> list[Any]:
-        """Run the program; results outside the memory are read-only."""
+        """Run the program; results outside the memory are read-only. No parameter changes before ``update``."""
         for place, array in zip(self._places, arrays, strict=True):
             np.copyto(place, array)
         self._executor.run(self._program, None)
-        results = self._program.take()
-        for at, memory in self._copied:
-            if results[at] is not memory:
-                np.copyto(memory, results[at])
-        return results
+        self._results = self._program.read()
+        if not self._is_updating:
+            self._program.forget()
+        return self._results
+
+    def update(self) -> None:
+        """Take over the new values of the last call. Raises RunError where memory runs out; else it cannot fail."""
+        self._program.update()
+        for at, memory in self._copies:
+            np.copyto(memory, self._results[at])
+        self._results = []
+        self._program.forget()

@@ -23,6 +23,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
@@ -259,7 +260,8 @@ class Module(BuildableModule):
         self._ready("plan")
         array, label = self._input(value), self._label(label)
         step = self._step(type_of(array), type_of(label))
-        plan = EvalPlan(**{"title": f"a training step of {self.name}", **step.options, **options})
+        update = UpdateInPlace(tuple(step.updates.items()))
+        plan = EvalPlan(**{"title": f"a training step of {self.name}", "update": update, **step.options, **options})
         for root in step.roots:
             plan.register(root)
         plan.prepare()

@@ -27,10 +27,17 @@ from explorer.train.parameter_memory import ParameterMemory
 
 
 class Update(NamedTuple):
-    """Step of an optimizer as expressions: new parameters and state, and where operands and results lie."""
+    """Step of an optimizer as expressions: the new values of parameters and state, and where the old ones lie."""
 
-    results: list[Expr]
+    values: dict[Expr, Expr]
+    """old value → new value"""
     places: dict[Expr, Array]
+    """operand → its memory"""
+
+    @property
+    def results(self) -> list[Expr]:
+        """The new values."""
+        return [*self.values.values()]
 
 
 class Optimizer:
@@ -60,7 +67,8 @@ class Optimizer:
         """the parameters that it updates, by name; it refers to them and does not own them"""
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Array] = {}
-        self._following: dict[str, Array] = {}
+        self.beside: dict[int, Array] = {}
+        """memory for new values that cannot be written over the old ones, by the address of these"""
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
@@ -75,12 +83,11 @@ class Optimizer:
             )
         self.parameters = dict(parameters)
         self.memory = ParameterMemory(self.parameters)
-        zeros = {
+        self._state = {
             f"{name} {entry}": np.zeros(held.value.shape, held.value.dtype)
             for name, held in self.parameters.items()
             for entry in self.rule.state
         }
-        self._state, self._following = zeros, {key: np.empty_like(array) for key, array in zeros.items()}
 
     def record(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> Update:
         """Record one step of the parameters, which are given by name with their gradients."""
@@ -88,7 +95,7 @@ class Optimizer:
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
         length = self.rule.length(self.rate.record(iteration), iteration)
         lengths = {dtype: cast(length, dtype) for dtype in {value.dtype for value in values.values()}}
-        results: list[Expr] = []
+        updated: dict[Expr, Expr] = {}
         places: dict[Expr, Array] = {iteration: self._iteration}
         for name, value in values.items():
             old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
@@ -99,29 +106,29 @@ class Optimizer:
                     rule=f"new value and state ({', '.join(self.rule.state) or 'none'}) must have the parameter's type",
                     fix="keep to the parameter's dtype: x.astype(parameter.dtype)",
                 )
-            places |= {value: memory.current[name], new: memory.following[name]}
+            places[value], updated[value] = memory.current[name], new
             for entry in self.rule.state:
-                places |= {old[entry]: self._state[f"{name} {entry}"]}
-                places |= {state[entry]: self._following[f"{name} {entry}"]}
-            results += [new, *[state[entry] for entry in self.rule.state]]
-        return Update(results, places)
+                places[old[entry]], updated[old[entry]] = self._state[f"{name} {entry}"], state[entry]
+        return Update(updated, places)
 
     def begin(self) -> None:
         """Take over what was assigned to parameters since the last step."""
         self._attached().refresh()
 
-    def commit(self) -> None:
-        """Take what a step wrote: new parameters and new state; an interrupt waits until all are taken."""
+    def commit(self, step: Compiled) -> None:
+        """Make the updates of a step that was computed; an interrupt waits until all parameters and state have them.
+
+        Until here nothing is updated: where a step fails or is interrupted, all keep their old values.
+        """
         self._interrupts.hold()
         try:
-            self._take()
+            self._take(step)
         finally:
             self._interrupts.release()
 
-    def _take(self) -> None:
+    def _take(self, step: Compiled) -> None:
+        step.update()
         self._attached().commit()
-        for key, array in self._state.items():
-            np.copyto(array, self._following[key])
         self._iteration += 1
 
     @property
@@ -144,9 +151,11 @@ class Optimizer:
             values = {name: parameter(type_, name) for name, type_ in types.items()}
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
-            self._compiled = Compiled(update.results, [*slopes.values()], update.places)
+            self._compiled = Compiled(
+                update.results, [*slopes.values()], update.places, updates=update.values, beside=self.beside
+            )
         self._compiled(*[gradients[name] for name in self.parameters])
-        self.commit()
+        self.commit(self._compiled)
 
     def _attached(self) -> ParameterMemory:
         if self.memory is None:

@@ -156,10 +156,9 @@ class ParallelStep(TrainingStep):
             output = outputs[0] if count == 1 else concatenate(outputs, axis)
         return Slopes(output, loss, slopes)
 
-    def compiled(self, operands: list[Expr]) -> Compiled:
-        """Return the program of a step, which workers take part in."""
-        run = partial(_run, self._parallel.workers)
-        return Compiled(self.roots, operands, self._places, RegisteredExecutor(run, 1), Options(**OPTIONS))
+    def execution(self) -> tuple[RegisteredExecutor, Options]:
+        """Return an executor in which workers take part, and the options of the plan."""
+        return RegisteredExecutor(partial(_run, self._parallel.workers), 1), Options(**self.options)
 
     def check(self, value: Array, label: Array, loss: Array) -> None:
         """Raise OperandError unless the first loss is that of the whole batch; nothing is updated then."""

@@ -1,4 +1,4 @@
-"""Memory of parameters and of an optimizer's state: each at one address, where every step reads and updates it.
+"""Memory of parameters: each at one address, where every step reads and updates it.
 
 A program whose operands lie at fixed addresses cuts its blocks once. Readers of a parameter get a copy, so that
 expressions recorded before a step keep the value that they were recorded with.
@@ -14,12 +14,11 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class ParameterMemory:
-    """Arrays of parameters by name: ``current`` values, and ``following`` ones, which a step writes."""
+    """Arrays of parameters by name, ``current``, which a step updates."""
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = dict(parameters)
         self.current = {name: np.array(held.array) for name, held in self._parameters.items()}
-        self.following = {name: np.empty_like(array) for name, array in self.current.items()}
 
     def refresh(self) -> None:
         """Take over values that were assigned to parameters since the last step."""
@@ -29,7 +28,6 @@ class ParameterMemory:
                 held.keep_in(self.current[name])
 
     def commit(self) -> None:
-        """Make the following values the current ones."""
+        """Make the values of the arrays those of the parameters, after a step has updated them."""
         for name, held in self._parameters.items():
-            np.copyto(self.current[name], self.following[name])
             held.keep_in(self.current[name])

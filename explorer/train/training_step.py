@@ -10,7 +10,8 @@ from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
-from explorer.run.execution.executors import EXECUTORS
+from explorer.plan.planner import Options
+from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 
@@ -46,7 +47,7 @@ class TrainingStep:
             with scope("update"):
                 update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)))
         self.roots: list[Expr] = [output, loss, *update.results]
-        self._places = update.places
+        self.updates, self._places = update.values, update.places
         self._frozen = {name: node for name, node in held.items() if name not in trained}
         self._compiled: Compiled | None = None
 
@@ -59,7 +60,14 @@ class TrainingStep:
 
     def compiled(self, operands: list[Expr]) -> Compiled:
         """Return the program of a step."""
-        return Compiled(self.roots, operands, self._places, EXECUTORS[self._module.executor])
+        executor, options = self.execution()
+        places, beside = self._places, self._optimizer.beside
+        return Compiled(self.roots, operands, places, executor, options, self.updates, beside)
+
+    def execution(self) -> tuple[RegisteredExecutor, Options]:
+        """Return the executor of a step, and the options of its plan."""
+        executor = EXECUTORS[self._module.executor]
+        return executor, Options(**{"lanes": executor.lanes, **self.options})
 
     def check(self, value: Array, label: Array, loss: Array) -> None:
         """Raise OperandError where the loss of a step cannot be right; nothing is updated then."""
@@ -72,7 +80,7 @@ class TrainingStep:
             self._compiled = self.compiled(operands)
         output, loss, *_ = self._compiled(value, label, *self._frozen_arrays())
         self.check(value, label, loss)
-        self._optimizer.commit()
+        self._optimizer.commit(self._compiled)
         return output, float(loss)
 
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:

@@ -18,11 +18,22 @@ from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.graph.reasons import Reason
 from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.memory.reasons import BuffersReasons
-from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Order, Prune, Recall, ShapeValues
+from explorer.plan.passes import (
+    Algorithms,
+    Constants,
+    Dedup,
+    Inline,
+    Order,
+    Prune,
+    Recall,
+    ShapeValues,
+    UpdateInPlace,
+)
 from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.passes.simplify import Simplify
 from explorer.plan.pipeline import PIPELINE
+from explorer.plan.planner import Options
 from explorer.plan.rewrite.constant_folding import Folding
 from explorer.plan.rewrite.rules import (
     batch_sums,
@@ -133,6 +144,22 @@ def held(equal: bool = False) -> Planned:
     root = ex.tanh(below)
     recall = Recall({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
     return Planned(plan([root * 2.0 + below], None, recall), recall)
+
+
+p, q, square_ = given(5, 6), given(5, 6), given(6, 6)
+
+
+def updated(*pairs: tuple[Any, Any], beside: Any = None) -> Callable[[], Planned]:
+    """A plan that updates parameters, and computes a value beside their new ones."""
+
+    def build() -> Planned:
+        roots = [new for _, new in pairs] + ([] if beside is None else [beside])
+        return Planned(plan(roots, Options(update=UpdateInPlace(pairs))))
+
+    return build
+
+
+halved = p * 0.5
 
 
 def computed_first() -> Planned:
@@ -380,6 +407,14 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     FuseReasons.device: lambda: ex.tensor([1.0, 2.0], device=accelerator).sum(),
     FuseReasons.nothing_to_join: lambda: ex.tanh(x),
     FuseReasons.reader: lambda: ex.cumsum(ex.tanh(x)),
+    UpdateInPlace.in_place: updated((p, p - 0.1 * q), (q, q + ex.tanh(p @ w)), beside=ex.transpose(p) @ q),
+    UpdateInPlace.read_later: updated((p, halved), (q, q - halved * p)),
+    UpdateInPlace.needed: updated((p, halved), beside=halved @ w),
+    UpdateInPlace.not_elementwise: updated((p, p - asked @ w)),
+    UpdateInPlace.may_fail: updated((p, p - Aloud()(p))),
+    UpdateInPlace.shown: updated((square_, square_ - 0.5 * ex.transpose(square_))),
+    UpdateInPlace.asked_for: updated((p, halved), beside=halved),
+    UpdateInPlace.not_computed: updated((p, q), beside=ex.tanh(asked)),
     Order.together: (lambda: ex.add_n(*[ex.tanh(x @ ramp(6, 6)) @ w for _ in range(3)]), {"lanes": 2}),
     Order.nothing_independent: (lambda: ex.tanh(x @ w) @ w, {"lanes": 2}),
     MemoryFormat.pixel_by_pixel: lambda: ex.relu(ex.max_pool2d(ex.conv2d(images, filters(32, 32, 3, 3)), 2)).sum(),

@@ -30,6 +30,7 @@ from tests.laws.claims import (
     properties,
     schedule,
     stability,
+    updates,
     weights,
 )
 from tests.laws.claims.decisions import CHECKS, At, Claim, verify
@@ -38,7 +39,8 @@ from tests.support.programs import prepared, programs
 
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
 MODULES = (
-    batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, weights,
+    batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, updates,
+    weights,
 )  # fmt: skip
 """they enter the checks"""
 

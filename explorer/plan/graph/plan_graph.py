@@ -43,6 +43,10 @@ class PlanGraph(DecisionLog):
         self.groups: list[NodeGroup] = []
         self.schedule: OrderedKernels | None = None
         """kernels in their order, from the pass order on; a Schedule from the pass buffers on"""
+        self.updates: dict[int, Expr] = {}
+        """uid of a result that is written over a parameter → the parameter; these kernels run after all others"""
+        self.updates_after: dict[int, tuple[int, ...]] = {}
+        """uid of such a result → others of them, which read the old value and therefore run before"""
         self.body_schedules: dict[int, Schedule] = {}
         """id of the body of a call that is not inlined → the body's own schedule, made before the pass order"""
         self.live: list[Expr] = []

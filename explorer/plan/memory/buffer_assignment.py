@@ -37,11 +37,13 @@ class BufferAssignment(NamedTuple):
     """bytes of each slot"""
 
 
-def assign_buffers(ordered: OrderedKernels, number_of: Mapping[int, int]) -> BufferAssignment:
+def assign_buffers(
+    ordered: OrderedKernels, number_of: Mapping[int, int], updates: Mapping[int, Expr]
+) -> BufferAssignment:
     """Assign results to buffers and scratch memory to slots.
 
-    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels: no views, and no
-    constants, whose results are kept outside the arena.
+    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels: no views, no constants,
+    whose results are kept outside the arena, and no ``updates``, which are written over a parameter.
     """
     kernels, runs_until = ordered.kernels, ordered.runs_until
     owner_of, last_uses, kept = live_ranges(ordered)
@@ -64,6 +66,7 @@ def assign_buffers(ordered: OrderedKernels, number_of: Mapping[int, int]) -> Buf
     for index, kernel in enumerate(kernels):
         result, last = kernel.nodes[-1], ending.get(index, ())
         uid, overwritten = result.uid, None
+        reuses[index] = updates.get(uid)
         may_die = uid in number_of and uid not in kept
         if may_die:
             if last:

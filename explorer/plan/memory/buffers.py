@@ -45,9 +45,9 @@ class Buffers(BuffersReasons, Pass):
         number_of = {
             kernel.nodes[-1].uid: number
             for number, kernel in enumerate(kernels)
-            if kernel.cost.bytes and not kernel.constant
+            if kernel.cost.bytes and not kernel.constant and kernel.nodes[-1].uid not in graph.updates
         }
-        assignment = assign_buffers(ordered, number_of)
+        assignment = assign_buffers(ordered, number_of, graph.updates)
         most = live_bytes(ordered, number_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
         # What the arena takes if nothing is packed: the figure that packing has to beat.
@@ -86,7 +86,7 @@ class Buffers(BuffersReasons, Pass):
         for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True):
             if placement.buffer >= 0:
                 results_of[placement.buffer].append(kernel.result)
-            if placement.reuses is not None:
+            if placement.reuses is not None and placement.buffer >= 0:
                 overwriting.append(kernel.result)
                 saved_bytes += kernel.cost.bytes
         if schedule.arena < separate:

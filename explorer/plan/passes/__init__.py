@@ -17,6 +17,7 @@ from explorer.plan.passes.prune import Prune
 from explorer.plan.passes.reuse_results import Recall
 from explorer.plan.passes.shape_values import ShapeValues
 from explorer.plan.passes.simplify import Simplify
+from explorer.plan.passes.update_in_place import UpdateInPlace
 
 __all__ = [
     "Algorithms",
@@ -32,4 +33,5 @@ __all__ = [
     "Recall",
     "ShapeValues",
     "Simplify",
+    "UpdateInPlace",
 ]

@@ -8,6 +8,8 @@ recorded beside those that are ready. The pass buffers takes from the same simul
 The simulation stands for all machines: by default its estimates are those of the reference table, since measured ones
 would give another order, and other places in memory, on each. Executors (run/execution/executors) may begin kernels in
 any order that run/execution/task_graph.py allows.
+
+Updates in place (plan/passes/update_in_place.py) begin when all other kernels have ended.
 """
 
 from __future__ import annotations
@@ -146,7 +148,8 @@ class Order(Pass):
             rank = ranks.get(uid, uid) if places is None else places[index]
             # False sorts first: constants begin before all kernels of the run that they are computed once for.
             priorities.append((not kernel.constant, rank, uid, index))
-        queue = _Queue(priorities, producers, users, parallel=self.lanes > 1)
+        waits, releases = _with_updates(graph, kernels, kernel_of, producers, users)
+        queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
         began: list[int] = []  # numbers of kernels, in the order in which they begin
         picks: list[Pick] = []
         runs_until: list[int] = []
@@ -240,3 +243,26 @@ class Order(Pass):
             graph.decide(self.rule, self.together, facts, overlapping)
         elif kernels:
             graph.decline(self.rule, self.nothing_independent, facts, kernels[-1].result, estimated_cost_us=0.0)
+
+
+def _with_updates(
+    graph: PlanGraph,
+    kernels: Sequence[Kernel],
+    kernel_of: Mapping[int, int],
+    producers: list[list[int]],
+    users: list[list[int]],
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return for each kernel those that it waits for and those that wait for it: by values, and by updates in place."""
+    if not graph.updates:
+        return producers, users
+    updates = {kernel_of[uid] for uid in graph.updates}
+    waits, releases = [[*before] for before in producers], [[*after] for after in users]
+    edges = [(kernel_of[before], kernel_of[uid]) for uid, others in graph.updates_after.items() for before in others]
+    # What no other kernel reads but updates ends after all the rest.
+    last = [number for number in range(len(kernels)) if number not in updates and updates.issuperset(users[number])]
+    edges += [(before, update) for before in last for update in updates]
+    for before, after in dict.fromkeys(edges):
+        if before not in producers[after]:
+            waits[after].append(before)
+            releases[before].append(after)
+    return waits, releases

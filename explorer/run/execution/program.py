@@ -280,15 +280,19 @@ class Program:
 
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""
+        results = self.read()
+        self.forget()
+        return results
+
+    def read(self) -> list[Any]:
+        """Return the results of the run, read-only."""
         for device in self._devices:
             finish(device)
         values, borrowed = self.values, self.borrowed
-        results = [
+        return [
             values[slot] if slot in self._written else read_only(values[slot], slot in borrowed)
             for slot in self.results
         ]
-        self.forget()
-        return results
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""

@@ -1,0 +1,248 @@
+"""Updates in place: new values of parameters are written over the old ones, when nothing needs the old ones any more.
+
+A training step asks for it (train/training_step.py). Three things are proved before a value is written over its
+parameter: every other kernel that reads the old value has run; nothing is computed from the new value but other
+updates; and the kernel is made of elementwise operations of Explorer, which do not fail. So all updates run at the end
+of a step, after everything that can fail, and a step that does leaves every parameter as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.device import cpu
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Facts, Reason
+
+_BESIDE = "`{result}` is written beside `{parameter}`, and copied over it when the step has run, because "
+_SAFE = "A step that fails or is interrupted leaves all parameters as they were, so updates run last and cannot fail."
+
+
+class _Kernel(NamedTuple):
+    """Nodes that will run as one kernel, and what it reads."""
+
+    nodes: tuple[Expr, ...]
+    reads: tuple[Expr, ...]
+
+
+class _Refusal(NamedTuple):
+    """Reason why a value is not written over its parameter."""
+
+    reason: Reason
+    facts: Facts
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateInPlace(Pass):
+    """Write new values of parameters over the old ones, after everything else that reads these.
+
+    ``pairs`` are parameters with the roots that hold their new values. `Module` gives them; other plans have none, and
+    no such stage.
+    """
+
+    name = "update"
+    in_place = Reason(
+        "in_place",
+        "{count:value is|values are} updated in place, because all other kernels that read the old values run "
+        "before, and the updates themselves cannot fail: {saved_bytes} less memory is needed, and nothing is copied.",
+        meaning=f"A kernel is one operation, or several fused ones. {_SAFE} Elementwise ones write over an operand, as "
+        "`p -= step` does in NumPy.",
+        change="An old value that is read later, or an operation that may fail, keeps an update from it.",
+    )
+    read_later = Reason(
+        "read_later",
+        f"{_BESIDE}`{{reader}}` still reads the old value then: it needs `{{needed}}`, which is not there before.",
+        meaning="A value can only be written over the old one when nothing reads the old one any more.",
+        change="Compute from the new value, or from a value that was computed before the update.",
+    )
+    needed = Reason(
+        "needed",
+        f"{_BESIDE}`{{reader}}` is computed from it, which is no update in place: where it fails, this one would have "
+        "been made.",
+        meaning=_SAFE,
+        change="Nothing but other updates may be computed from new values.",
+    )
+    not_elementwise = Reason(
+        "not_elementwise",
+        f"{_BESIDE}its kernel computes `{{operation}}`, which writes to the memory of the result before all old values "
+        "have been read.",
+        meaning="A kernel is one operation, or several fused ones. A matrix product is made in the memory of the "
+        "result; elementwise operations then finish it there.",
+        change="An optimizer with state, such as Adam, reads the gradient twice, so that the product stays apart.",
+    )
+    may_fail = Reason(
+        "may_fail",
+        f"{_BESIDE}`{{operation}}` is not an operation of Explorer's, and may raise an error half-way.",
+        meaning=_SAFE,
+        change="Write the update with Explorer's operations.",
+    )
+    shown = Reason(
+        "shown",
+        f"{_BESIDE}its kernel reads elements of `{{parameter}}` in another order, by `{{reader}}`.",
+        meaning="A kernel is one operation, or several fused ones. An element can only be written over when nothing "
+        "reads it any more.",
+        change="Read the parameter itself, with no transpose, reshape or slice.",
+    )
+    asked_for = Reason(
+        "asked_for",
+        f"{_BESIDE}it is the new value of another parameter or a result, too.",
+        meaning="A value has one place in memory.",
+        change="Nothing has to change.",
+    )
+    not_computed = Reason(
+        "not_computed",
+        f"{_BESIDE}the step does not compute it on this device in the parameter's type: it is {{type}}.",
+        meaning="A constant, or another parameter, lies in memory of its own.",
+        change="Nothing has to change.",
+    )
+    pairs: tuple[tuple[Expr, Expr], ...] = ()
+
+    def has_work(self, graph: PlanGraph) -> bool:
+        """Whether parameters have new values."""
+        return bool(self.pairs)
+
+    def run(self, graph: PlanGraph) -> None:
+        """Accept all that fit, then refuse one after the other until what is left keeps the rules."""
+        kernels = _kernels(graph)
+        parameters = {parameter.uid for parameter, _ in self.pairs}
+        base = _shown_parameters(graph, parameters)
+        readers: dict[int, list[Expr]] = {uid: [] for uid in parameters}
+        users: dict[int, list[Expr]] = {}
+        for kernel in kernels.values():
+            for read in kernel.reads:
+                users.setdefault(read.uid, []).append(kernel.nodes[-1])
+                if read.uid in base:
+                    readers[base[read.uid].uid].append(kernel.nodes[-1])
+        accepted: dict[int, Expr] = {}
+        refused: list[tuple[Expr, Expr, _Refusal]] = []
+        roots = [root.uid for root in graph.roots]
+        for parameter, root in self.pairs:
+            result = graph.resolve(root)
+            refusal = self._unfit(parameter, result, kernels.get(result.uid), roots, graph, base)
+            if refusal is None:
+                accepted[result.uid] = parameter
+            else:
+                refused.append((parameter, result, refusal))
+        while True:
+            failing = self._first_failing(accepted, kernels, users, readers)
+            if failing is None:
+                break
+            uid, refusal = failing
+            refused.append((accepted.pop(uid), kernels[uid].nodes[-1], refusal))
+        graph.updates = accepted
+        graph.updates_after = {
+            uid: tuple(
+                [reader.uid for reader in readers[parameter.uid] if reader.uid in accepted and reader.uid != uid]
+            )
+            for uid, parameter in accepted.items()
+        }
+        if accepted:
+            saved = sum([parameter.type.nbytes for parameter in accepted.values()])
+            counts: Facts = {"count": len(accepted), "saved_bytes": saved}
+            graph.decide(self, self.in_place, counts, [kernels[uid].nodes[-1] for uid in accepted])
+        for parameter, result, refusal in refused:
+            facts: Facts = {"result": result, "parameter": parameter, **refusal.facts}
+            copied = REFERENCE_COST_MODEL.call + 2 * parameter.type.nbytes / REFERENCE_COST_MODEL.bandwidth
+            graph.decline(self, refusal.reason, facts, result, estimated_cost_us=copied)
+
+    def _unfit(
+        self,
+        parameter: Expr,
+        result: Expr,
+        kernel: _Kernel | None,
+        roots: list[int],
+        graph: PlanGraph,
+        base: dict[int, Expr],
+    ) -> _Refusal | None:
+        """Return why the kernel of a new value cannot write over the parameter, whatever else runs."""
+        if kernel is None or result.uid in graph.prepared or result.type != parameter.type:
+            return _Refusal(self.not_computed, {"type": str(result.type)})
+        if result.type.device is not cpu:
+            return _Refusal(self.not_computed, {"type": f"on {result.type.device.name}"})
+        if roots.count(result.uid) > 1:
+            return _Refusal(self.asked_for, {})
+        for node in kernel.nodes:
+            if not node.operation.elementwise:
+                return _Refusal(self.not_elementwise, {"operation": node})
+            if not type(node.operation).__module__.startswith("explorer."):
+                return _Refusal(self.may_fail, {"operation": node})
+        for read in kernel.reads:
+            if base.get(read.uid) is parameter and read is not parameter:
+                return _Refusal(self.shown, {"reader": read})
+        if any(read is parameter for read in kernel.reads) and not result.operation.reuses_operand:
+            return _Refusal(self.not_elementwise, {"operation": result})
+        return None
+
+    def _first_failing(
+        self,
+        accepted: dict[int, Expr],
+        kernels: dict[int, _Kernel],
+        users: dict[int, list[Expr]],
+        readers: dict[int, list[Expr]],
+    ) -> tuple[int, _Refusal] | None:
+        """Return the first update, by the uid of its result, that breaks a rule, and which; None where none does."""
+        for uid in accepted:
+            for user in users.get(uid, ()):
+                if user.uid not in accepted:
+                    return uid, _Refusal(self.needed, {"reader": user})
+        before: dict[int, set[int]] = {uid: set() for uid in accepted}
+        """update → the updates that must have run before it"""
+        for uid in accepted:
+            before[uid].update([read.uid for read in kernels[uid].reads if read.uid in accepted])
+        for uid, parameter in accepted.items():
+            for reader in readers[parameter.uid]:
+                if reader.uid == uid or reader.uid not in accepted:
+                    continue
+                needed = _way(before, reader.uid, uid)
+                if needed is not None:
+                    facts = {"reader": reader, "needed": kernels[needed].nodes[-1]}
+                    return uid, _Refusal(self.read_later, facts)
+                before[uid].add(reader.uid)
+        return None
+
+
+def _way(before: dict[int, set[int]], start: int, goal: int) -> int | None:
+    """Return the first step of a way from an update to one that must have run before it; None without one."""
+    for first in sorted(before[start]):
+        seen, pending = {first}, [first]
+        while pending:
+            at = pending.pop()
+            if at == goal:
+                return first
+            following = before[at] - seen
+            seen |= following
+            pending += following
+    return None
+
+
+def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
+    """Return the kernels that the pass order will make, by the uid of their result."""
+    groups = [group.members for group in graph.groups if group.kind == "kernel"]
+    members_of = {members[-1].uid: members for members in groups}
+    inner = {node.uid for members in groups for node in members[:-1]}
+    available = graph.available_before_run()
+    kernels: dict[int, _Kernel] = {}
+    for node in graph.live:
+        if node.uid in inner or node.uid in available or not graph.inputs[node.uid]:
+            continue
+        nodes = tuple(members_of.get(node.uid, (node,)))
+        own = {member.uid for member in nodes}
+        reads = dict.fromkeys([read for member in nodes for read in graph.inputs[member.uid] if read.uid not in own])
+        kernels[node.uid] = _Kernel(nodes, tuple(reads))
+    return kernels
+
+
+def _shown_parameters(graph: PlanGraph, parameters: set[int]) -> dict[int, Expr]:
+    """Return for each parameter, and each view of one, by uid, the parameter."""
+    base: dict[int, Expr] = {}
+    for node in graph.live:
+        operands = graph.inputs[node.uid]
+        if node.uid in parameters:
+            base[node.uid] = node
+        elif node.operation.view and operands and operands[0].uid in base:
+            base[node.uid] = base[operands[0].uid]
+    return base

@@ -1,0 +1,124 @@
+"""Claims of updates in place: by the finished schedule, from which kernels read the old value and the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import explorer as ex
+from explorer.core.types.device import cpu
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes import UpdateInPlace
+from tests.laws.claims.decisions import Claim, of_decision
+
+
+def parameters(claim: Claim) -> dict[int, ex.Expr]:
+    """The parameter of each new value, by the uid of what is computed for it; the last, where several share one."""
+    assert claim.planned.options.update is not None
+    return {claim.last.resolve(new).uid: parameter for parameter, new in claim.planned.options.update.pairs}
+
+
+def shows(claim: Claim, node: ex.Expr, parameter: ex.Expr) -> bool:
+    """Whether a node is a parameter, or views of it alone lead there."""
+    while node is not parameter and node.operation.view and node.operands:
+        node = claim.last.operands(node)[0]
+    return node is parameter
+
+
+def refused(claim: Claim, **facts: ex.Expr | str) -> Facts:
+    (result,) = claim.subjects
+    assert result.uid not in claim.planned.graph.updates
+    parameter = parameters(claim)[result.uid]
+    copied = REFERENCE_COST_MODEL.call + 2 * parameter.type.nbytes / REFERENCE_COST_MODEL.bandwidth
+    assert claim.choice.estimated_cost_us == copied
+    return {"result": result, "parameter": parameter, **facts}
+
+
+def results_reading(claim: Claim, nodes: Iterable[ex.Expr]) -> list[ex.Expr]:
+    """Results of the kernels that read one of some nodes, in the order of the graph."""
+    uids = {node.uid for node in nodes}
+    results = {kernel.result.uid: kernel for kernel in claim.planned.schedule.kernels}
+    return [
+        node for uid in results for node in [results[uid].result] if uids & {read.uid for read in results[uid].reads}
+    ]
+
+
+@of_decision(UpdateInPlace.in_place)
+def in_place(claim: Claim) -> Facts:
+    schedule, of = claim.planned.schedule, parameters(claim)
+    number = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
+    updates = sorted([number[result.uid] for result in claim.subjects])
+    assert updates == [*range(len(schedule.kernels) - len(updates), len(schedule.kernels))], "they do not run last"
+    for result in claim.subjects:
+        kernel, parameter = schedule.kernels[number[result.uid]], of[result.uid]
+        assert all(node.operation.elementwise for node in kernel.nodes)
+        for index, other in enumerate(schedule.kernels):
+            if other is not kernel and any(shows(claim, read, parameter) for read in other.reads):
+                assert index < number[result.uid], f"{other.result!r} reads {parameter!r} later"
+                assert schedule.runs_until[index] < number[result.uid]
+        placement = schedule.placements[number[result.uid]]
+        assert placement.reuses is parameter
+        assert placement.buffer < 0
+    sizes = [of[result.uid].type.nbytes for result in claim.subjects]
+    return {"count": len(sizes), "saved_bytes": sum(sizes)}
+
+
+@of_decision(UpdateInPlace.read_later)
+def read_later(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    parameter = parameters(claim)[result.uid]
+    (reader,) = [
+        node
+        for node in results_reading(claim, [parameter])
+        if node is not result and result.uid in claim.last.below([node])
+    ]
+    return refused(claim, reader=reader, needed=result)
+
+
+@of_decision(UpdateInPlace.needed)
+def needed(claim: Claim) -> Facts:
+    readers = results_reading(claim, claim.subjects)
+    return refused(claim, reader=next(node for node in readers if node.uid not in claim.planned.graph.updates))
+
+
+@of_decision(UpdateInPlace.not_elementwise)
+def not_elementwise(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    operation = claim.kernels[result.uid].nodes[0]
+    assert not operation.operation.elementwise
+    return refused(claim, operation=operation)
+
+
+@of_decision(UpdateInPlace.may_fail)
+def may_fail(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    nodes = claim.kernels[result.uid].nodes
+    (own,) = [node for node in nodes if not type(node.operation).__module__.startswith("explorer.")]
+    return refused(claim, operation=own)
+
+
+@of_decision(UpdateInPlace.shown)
+def shown(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    parameter = parameters(claim)[result.uid]
+    (view,) = [
+        read for read in claim.kernels[result.uid].reads if read is not parameter and shows(claim, read, parameter)
+    ]
+    return refused(claim, reader=view)
+
+
+@of_decision(UpdateInPlace.asked_for)
+def asked_for(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    assert sum(claim.last.resolve(root) is result for root in claim.last.roots) > 1
+    return refused(claim)
+
+
+@of_decision(UpdateInPlace.not_computed)
+def not_computed(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    if result.type.device is not cpu:
+        return refused(claim, type=f"on {result.type.device.name}")
+    kernel = claim.kernels.get(result.uid)
+    assert kernel is None or kernel.constant or result.type != parameters(claim)[result.uid].type
+    return refused(claim, type=str(result.type))
