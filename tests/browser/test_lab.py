@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.player import press
+
 pytestmark = pytest.mark.browser
 
 SHOW = """
@@ -144,3 +146,30 @@ def test_a_weight_that_is_selected_shows_its_value_without_an_input(notebook):
     book.execute("view.focus(view.recording.nodes.label.index('conv2.weight'))")
     expect(view.locator(".ex-why .ex-histogram")).to_be_visible()
     expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
+
+
+@pytest.mark.spec("V-1")
+def test_a_step_taken_while_a_cell_runs_does_not_undo_what_the_cell_sets(notebook):
+    """Steps that wait for a busy kernel give way to the stage that its cell sets, on the page and in Python."""
+    book = notebook(SHOW)
+    view = book.view()
+    say = view.locator(".ex-say")
+    book.page.evaluate(
+        """() => {
+            const { content } = window.jupyterapp.shell.currentWidget;
+            const source = "import time\\nprint('busy')\\ntime.sleep(3)\\nview.stage = 'order'";
+            content.model.sharedModel.insertCell(1, { cell_type: "code", source });
+            content.activeCellIndex = 1;
+            content.deselectAll();
+            void window.jupyterapp.commands.execute("notebook:run-cell");
+        }"""
+    )
+    book.cells.append("")
+    expect(book.page.locator(".jp-OutputArea-output").filter(has_text="busy")).to_be_visible()
+    press(view, ".", ".")
+    expect(say).to_contain_text("decision 2 of 3")
+    expect(view.locator(".ex-rail [aria-current] b")).to_have_text("order")
+    assert book.execute("print(view.stage, view.step)") == "order 8\n"
+    expect(view.locator(".ex-rail [aria-current] b")).to_have_text("order")
+    press(view, ".")
+    book.says("print(view.stage, view.step)", "order 9\n")

@@ -30,12 +30,23 @@ function mountPair(element, given, callbacks = {}) {
   return new Pair(element, given, callbacks);
 }
 
+/** Save traits that have changed, with the revisions of them that were seen: Python's own values win over older ones (explorer.view.widget.newest_wins). */
+function saveChanged(model, values) {
+  const news = Object.entries(values).filter(([name, value]) => JSON.stringify(model.get(name)) !== JSON.stringify(value));
+  if (!news.length) return;
+  const [revisions, seen] = [model.get("revisions"), { ...model.get("seen") }];
+  for (const [name, value] of news) {
+    model.set(name, value);
+    seen[name] = revisions[name] ?? 0;
+  }
+  // Sent with every change, also where it says the same: other widgets' changes of a trait come without it.
+  model.set("seen", { ...seen, changes: (seen.changes ?? 0) + 1 });
+  model.save_changes();
+}
+
 /** What a view tells the traits of explorer.view.widget.widget.GraphView. */
 function telling(model) {
-  const save = (values) => {
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    model.save_changes();
-  };
+  const save = (values) => saveChanged(model, values);
   return {
     onState: save,
     onSelect: (selected) => save({ selected }),

@@ -8,10 +8,10 @@ import traitlets
 
 from explorer.record import Recording
 from explorer.view.replay.steps import stage_ends, step_at
-from explorer.view.widget.front_end import NotebookWidget
+from explorer.view.widget.newest_wins import NewestWins
 
 
-class SteppedWidget(NotebookWidget):
+class SteppedWidget(NewestWins):
     """Widget of a recording at one of its steps; both traits are checked here, before they reach the browser."""
 
     step = traitlets.Int(0).tag(sync=True)

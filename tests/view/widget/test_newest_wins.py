@@ -1,0 +1,83 @@
+"""Values that Python sets win over a page's changes that were under way."""
+
+import pytest
+
+from explorer.view.widget.widget import GraphView
+from tests.view import sample
+
+
+class Page:
+    """A page that shows a view: it hears what the view sends, and its own changes wait until they are delivered."""
+
+    def __init__(self, view, monkeypatch):
+        self.view = view
+        self.state = dict(view.get_state())
+        self.waiting = []
+        monkeypatch.setattr(view, "_send", lambda message, buffers=None: self.hear(message))
+
+    def hear(self, message):
+        if message["method"] in ("update", "echo_update"):
+            self.state.update({name: dict(v) if isinstance(v, dict) else v for name, v in message["state"].items()})
+
+    def change(self, **values):
+        """Set traits, as ``saveChanged`` of explorer.js does."""
+        seen = {**self.state["seen"], **{name: self.state["revisions"].get(name, 0) for name in values}}
+        self.state.update(values, seen=seen)
+        self.waiting.append({**values, "seen": {**seen, "changes": len(self.waiting)}})
+
+    def deliver(self):
+        for values in self.waiting:
+            self.view.set_state(values)
+        self.waiting.clear()
+
+
+@pytest.fixture
+def view():
+    return GraphView(sample.mlp())
+
+
+@pytest.mark.spec("V-1")
+def test_a_page_change_under_way_does_not_undo_what_python_sets(view, monkeypatch):
+    """A step that a reader took before a cell set another one is left out, and the page stands where Python does."""
+    page = Page(view, monkeypatch)
+    page.change(step=2, stage="simplify")
+    page.change(step=3, stage="simplify")
+    view.stage = "order"
+    page.deliver()
+    assert (view.stage, view.step) == ("order", 8)
+    assert (page.state["stage"], page.state["step"]) == ("order", 8)
+    page.change(step=9)
+    page.deliver()
+    assert (view.stage, view.step) == ("order", 9)
+
+
+@pytest.mark.spec("V-1")
+def test_only_what_python_has_set_is_kept(view, monkeypatch):
+    """A selection of the reader's reaches Python, although the cell has set a step meanwhile."""
+    page = Page(view, monkeypatch)
+    page.change(selected=5)
+    page.change(step=1, stage="simplify")
+    view.step = 12
+    page.deliver()
+    assert (view.step, view.selected, page.state["selected"]) == (12, 5, 5)
+
+
+@pytest.mark.spec("V-1")
+def test_changes_of_linked_widgets_are_taken(view, monkeypatch):
+    """A slider that is linked in the browser says no revision: its value is taken."""
+    page = Page(view, monkeypatch)
+    page.change(step=1, stage="simplify")
+    page.deliver()
+    view.step = 4
+    view.set_state({"step": 7})
+    assert view.step == 7
+
+
+@pytest.mark.spec("V-1")
+def test_callbacks_that_answer_a_page_do_not_hold_its_next_changes_up(view, monkeypatch):
+    page = Page(view, monkeypatch)
+    view.observe(lambda change: setattr(view, "selected", change["new"]), "step")
+    for step in (1, 2, 3):
+        page.change(step=step, stage="simplify")
+    page.deliver()
+    assert (view.step, view.selected) == (3, 3)
