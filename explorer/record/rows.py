@@ -50,21 +50,43 @@ def line_unit(where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1."""
+    """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1.
+
+    Where several calls of one function recorded the line, the caller is the line of the call.
+    """
 
     where: str
     line: int
     text: str
+    caller_where: str = ""
+    """as ``where``; empty where one call recorded the line, or the line is in no function"""
+    caller_line: int = 0
 
     @property
     def place(self) -> str:
         """``line 3`` for a cell, whose number changes from run to run, or ``net.py line 3`` for a file."""
-        return f"line {self.line}" if self.where.startswith("In[") else self.whole_place
+        return self._told(f"line {self.line}" if self.where.startswith("In[") else self._here)
 
     @property
     def whole_place(self) -> str:
-        """``In[3] line 2``, ``net.py line 3`` or ``net.onnx node 18``."""
+        """``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18`` or ``net.py line 3, called from line 9``."""
+        return self._told(self._here)
+
+    @property
+    def short_place(self) -> str:
+        """``line 3``, for texts about one cell or file."""
+        return self._told(f"{line_unit(self.where)} {self.line}")
+
+    @property
+    def _here(self) -> str:
         return f"{self.where} {line_unit(self.where)} {self.line}"
+
+    def _told(self, place: str) -> str:
+        """Add the caller, and its cell or file where that is another one."""
+        if not self.caller_where:
+            return place
+        unnamed = self.caller_where == self.where or self.caller_where.startswith("In[")
+        return f"{place}, called from {'' if unnamed else self.caller_where + ' '}line {self.caller_line}"
 
 
 @dataclass(frozen=True, slots=True)

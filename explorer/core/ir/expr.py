@@ -19,6 +19,7 @@ from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.errors import OperandError, StateError
+from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_checks import find_extension
@@ -63,7 +64,7 @@ class Expr(NumpyProtocol, Operators):
     operands: tuple[Expr, ...]
     type: AnyType
     scope: Scope | None
-    code: CodeType | Place | None
+    code: CodeType | CalledCode | Place | None
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
@@ -121,7 +122,7 @@ class Expr(NumpyProtocol, Operators):
         """Line of the user's program, or of a model's file, that recorded this node."""
         if self.code is None or isinstance(self.code, Place):
             return self.code
-        return place_of(self.code, self.instruction)
+        return place_of(function_code(self.code), self.instruction)
 
     def mark_used(self) -> None:
         """Mark this value as used; a tensor's storage becomes read-only."""

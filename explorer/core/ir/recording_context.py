@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from explorer.core.checked_functions import named
+from explorer.core.ir.call_chain import IN_FUNCTION, CalledCode, with_callers
 from explorer.core.ir.source_location import INTERNAL
 from explorer.record.escape import visible
 
@@ -55,8 +56,11 @@ class _State(threading.local):
 state = _State()
 
 
-def line_of(frame: FrameType) -> tuple[CodeType, int]:
-    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer."""
+def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
+    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer.
+
+    A function's code comes with the calls that led to it.
+    """
     code = frame.f_code
     while code.co_filename.startswith(INTERNAL):
         outer = frame.f_back
@@ -64,7 +68,8 @@ def line_of(frame: FrameType) -> tuple[CodeType, int]:
             break
         frame = outer
         code = frame.f_code
-    return code, frame.f_lasti
+    # the flag of a function is asked for here: a call for each node of a cell's own lines would be dearer
+    return (with_callers(code, frame.f_back) if code.co_flags & IN_FUNCTION else code), frame.f_lasti
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import numpy as np
 from explorer.core.attributes import stands_for_expression
 from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import ExplorerError, OperandError, StateError
+from explorer.core.ir.call_chain import function_code
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
 from explorer.core.ir.hooks import hooks
@@ -127,7 +128,7 @@ class Tensor(TensorFunctions, Expr):
         if self.name:
             return self.name
         is_placed = self.code is None or isinstance(self.code, Place)
-        return ("" if is_placed else assigned_name(self.code, self.instruction)) or "tensor"
+        return ("" if is_placed else assigned_name(function_code(self.code), self.instruction)) or "tensor"
 
     def clone(self) -> Tensor:
         """Return a tensor of the same elements, name and device that shares nothing with this one."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.core.ir.call_chain import CalledCode, differing, function_code
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call, Item, Parameter
@@ -49,6 +51,8 @@ class NodeRows:
         self.boxes: list[Box | None] = [None]
         """source object of each scope row"""
         self.sources: dict[Any, int] = {}
+        self.callers: list[tuple[Place, ...]] = []
+        """lines of the calls that led to each row of sources, the innermost first"""
         self.recorded_lines: dict[str, set[int]] = {}
         """file name of a cell or file of the user's program → its lines that recorded nodes"""
         self.bodies: dict[int, int] = {}
@@ -102,14 +106,29 @@ class NodeRows:
                 if isinstance(place, CodePlace):
                     self.recorded_lines.setdefault(place.filename, set()).add(place.line)
             else:
-                place = place_of(node.code, node.instruction)
-                self.recorded_lines.setdefault(node.code.co_filename, set()).add(place.line)
-            row = self.sources.get(place)
+                code = function_code(node.code)
+                place = place_of(code, node.instruction)
+                self.recorded_lines.setdefault(code.co_filename, set()).add(place.line)
+            callers = node.code.callers() if isinstance(node.code, CalledCode) else ()
+            row = self.sources.get((place, callers))
             if row is None:
-                row = self.sources[place] = len(self.recording.sources)
+                row = self.sources[place, callers] = len(self.recording.sources)
                 self.recording.sources.append(Source(*place))
+                self.callers.append(callers)
             self.sources[key] = row
         return row
+
+    def tell_callers(self) -> None:
+        """Give each row of a line that several calls of its function recorded the line of its call."""
+        sources = self.recording.sources
+        alike: dict[Source, list[int]] = {}
+        for row, source in enumerate(sources):
+            alike.setdefault(source, []).append(row)
+        for rows in alike.values():
+            if len(rows) > 1:
+                for row, caller in zip(rows, differing([self.callers[row] for row in rows]), strict=True):
+                    if caller is not None:
+                        sources[row] = replace(sources[row], caller_where=caller.where, caller_line=caller.line)
 
     def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
         """Add the rows of (node, decision that produced it, graph); ids are given out in this order."""

@@ -60,6 +60,7 @@ def build(
     recording, graph = tables.recording, planned.graph
     everything = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
+    tables.tell_callers()
     recording.source_texts = source_texts(tables.recorded_lines)
     recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)

@@ -8,6 +8,7 @@ from types import CodeType
 import numpy as np
 
 import explorer as ex
+from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import Place, assigned_name
 
@@ -61,8 +62,8 @@ def test_a_statement_over_several_lines_reports_the_operators_line() -> None:
 
 
 def name(node: ex.Expr) -> str:
-    assert isinstance(node.code, CodeType)
-    return assigned_name(node.code, node.instruction)
+    assert isinstance(node.code, (CodeType, CalledCode))
+    return assigned_name(function_code(node.code), node.instruction)
 
 
 def test_the_name_that_a_line_assigns() -> None:

@@ -1,0 +1,117 @@
+"""Lines that several calls of one Python function recorded are told apart by the lines of the calls."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.call_chain import CalledCode, differing
+from explorer.core.ir.source_location import Place
+from explorer.record import Recording, Source
+from explorer.record.codec import from_json, to_json
+
+
+def line() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def recording_of(*roots: ex.Expr) -> Recording:
+    plan = ex.EvalPlan()
+    for root in roots:
+        plan.register(root)
+    plan.prepare()
+    return plan.recording
+
+
+def places(recording: Recording, label: str) -> list[str]:
+    """Where each recorded node of a name stands."""
+    nodes = recording.nodes
+    chosen = [n for n in range(len(nodes)) if nodes.label[n] == label and nodes.born[n] < 0]
+    return [recording.sources[nodes.source[n]].short_place for n in chosen]
+
+
+def layer(x: ex.Expr) -> ex.Expr:
+    return ex.tanh(x)
+
+
+LAYER = inspect.getsourcelines(layer)[1] + 1
+
+
+def block(x: ex.Expr) -> ex.Expr:
+    return layer(x) + 1
+
+
+@pytest.mark.spec("V-9")
+def test_two_calls_of_one_function_are_told_apart_by_their_lines() -> None:
+    """A node of a function that was called from two lines names the line of its call."""
+    x = ex.tensor(np.ones((2, 2)), name="x")
+    y, first = layer(x), line()
+    z, second = layer(y), line()
+    recording = recording_of(z)
+    assert places(recording, "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
+    found = {source.line for source in recording.sources if source.caller_where}
+    assert found == {LAYER}
+
+
+@pytest.mark.spec("V-9")
+def test_the_call_that_differs_is_told_and_none_where_all_are_alike() -> None:
+    x = ex.tensor(np.ones((2, 2)), name="x")
+    y, first = block(x), line()
+    z, second = block(y), line()
+    assert places(recording_of(z), "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
+    w = x
+    for _ in range(3):
+        w = block(w)
+    assert set(places(recording_of(w), "tanh")) == {f"line {LAYER}"}
+
+
+def test_the_caller_is_named_with_its_file_where_that_is_another_one() -> None:
+    source = Source("net.py", 3, "y = f(x)", "train.py", 9)
+    assert source.whole_place == source.place == "net.py line 3, called from train.py line 9"
+    assert Source("In[2]", 3, "", "In[4]", 9).place == "line 3, called from line 9"
+    assert Source("In[2]", 3, "", "In[2]", 9).whole_place == "In[2] line 3, called from line 9"
+    assert Source("In[2]", 3, "").place == "line 3"
+
+
+def test_lines_outside_of_functions_keep_their_code_alone() -> None:
+    names: dict[str, ex.Expr] = {}
+    exec(compile("import explorer as ex\nx = ex.tensor([1.0])\ny = x + 1", "<cell>", "exec"), names)
+    assert not isinstance(names["y"].code, CalledCode)
+    node = layer(names["y"])
+    assert isinstance(node.code, CalledCode)
+    assert node.place is not None
+    assert node.place.line == LAYER
+
+
+def test_nodes_of_one_call_share_their_chain_and_rewritten_ones_keep_it() -> None:
+    x = ex.tensor(np.ones(3), name="x")
+
+    def twice(value: ex.Expr) -> ex.Expr:
+        return ex.log(ex.exp(value)) + value
+
+    results = [twice(x), twice(x * 2)]
+    codes = [node.code for node in (*results, *[result.operands[0] for result in results])]
+    assert codes[0] is codes[2]
+    assert codes[1] is codes[3]
+    assert codes[0] is not codes[1]
+
+
+def test_the_depth_with_the_most_different_callers_tells_chains_apart() -> None:
+    inner, first, second = Place("a", 5, ""), Place("a", 9, ""), Place("a", 10, "")
+    assert differing([(inner, first), (inner, second)]) == [first, second]
+    assert differing([(inner,), (inner, second)]) == [None, second]
+    assert differing([(first,), (second, inner)]) == [first, second]
+
+
+def test_callers_are_kept_by_a_recording_that_is_written_and_read() -> None:
+    x = ex.tensor(np.ones((2, 2)), name="x")
+    y = layer(x)
+    recording = recording_of(layer(y))
+    assert any(source.caller_line for source in recording.sources)
+    assert from_json(to_json(recording)).sources == recording.sources
