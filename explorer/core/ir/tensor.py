@@ -127,8 +127,9 @@ class Tensor(TensorFunctions, Expr):
         """Name of the tensor, or the variable that it was assigned to."""
         if self.name:
             return self.name
-        is_placed = self.code is None or isinstance(self.code, Place)
-        return ("" if is_placed else assigned_name(function_code(self.code), self.instruction)) or "tensor"
+        if self.code is None or isinstance(self.code, Place):
+            return "tensor"
+        return assigned_name(function_code(self.code), self.instruction) or "tensor"
 
     def clone(self) -> Tensor:
         """Return a tensor of the same elements, name and device that shares nothing with this one."""
