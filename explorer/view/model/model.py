@@ -26,7 +26,8 @@ from explorer.view.model.labels import (
     short_type,
 )
 from explorer.view.model.totals import Totals, of_boxes
-from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, scope_tree
+from explorer.view.tree.acyclic_boxes import split_visits
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lift, scope_tree
 from explorer.view.tree.slots import Slots, build_slots
 
 _TYPE = 120.0
@@ -66,6 +67,8 @@ def build_model(recording: Recording) -> Model:
     """Build the slots and boxes of a recording and choose which boxes are open at first."""
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
+    if split_visits(recording, tree, slots):
+        drop_single(recording, slots, tree)
     fold(recording, slots, tree)
     choose_open(recording, slots, tree)
     lines = Lines(recording, slots.of)

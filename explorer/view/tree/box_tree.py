@@ -161,8 +161,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             scope = scopes[scope].parent
         else:
             tree.boxes[body].items.append(item)
-    leaves = ("leaf", "input", "constant")
-    _drop_single(tree, {slot for slot, members in enumerate(slots.nodes) if nodes.kind[members[0]] in leaves})
+    drop_single(recording, slots, tree)
     return tree
 
 
@@ -182,11 +181,13 @@ def _scope_depths(recording: Recording) -> list[int]:
     return depths
 
 
-def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
+def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Replace a box around one slot by the slot, and one around one box by that box with both names.
 
     A recorded layer and the boxes around it are kept, unless it contains only a leaf, its parameter.
     """
+    kinds = recording.nodes.kind
+    leaves = {slot for slot, members in enumerate(slots.nodes) if kinds[members[0]] in ("leaf", "input", "constant")}
     for index in tree.postorder():
         box = tree.boxes[index]
         items = []

@@ -1,0 +1,145 @@
+"""Boxes that do not read each other in a circle: a scope that a program enters again is a box for each visit.
+
+A module of a file may be called twice in its parent, as torch's ``relu`` is in a block of a ResNet. One box around both
+calls would read the operations between them and be read by them, so that no layout could draw all edges downwards.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from explorer.record import Recording
+from explorer.view.tree.box_tree import BoxItem, Tree, lift
+from explorer.view.tree.slots import Slots
+from explorer.view.tree.topological import levels
+
+Edges = Sequence[tuple[int, int]]
+
+
+def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
+    """Split boxes until no box reads itself by way of others beside it; return whether any was split."""
+    edges = lift(tree, slots.recorded)
+    in_circles = [box for box in tree.postorder() if _has_circle(len(tree.boxes[box].items), edges[box])]
+    if not in_circles:
+        return False
+    born = recording.nodes.born
+    is_recorded = [born[members[0]] < 0 for members in slots.nodes]
+    readers: list[list[int]] = [[] for _ in slots.nodes]
+    for producer, consumer in slots.recorded:
+        readers[producer].append(consumer)
+    for box in in_circles:
+        items = tree.boxes[box].items
+        item_of = {slot: place for place, item in enumerate(items) for slot in _slots_inside(tree, item)}
+        visit_of = _visits({slot: item for slot, item in item_of.items() if is_recorded[slot]}, readers)
+        _follow_neighbours(visit_of, item_of, slots.edges)
+        divided: list[BoxItem] = []
+        for item in items:
+            divided += _divided(tree, item.number, visit_of) if item.kind == "box" else [item]
+        tree.hold(box, divided)
+    return True
+
+
+def _has_circle(count: int, edges: Edges) -> bool:
+    return min(levels(count, edges), default=0) < 0
+
+
+def _slots_inside(tree: Tree, item: BoxItem) -> list[int]:
+    pending, slots = [item], []
+    while pending:
+        kind, number = pending.pop()
+        if kind == "slot":
+            slots.append(number)
+        else:
+            pending += tree.boxes[number].items
+    return slots
+
+
+def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the visit of its item in which each slot is computed, counted from 0.
+
+    Items are computed one after the other: one that needs nothing more from the others as a whole, else, where each
+    needs something, the one whose slot was recorded first, as far as it can be computed now.
+    """
+    missing, foreign = defaultdict[int, int](int), defaultdict[int, int](int)
+    """slot → operands that are not computed yet; item → such operands from other items"""
+    for slot, item in item_of.items():
+        for reader in readers[slot]:
+            if reader in item_of:
+                missing[reader] += 1
+                foreign[item_of[reader]] += item_of[reader] != item
+    ready: dict[int, list[int]] = {item: [] for item in item_of.values()}
+    for slot in sorted(item_of):
+        if not missing[slot]:
+            ready[item_of[slot]].append(slot)
+    whole = [item for item in ready if not foreign[item]]
+    heapq.heapify(whole)
+    partial = [(slots[0], item) for item, slots in ready.items() if slots and foreign[item]]
+    heapq.heapify(partial)
+    visit_of: dict[int, int] = {}
+    visits = defaultdict[int, int](int)
+    while whole or partial:
+        first, item = (-1, heapq.heappop(whole)) if whole else heapq.heappop(partial)
+        pending = ready[item]
+        if first in visit_of or not pending:
+            continue
+        while pending:
+            slot = pending.pop()
+            visit_of[slot] = visits[item]
+            for reader in readers[slot]:
+                other = item_of.get(reader)
+                if other is None:
+                    continue
+                missing[reader] -= 1
+                if not missing[reader]:
+                    ready[other].append(reader)
+                if other != item:
+                    foreign[other] -= 1
+                    if not foreign[other]:
+                        heapq.heappush(whole, other)
+                    elif not missing[reader]:
+                        heapq.heappush(partial, (reader, other))
+        visits[item] += 1
+    return visit_of
+
+
+def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:
+    """Give a slot that a pass made the visit of the slots of its item that read it, or that it reads."""
+    made = {slot for slot in item_of if slot not in visit_of}
+    visit_of.update(dict.fromkeys(made, 0))
+    beside: dict[int, list[int]] = defaultdict(list)
+    for producer, consumer in edges:
+        if item_of.get(producer, -1) == item_of.get(consumer, -2):
+            if producer in made and consumer not in made:
+                beside[producer].append(visit_of[consumer])
+            elif consumer in made and producer not in made:
+                beside[consumer].append(visit_of[producer])
+    visit_of.update({slot: min(visits) for slot, visits in beside.items()})
+
+
+def _divided(tree: Tree, box: int, visit_of: dict[int, int]) -> list[BoxItem]:
+    """Divide a box, and the boxes inside it, by the visits of their slots; return a box for each visit."""
+    order, pending = list[int](), [box]
+    while pending:
+        order.append(pending.pop())
+        pending += [number for kind, number in tree.boxes[order[-1]].items if kind == "box"]
+    if len({visit_of[number] for inner in order for kind, number in tree.boxes[inner].items if kind == "slot"}) == 1:
+        return [BoxItem("box", box)]
+    parts: dict[int, dict[int, BoxItem]] = {}
+    for inner in reversed(order):
+        by_visit: dict[int, list[BoxItem]] = defaultdict(list)
+        for item in tree.boxes[inner].items:
+            visits = {visit_of[item.number]: item} if item.kind == "slot" else parts[item.number]
+            for visit, part in visits.items():
+                by_visit[visit].append(part)
+        parts[inner] = {}
+        for visit in sorted(by_visit):
+            number = inner
+            if parts[inner]:
+                number = len(tree.boxes)
+                tree.boxes.append(replace(tree.boxes[inner], items=[]))
+            tree.hold(number, by_visit[visit])
+            parts[inner][visit] = BoxItem("box", number)
+    return list(parts[box].values())
