@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.record.compositions.algebra import Algebra, Applied, Product, Reduction, Sum
+from explorer.record.compositions.algebra import Algebra, Applied, Atom, Product, Reduction, Sum
 
 Signature = frozenset[tuple[str, float]]
 """names of a value's parts with their exponents"""
@@ -23,12 +23,16 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
             inner = terms[factor]
             if isinstance(inner, Sum):
                 yield "+", exponent
+                if _has_number(algebra, inner):
+                    yield "+number", exponent
                 for each, _ in inner.terms:
                     if name := _name(algebra, each):
                         yield f"+{name}", exponent
             elif name := _name(algebra, factor):
                 yield name, exponent
     elif isinstance(term, Sum):
+        if _has_number(algebra, term):
+            yield "number", 1.0
         for each, _ in term.terms:
             if name := _name(algebra, each):
                 yield name, 1.0
@@ -36,6 +40,12 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
         yield _name(algebra, value), 1.0
         if name := _name(algebra, term.operand):
             yield f"of {name}", 1.0
+
+
+def _has_number(algebra: Algebra, total: Sum) -> bool:
+    """Whether a sum has a constant; that of a formula may also be ``eps``, and is no part where ``x`` can take it up."""
+    names = {term.name for term in [algebra.terms[each] for each, _ in total.terms] if isinstance(term, Atom)}
+    return "x" not in names and (total.constant != 0 or "eps" in names)
 
 
 def _name(algebra: Algebra, value: int) -> str:
