@@ -303,6 +303,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     slice_of_concat.SliceOfConcatenation.dtype: lambda: ex.concatenate([single, y])[:3],
     slice_of_concat.ConcatenationOfSlices.whole: lambda: ex.concatenate([x[:2], x[2:]]),
     declared_properties.Idempotent.again: lambda: ex.sign(ex.sign(x)),
+    declared_properties.Idempotent.equal_operands: lambda: ex.maximum(x, x),
     declared_properties.AbsorbedOperand.taken_in: lambda: ex.maximum(ex.maximum(x, y), y),
     declared_properties.Involution.undone: lambda: ex.negative(-x),
     declared_properties.Involution.dtype: lambda: ex.logical_not(ex.logical_not(whole)),

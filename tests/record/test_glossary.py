@@ -21,7 +21,7 @@ from tests.laws.occasions import LIMITS, OCCASIONS, occasion
 PLANNER = Path(explorer.__file__).parent / "plan"
 WORD = re.compile(r"[A-Za-z][A-Za-z-]+")
 PLAIN_TEXT = """
-    again algebra applied around axis before by decision decisions declared depth depths division
+    again algebra around axis before by decision decisions declared depth depths division
     error even exp
     exponent exponentials exponents factor factors graph groups index into last log model negative no nodes norm not
     number numbers of on one ones operations options order orders other pair pairs passes pick places plan power

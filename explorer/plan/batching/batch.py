@@ -94,7 +94,12 @@ class _Batching:
         try:
             vectorized = batch_body(bucket.body, count, batched)
         except NotBatchableError as error:
-            self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
+            self._keep(
+                bucket,
+                self.rule.not_batchable_calls,
+                self.rule.not_batchable_operations,
+                more={"inner": error.given, "why": error.rule},
+            )
             return
         missing = _without_kernel(vectorized)
         if missing is not None:
@@ -126,7 +131,6 @@ class _Batching:
         of_calls: Reason,
         of_operations: Reason | None,
         prices: tuple[float, ...] = (),
-        why: str = "",
         more: Facts | None = None,
     ) -> None:
         """Keep a bucket separate: calls are declined at once, operations of one name together with the sum of prices.
@@ -134,7 +138,7 @@ class _Batching:
         ``prices`` are µs together and separate. Operations without a reason are left to the pass that fuses.
         """
         if bucket.called:
-            self._refuse(bucket.members, bucket.body.name, of_calls, prices, why, more)
+            self._refuse(bucket.members, bucket.body.name, of_calls, prices, more)
         elif of_operations is not None:
             members, before = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
             members.extend(bucket.members)
@@ -146,7 +150,6 @@ class _Batching:
         name: str,
         reason: Reason,
         prices: Sequence[float],
-        why: str = "",
         more: Facts | None = None,
     ) -> None:
         """Decline to batch nodes of one function or operation; ``more`` are further facts of the reason."""
@@ -154,8 +157,6 @@ class _Batching:
         if prices:
             together, alone = prices
             facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
-        if why:
-            facts["why"] = why
         for node in members:
             self.graph.decline(self.rule, reason, facts, node)
 

@@ -28,7 +28,7 @@ class BatchReasons:
     device_calls = Reason(
         "device",
         "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because that needs "
-        "`{operation}`, which cannot be computed on {device}.",
+        "the operation `{operation}`, and the device `{device}` has no function for it.",
         meaning=_BATCH,
         change="Register a function for it: @ex.kernel(operation, on=device).",
     )
@@ -42,7 +42,7 @@ class BatchReasons:
     not_batchable_calls = Reason(
         "not_batchable",
         "{count:call} of `{name}` are computed one by one, not as one on stacked operands, because `{name}` contains "
-        "an operation that cannot be computed for stacked operands: {why}.",
+        "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_BATCH,
         change="Take that operation out of the function, or give it a batch() method where it is your own.",
     )

@@ -59,8 +59,8 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         if node.uid in images:
             continue
         if not node.operation.pure:
-            rule = "what an operation does beside computing its value is done for each member"
-            raise NotBatchableError(f"{node.operation.label} over members", rule=rule)
+            rule = "it does more than compute a value, once for each call"
+            raise NotBatchableError(node.operation.label, rule=rule)
         # Constants and tensors are the same for all members.
         if not node.operands:
             images[node.uid] = node, False
@@ -72,7 +72,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         elif isinstance(node.operation, Item):
             images[node.uid] = make_replacement(node.operation, operands, node, scope), True
         elif node.operation.unbatchable:
-            raise NotBatchableError(f"{node.operation.label} over members", rule=node.operation.unbatchable)
+            raise NotBatchableError(node.operation.label, rule=node.operation.unbatchable)
         else:
             with recording_at(scope, node.code, node.instruction):
                 images[node.uid] = node.operation.batch(size, flags, *operands), True

@@ -28,8 +28,8 @@ class BuffersReasons:
     )
     reused = Reason(
         "reused",
-        "Buffer {buffer} ({size_bytes}) holds {count:result} one after the other, because each is read for the last "
-        "time before the next is written.",
+        "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, because each is read for the last time before "
+        "the next is written.",
         meaning=f"{_ARENA} A buffer is a place in it.",
         change="More kernels at a time (lanes=…) keep results longer, so that fewer buffers can be used again.",
     )

@@ -54,23 +54,22 @@ class Algorithms(Pass):
     )
     windows = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which is faster, needs filters that move by one "
-        "pixel at a time (stride 1) over pixels without gaps between them (dilation 1); here stride is {strides} and "
-        "dilation {dilation}.",
+        "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that move by "
+        "one pixel at a time (stride 1) over pixels without gaps between them (dilation 1), and here the {options}.",
         meaning=_METHOD,
         change="Stride 1 and dilation 1, where the model allows it.",
     )
     grouped = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which is faster, needs filters that read all "
+        "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that read all "
         "channels, and the channels of this convolution are divided into {groups} groups.",
         meaning=_METHOD,
         change="groups=1, where the model allows it.",
     )
     few_channels = Reason(
         "few_channels",
-        "`conv2d` is computed directly, because Winograd's method is faster only from {least} channels on, and this "
-        "convolution reads or makes only {count}.",
+        "`conv2d` is computed directly, because Winograd's method is faster only where the images and the result have "
+        "{least} channels or more, and here the {values} have only {count}.",
         meaning=_METHOD + " With few channels the additions take longer than the multiplications that are saved.",
         change="{least} channels or more, in the images and in the result.".replace("{least}", str(_CHANNELS)),
     )
@@ -120,11 +119,11 @@ class Algorithms(Pass):
         if rule:
             reason, facts = self.grouped, {"rule": rule, "groups": operation.groups}
             if operation.strides != (1, 1) or operation.dilation != (1, 1):
-                strides, dilation = ["×".join(map(str, pair)) for pair in (operation.strides, operation.dilation)]
-                reason, facts = self.windows, {"rule": rule, "strides": strides, "dilation": dilation}
+                reason, facts = self.windows, {"rule": rule, "options": _window(operation)}
             graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
-            facts = {"count": min(filters.shape[:2]), "least": _CHANNELS}
+            made, read = filters.shape[:2]
+            facts = {"count": min(made, read), "least": _CHANNELS, "values": "images" if read <= made else "results"}
             # The direct way is the faster one here, so that declining costs nothing.
             graph.decline(self.rule, self.few_channels, facts, node, estimated_cost_us=0.0)
         elif tiles < _TILES:
@@ -160,3 +159,9 @@ class Algorithms(Pass):
             graph.substitute(decision, node, new)
             if node.uid in graph.prepared:
                 graph.prepared.add(new.uid)
+
+
+def _window(operation: Conv2d) -> str:
+    """Say which options of a convolution's windows are not 1: ``stride is 2×2``."""
+    options = (("stride", operation.strides), ("dilation", operation.dilation))
+    return " and the ".join([f"{name} is {size[0]}×{size[1]}" for name, size in options if size != (1, 1)])

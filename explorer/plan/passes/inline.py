@@ -75,7 +75,7 @@ class Inline(Pass):
     not_batchable = Reason(
         "not_batchable",
         "{count:call} of `{name}` run one after the other, not at once on stacked operands, because `{name}` contains "
-        "an operation that cannot be computed for stacked operands: {why}.",
+        "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
         change="Take that operation out of the function, or give it a batch() method where it is your own.",
     )
@@ -175,7 +175,7 @@ class Inline(Pass):
         try:
             body = batch_body(call.body, call.size, call.batched)
         except NotBatchableError as error:
-            graph.decline(self, self.not_batchable, {**facts, "why": error.given}, node)
+            graph.decline(self, self.not_batchable, {**facts, "inner": error.given, "why": error.rule}, node)
             return None
         prices = self.cost_model
         # One after the other, each member's operands are views, and its results are copied.

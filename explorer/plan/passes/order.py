@@ -107,9 +107,9 @@ class Order(Pass):
     rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
     together = Reason(
         "together",
-        "Up to {lanes} of the {count} kernels run at the same time, because they form {chains:chain}, and chains that "
-        "do not read each other's results need not wait for each other: that takes an estimated {together_us} instead "
-        "of {alone_us}, one kernel after another.",
+        "The {count} kernels run on {lanes} threads, because they form {chains:chain}, and two chains of which neither "
+        "reads a result of the other can run at the same time. That takes an estimated {together_us}; one kernel after "
+        "another would take {alone_us}.",
         meaning="A kernel is one operation, or several fused ones. In a chain each kernel needs the result of the one "
         "before. Kernels that run at one time run on several threads.",
         change="lanes=1 runs one kernel at a time.",

@@ -33,9 +33,9 @@ class ShapeValues(Pass):
     name = "shape values"
     computed_first = Reason(
         "computed_first",
-        "{count:operation was|operations were} computed before this plan was made, because the shape of a result "
-        "depends on a value: `{value}` of `{operator}` is {text}. Inputs that give this value again use the same "
-        "plan; for others a new one is made.",
+        "{count:operation was|operations were} computed before this plan was made, because their value decides the "
+        "shape of a result: `{value}` of `{operator}` is {text}. Inputs that give this value again use this plan; for "
+        "any other value a new plan is made.",
         meaning="Memory, order and fusion follow from shapes. Where a shape depends on the values of inputs, what "
         "decides it is computed first, and a plan is made and kept for each outcome.",
         change="Export the model with fixed sizes; or give inputs that decide the same shapes, whose plan is kept.",

@@ -43,7 +43,7 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
 
 
 def _has_number(algebra: Algebra, total: Sum) -> bool:
-    """Whether a sum has a constant; that of a formula may also be ``eps``, and is no part where ``x`` can take it up."""
+    """Whether a sum has a constant, which ``eps`` of a formula is, too, unless its ``x`` can take the constant up."""
     names = {term.name for term in [algebra.terms[each] for each, _ in total.terms] if isinstance(term, Atom)}
     return "x" not in names and (total.constant != 0 or "eps" in names)
 

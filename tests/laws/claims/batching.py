@@ -219,7 +219,8 @@ def not_batchable_calls(claim: Claim) -> Facts:
     return {
         "name": member_name(claim),
         "count": len(claim.subjects),
-        "why": f"{failing[0].operation.label} over members",
+        "inner": failing[0].operation.label,
+        "why": failing[0].operation.unbatchable or "it does more than compute a value, once for each call",
     }
 
 

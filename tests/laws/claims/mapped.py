@@ -60,7 +60,12 @@ def not_batchable(claim: Claim) -> Facts:
     """An operation of the body says that it has no batching rule."""
     call = call_of(claim)
     (node,) = [node for node in call.body.nodes if node.operation.unbatchable and node.operands]
-    return {"name": call.body.name, "count": call.size, "why": f"{node.operation.label} over members"}
+    return {
+        "name": call.body.name,
+        "count": call.size,
+        "inner": node.operation.label,
+        "why": node.operation.unbatchable,
+    }
 
 
 @of_decision(Inline.kept_whole)

@@ -146,21 +146,29 @@ of_nodes(parts.dtype, holds=lambda at, node: source(at, node).dtype != node.dtyp
 )
 
 
-def scattered(at: At, node: Expr) -> tuple[Facts, bool]:
-    """The facts of a sum of slice scatters, and whether each place of the result is in one part, and no more."""
+def scattered(at: At, node: Expr) -> tuple[Facts, np.ndarray]:
+    """The facts of a sum of slice scatters, and in how many parts each place of the result is."""
     terms = at.operands(node)
     times = np.zeros(node.shape, int)
     for term in terms:
         assert isinstance(term.operation, SliceScatter)
         times[index_of(term.operation.spans)] += 1
-    return {"count": len(terms)}, bool((times == 1).all())
+    return {"count": len(terms)}, times
 
 
-@of_nodes(sum_of_parts.SumOfParts.joined, holds=lambda at, node: scattered(at, node)[1])
+@of_nodes(sum_of_parts.SumOfParts.joined, holds=lambda at, node: (scattered(at, node)[1] == 1).all())
 def joined_parts(at: At, node: Expr) -> Facts:
     return scattered(at, node)[0]
 
 
-@of_nodes(sum_of_parts.SumOfParts.gaps, holds=lambda at, node: not scattered(at, node)[1])
+@of_nodes(sum_of_parts.SumOfParts.gaps, holds=lambda at, node: (scattered(at, node)[1] != 1).any())
 def parts_with_gaps(at: At, node: Expr) -> Facts:
-    return scattered(at, node)[0]
+    facts, times = scattered(at, node)
+    empty = [axis for axis in range(times.ndim) if (times.max(axis=tuple({*range(times.ndim)} - {axis})) == 0).any()]
+    if times.max() > 1:
+        fault = "overlap"
+    else:
+        (axis,) = empty
+        filled = times.max(axis=tuple({*range(times.ndim)} - {axis}))
+        fault = "leave places between" if filled[-1] else "leave places behind the last one"
+    return {**facts, "condition": fault}

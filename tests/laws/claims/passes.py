@@ -169,7 +169,9 @@ def tiles(claim: Claim) -> Facts:
 def windows(claim: Claim) -> Facts:
     ((strides, dilation),) = {(node.operation.strides, node.operation.dilation) for node in claim.subjects}  # type: ignore[attr-defined]
     assert (strides, dilation) != ((1, 1), (1, 1))
-    return {**unfit(claim), "strides": sizes_text(strides), "dilation": sizes_text(dilation)}
+    sizes = {"stride": strides, "dilation": dilation}
+    wrong = [f"{name} is {sizes_text(size)}" for name, size in sizes.items() if size != (1, 1)]
+    return {**unfit(claim), "options": " and the ".join(wrong)}
 
 
 @of_decision(Algorithms.grouped)
@@ -191,9 +193,9 @@ def unfit(claim: Claim) -> Facts:
 
 @of_decision(Algorithms.few_channels)
 def few_channels(claim: Claim) -> Facts:
-    (count,) = {min(claim.before.operands(node)[1].shape[:2]) for node in claim.subjects}
-    assert count < 32
-    return {"count": count, "least": 32}
+    ((made, read),) = {claim.before.operands(node)[1].shape[:2] for node in claim.subjects}
+    assert min(made, read) < 32
+    return {"count": min(made, read), "least": 32, "values": "images" if read <= made else "results"}
 
 
 @of_decision(Algorithms.few_tiles)

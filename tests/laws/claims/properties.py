@@ -107,6 +107,15 @@ properties = declared_properties
 @of_nodes(properties.Idempotent.again, holds=same_bits)
 def again(at: At, node: Expr) -> Facts:
     assert node.operation.idempotent
+    (_,) = at.operands(node)
+    return {"operation": kind(node), **names(at, node, x=(0,))}
+
+
+@of_nodes(properties.Idempotent.equal_operands, holds=same_bits)
+def equal_operands(at: At, node: Expr) -> Facts:
+    assert node.operation.idempotent
+    first, second = at.operands(node)
+    assert first is second
     return {"operation": kind(node), **names(at, node, x=(0,))}
 
 

@@ -92,7 +92,7 @@ def test_an_operation_without_a_batching_rule_is_run_for_each_member() -> None:
     results = ex.map(lambda x: Backwards()(x) * 2, rows)
     planned = plan([results])
     assert codes(planned, "inline", applied=False) == ["not_batchable"]
-    assert "backwards" in facts(planned, "not_batchable")["why"]
+    assert "backwards" in facts(planned, "not_batchable")["inner"]
     np.testing.assert_array_equal(ex.evaluate(results), rows[:, ::-1] * 2)
 
 

@@ -173,7 +173,7 @@ def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -
     planned = plan(roots)
     (declined,) = decisions(planned, "not_batchable")
     assert (declined.facts["count"], len(declined.subjects)) == (50, 50)
-    assert "backwards" in declined.facts["why"]
+    assert "backwards" in declined.facts["inner"]
     assert declined.reason.facts <= declined.facts.keys()
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -192,9 +192,9 @@ class LogOfPowers(Rule):
     )
     difference = Reason(
         "difference",
-        "The log of `{y}` is computed as written, not from the exponents of the exponentials (exp) in `{y}`, because "
-        "`{y}` subtracts numbers up to 1 that may be nearly equal: such a difference loses digits however it is "
-        "computed.",
+        "The log of `{y}` is computed as written, not from the exponents of its exponentials (exp), as the log of a "
+        "sum would be, because `{y}` subtracts one number from another: both are at most 1, so that nothing can "
+        "overflow, and where they are nearly equal, the difference loses digits either way.",
         meaning="0.12345678 − 0.12345677 keeps one digit of eight.",
         change="Write the difference in a form without subtraction, where there is one.",
     )

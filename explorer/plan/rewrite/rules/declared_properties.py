@@ -24,9 +24,17 @@ class Idempotent(Rule):
 
     again = Reason(
         "idempotent",
-        "`{operation}` is left out here, because it would change nothing: applied to its own result, or to two equal "
-        "operands, `{operation}` gives its operand.",
-        meaning="abs, relu, floor and maximum(x, x) are such operations; the property is declared as idempotent.",
+        "`{operation}` is left out the second time, because its operand is the result of `{operation}` already, which "
+        "`{operation}` does not change any more.",
+        meaning="abs(abs(x)) is abs(x); relu and floor are such operations, too. The property is declared as "
+        "idempotent.",
+        change="Nothing has to change.",
+    )
+    equal_operands = Reason(
+        "idempotent",
+        "`{operation}` is left out, because both of its operands are `{x}`, and of two equal operands `{operation}` "
+        "gives that same number.",
+        meaning="maximum(x, x) is x. The property is declared as idempotent.",
         change="Nothing has to change.",
     )
 
@@ -40,7 +48,7 @@ class Idempotent(Rule):
         if not is_repeated or x.type is not node.type:
             return None
         facts = {"operation": operation.name, "x": x}
-        return self.again.applied(x, **facts)
+        return (self.again if len(operands) == 1 else self.equal_operands).applied(x, **facts)
 
 
 class AbsorbedOperand(Rule):

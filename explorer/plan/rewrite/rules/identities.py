@@ -181,7 +181,7 @@ class SumOfOne(Rule):
 
     single_term = Reason(
         "single_term",
-        "The sum is left out, because it has only one term, so that term is used directly.",
+        "`add_n` is left out, because it is the sum of only one array, so that array is used directly.",
         meaning="A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.",
         change="Nothing has to change.",
     )

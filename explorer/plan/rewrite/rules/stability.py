@@ -123,7 +123,7 @@ class QuotientOfOnePlusExp(Rule):
     negative = Reason(
         "sigmoid",
         "1 / (1 + `{powers}`) is computed as sigmoid(−x), where x is the operand of `{powers}`, because that is the "
-        "same number, and exp(x) alone may overflow to ∞.",
+        "same number, and is computed without an exp that can overflow, as exp(x) may.",
         meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )

@@ -35,8 +35,8 @@ class SumOfParts(Rule):
     )
     gaps = Reason(
         "gaps",
-        "{count:array}, each of them zero outside of its own part, are added, not joined end to end, because these "
-        "parts overlap, or leave places between them.",
+        "{count:array}, each of them zero outside of its own part, are added. Where such parts lie one directly after "
+        "the other, the arrays are joined end to end instead; these {condition}.",
         meaning="Parts that lie one after the other, from the first place of an axis to the last, can be joined.",
         change="Nothing has to change.",
     )
@@ -58,10 +58,13 @@ class SumOfParts(Rule):
         places = sorted(range(len(spans)), key=lambda place: spans[place][axis][0])
         stop = 0
         for place in places:
-            if spans[place][axis][0] != stop:
-                return self.gaps.declined(count=len(terms))
-            stop = spans[place][axis][1]
+            begin, end, _ = spans[place][axis]
+            if begin != stop:
+                return self.gaps.declined(
+                    count=len(terms), condition="overlap" if begin < stop else "leave places between"
+                )
+            stop = end
         if stop != first.shape[axis]:
-            return self.gaps.declined(count=len(terms))
+            return self.gaps.declined(count=len(terms), condition="leave places behind the last one")
         parts = [graph.operands(terms[place])[0] for place in places]
         return self.joined.applied(Concatenate(axis)(*parts), count=len(terms))
