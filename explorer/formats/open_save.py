@@ -20,6 +20,7 @@ from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
 from explorer.formats import torch_export
+from explorer.formats.foreign_files import SAVED_MODEL, foreign_format
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
@@ -73,12 +74,7 @@ def open(
             )
     model_path = Path(path)
     if os.path.isdir(model_path) or not model_path.name:
-        raise FileError(
-            "this is a folder",
-            path=printable(path),
-            rule=f"a model must be a file: {', '.join(endings())}",
-            fix="name a file in it",
-        )
+        raise _folder(model_path)
     follow = current_callback()
     if follow is not None:
         follow(Progress("reading", model_path.name))
@@ -109,6 +105,18 @@ def open(
     return Net(definition, entry.table(definition))
 
 
+def _folder(given: Path) -> FileError:
+    """Return the error for a folder, which some formats are kept in."""
+    graph = given / SAVED_MODEL
+    foreign = foreign_format(graph if os.path.exists(graph) else given)
+    return FileError(
+        f"this is a folder of {foreign.name}, which is not opened" if foreign is not None else "this is a folder",
+        path=printable(given),
+        rule=f"a model must be a file: {', '.join(endings())}",
+        fix="name a file in it" if foreign is None else foreign.fix_for(graph if os.path.exists(graph) else given),
+    )
+
+
 def _unknown_ending(given: Path) -> FileError:
     graphs = [
         given.with_name(given.name.removesuffix(entry.weights_ending) + ending)
@@ -117,18 +125,20 @@ def _unknown_ending(given: Path) -> FileError:
         for ending in entry.endings
     ]
     graph = next((path for path in graphs if os.path.exists(path)), None)
+    foreign = foreign_format(given)
+    if graph is not None:
+        fix = f"open {graph}, which says what the weights in {given.name} are for"
+    elif foreign is not None:
+        fix = foreign.fix_for(given)
+    else:
+        fix = "give such a file; a torch module is opened by ex.open(module, example_inputs)"
+    owner = "not that of a model's file" if foreign is None else f"that of {foreign.name}, which is not opened"
     return FileError(
-        f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
+        f"the ending {given.suffix!r} is {owner}" if given.suffix else "the name has no ending",
         path=printable(given),
         rule=f"a model's file must end with one of {', '.join(endings())}",
-        fix=_fix_of_ending(given, graph),
+        fix=fix,
     )
-
-
-def _fix_of_ending(given: Path, graph: Path | None) -> str:
-    if graph is not None:
-        return f"open {graph}, which says what the weights in {given.name} are for"
-    return "give such a file; a torch module is opened by ex.open(module, example_inputs)"
 
 
 @named

@@ -23,7 +23,7 @@ _PART = 1 << 30
 class KeptFile:
     """A regular file, open until nothing refers to it, whose parts are read for as long as nobody writes to it."""
 
-    def __init__(self, path: str | os.PathLike[str], fix: str, *, what: str = "the file") -> None:
+    def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:
         """Open it; raises FileError for no regular file."""
         self.path = Path(path)
         self._fix, self._what = fix, what

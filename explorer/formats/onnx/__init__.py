@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.core.files.open_untrusted import content
+from explorer.core.files.kept_file import KeptFile
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 
@@ -15,18 +15,20 @@ __all__ = ["read", "save", "save_expressions", "save_net"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an ONNX file; weights that are stored beside it are read when they are asked for.
+    """Read an ONNX file; its large weights, in it or beside it, are read when they are asked for.
 
     Nothing outside the file's folder is read. Raises FileError naming the file, what was found, the rule and the fix.
     """
     model_path = Path(path)
-    data = content(model_path, "correct the path of the .onnx file")
+    file = KeptFile(model_path, "correct the path of the .onnx file")
     from explorer.formats.onnx import proto, reader  # the onnx package is slow to import, and only these files need it
+    from explorer.formats.onnx.large_elements import LightMessage
     from explorer.formats.onnx.operators import TABLE
     from explorer.formats.onnx.opset_upgrade import upgraded_model
 
-    upgrade = upgraded_model(proto.parse(data, str(model_path)))
-    return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark)
+    light = LightMessage(file)
+    upgrade = upgraded_model(proto.parse(light.data, str(model_path), file.size))
+    return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark, elements=light.elements)
 
 
 def save(definition: NetDefinition, path: Path) -> None:

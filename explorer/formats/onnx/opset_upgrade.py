@@ -7,6 +7,7 @@ The elements of large weights do not pass through it: they are taken out before 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from onnx import ModelProto, TensorProto, helper, version_converter
@@ -75,7 +76,12 @@ def _reason(error: Exception) -> str:
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
     """Return a copy of a model whose large weights have no elements, and those weights by name."""
     light = ModelProto()
-    weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.ByteSize() > _SMALL}
+    weights = {
+        tensor.name: tensor
+        for tensor in model.graph.initializer
+        # of elements that were left in the file the message has a mark alone
+        if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
+    }
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
     # Copied field by field: a copy of everything would hold the weights twice.
     for field, value in model.ListFields():

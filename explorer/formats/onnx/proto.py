@@ -20,8 +20,8 @@ _IR_VERSION_KEY = 8
 _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph"
 
 
-def parse(data: bytes, path: str) -> ModelProto:
-    """Parse the model in a file's bytes; raises FileError if they hold none."""
+def parse(data: bytes, path: str, size: int) -> ModelProto:
+    """Parse the model in the bytes of a file of ``size``, without its large weights; raises FileError for no model."""
     if not data:
         raise FileError("the file is empty", path=path, rule=_RULE, fix=_EXPORT)
     model = ModelProto()
@@ -31,7 +31,7 @@ def parse(data: bytes, path: str) -> ModelProto:
         begins_well = data[0] == _IR_VERSION_KEY
         state = "cut off or damaged" if begins_well else "of another format"
         raise FileError(
-            f"this is no whole ONNX model, but {state}: {len(data):,} bytes that begin with {data[:12]!r}",
+            f"this is no whole ONNX model, but {state}: {size:,} bytes that begin with {data[:12]!r}",
             path=path,
             rule=_RULE,
             fix=f"compare the size with the original's, and copy or download it again, or {_EXPORT}"
@@ -63,7 +63,7 @@ def _check_texts(model: ModelProto, path: str) -> None:
             values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") else value
             if field.type == FieldDescriptor.TYPE_MESSAGE:
                 waiting.extend(values)
-            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+            elif field.type == FieldDescriptor.TYPE_STRING and bytes in map(type, values):
                 wrong = next(text for text in values if isinstance(text, bytes))
                 raise FileError(
                     f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts must be UTF-8", fix=_EXPORT

@@ -18,6 +18,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
+from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.operator_names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
@@ -33,7 +34,9 @@ from explorer.net.definition.definition import (
 from explorer.net.operators.table import OperatorTable
 
 
-def arguments(node: NodeProto, name: str, path: Path) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
+def arguments(
+    node: NodeProto, name: str, path: Path, elements: Mapping[bytes, Elements]
+) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
     """Return the plain attributes of a node by name, and its tensors, which are named ``operator.attribute``.
 
     An attribute without a plain value, a graph or a type, becomes a text that describes it.
@@ -42,7 +45,7 @@ def arguments(node: NodeProto, name: str, path: Path) -> tuple[dict[str, Plain],
     tensors: dict[str, StoredTensor] = {}
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR:
-            tensors[attribute.name] = stored(attribute.t, f"{name}.{attribute.name}", path)
+            tensors[attribute.name] = stored(attribute.t, f"{name}.{attribute.name}", path, elements)
         else:
             plain[attribute.name] = _plain(attribute)
     return plain, tensors
@@ -86,15 +89,22 @@ _TEXT = 400
 
 
 def definition(
-    model: ModelProto, path: Path, known: OperatorTable, remark: str = "", *, local: bool = False
+    model: ModelProto,
+    path: Path,
+    known: OperatorTable,
+    remark: str = "",
+    *,
+    elements: Mapping[bytes, Elements] | None = None,
+    local: bool = False,
 ) -> NetDefinition:
     """Return the definition of a model; raises FileError for a malformed graph or tensor.
 
-    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others. A
-    ``remark`` on how the model was read stands in the definition's description. ``local`` says that the model was
-    exported by this process, so that the whole text of the program around its noted lines may be shown.
+    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others.
+    ``elements`` are those of large tensors, by the marks that stand for them in the message. A ``remark`` on how the
+    model was read stands in the definition's description. ``local`` says that the model was exported by this process,
+    so that the whole text of the program around its noted lines may be shown.
     """
-    return _Reader(model, path, known, remark=remark, local=local).read()
+    return _Reader(model, path, known, {} if elements is None else elements, remark=remark, local=local).read()
 
 
 class _Reader:
@@ -103,6 +113,7 @@ class _Reader:
         model: ModelProto,
         path: Path,
         known: OperatorTable,
+        elements: Mapping[bytes, Elements],
         graph: GraphProto | None = None,
         tensors: Mapping[str, StoredTensor] | None = None,
         opsets: Mapping[str, int] | None = None,
@@ -110,7 +121,7 @@ class _Reader:
         local: bool = False,
     ) -> None:
         self.graph = model.graph if graph is None else graph
-        self.path, self.known = path, known
+        self.path, self.known, self.elements = path, known, elements
         self.model, self.opsets, self.remark, self.local = model, opsets, remark, local
         self.outer = dict(tensors or {})
         """initializers of the graphs around an inner one"""
@@ -124,7 +135,7 @@ class _Reader:
     def read(self, outside: Mapping[str, object] | None = None) -> NetDefinition:
         """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""
         for tensor in self.graph.initializer:
-            self._enter(stored(tensor, tensor.name, self.path), tensor.name)
+            self._enter(stored(tensor, tensor.name, self.path, self.elements), tensor.name)
         for sparse in self.graph.sparse_initializer:
             name = sparse.values.name
             # without data, so that the operator that reads it is shown with it, and refuses to run
@@ -210,7 +221,7 @@ class _Reader:
             return True
         if node.op_type != "Constant":
             return False
-        tensor = constant(node, self.path)
+        tensor = constant(node, self.path, self.elements)
         if tensor is None:
             return False
         self._enter(tensor, tensor.name)
@@ -226,7 +237,7 @@ class _Reader:
     def _operator(self, number: int, placed: PlacedNode, values: Mapping[str, None]) -> OperatorDefinition:
         node = placed.node
         name = self.names.name(placed, number)
-        plain, tensors = arguments(node, name, self.path)
+        plain, tensors = arguments(node, name, self.path, self.elements)
         passed: dict[str, str] = {}
         read: dict[str, StoredTensor] = {}
         for formal, blob in zip(input_names(node.domain, node.op_type, len(node.input)), node.input, strict=True):
@@ -261,7 +272,14 @@ class _Reader:
         for name, graph in graphs.items():
             with one_deeper(f"the graph {name!r} of {placed.node.op_type}"):
                 reader = _Reader(
-                    self.model, self.path, self.known, graph, self.tensors, placed.opsets, local=self.local
+                    self.model,
+                    self.path,
+                    self.known,
+                    self.elements,
+                    graph,
+                    self.tensors,
+                    placed.opsets,
+                    local=self.local,
                 )
                 bodies[name] = reader.read(values)
         return bodies
@@ -302,13 +320,13 @@ class _Reader:
         return types
 
 
-def constant(node: NodeProto, path: Path) -> StoredTensor | None:
+def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
     """Return the tensor of a Constant node; None if it holds texts or is sparse."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:
             case "value":
-                return stored(attribute.t, name, path)
+                return stored(attribute.t, name, path, elements)
             case "value_int" | "value_ints":
                 whole = np.array(attribute.i if attribute.name == "value_int" else attribute.ints, np.int64)
                 return StoredTensor(name, whole.shape, "int64", whole)

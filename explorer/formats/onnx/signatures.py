@@ -9,6 +9,7 @@ type's name, so that they are shown, and not run wrongly.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, lru_cache
 
 from onnx import defs
 
@@ -18,6 +19,8 @@ from explorer.net.definition.definition import Plain
 
 OLDEST = 11
 """the first opset whose operators are all read"""
+_KEPT = 1024
+"""signatures that are kept: the package makes every schema anew when it is asked for"""
 
 
 _UNCHANGED = {"If": 1, "Loop": 1, "Scan": 9}
@@ -34,11 +37,16 @@ def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
     opset = opsets.get("")
     if opset is None:
         return f"{name} (no opset)"
-    if not 0 < opset <= defs.onnx_opset_version():
+    if not 0 < opset <= _newest():
         return f"{name} (opset {opset})"
     if opset < OLDEST and _since(name, opset) not in (_since(name, OLDEST), _UNCHANGED.get(name)):
         return f"{name} (opset {opset})"
     return name
+
+
+@cache
+def _newest() -> int:
+    return defs.onnx_opset_version()
 
 
 def _since(name: str, opset: int) -> int | None:
@@ -55,7 +63,7 @@ def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain
     return arguments
 
 
-def input_names(domain: str, name: str, count: int) -> list[str]:
+def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
     """Return the names of a node's inputs, by position: ``X``, ``W``; members of a list are ``inputs.0``, ``inputs.1``.
 
     They are those of the newest opset, so that an attribute that became an input keeps one name.
@@ -63,19 +71,20 @@ def input_names(domain: str, name: str, count: int) -> list[str]:
     return _names(domain, name, count, "input")
 
 
-def output_names(domain: str, name: str, count: int) -> list[str]:
+def output_names(domain: str, name: str, count: int) -> tuple[str, ...]:
     """Return the names of a node's outputs, by position."""
     return _names(domain, name, count, "output")
 
 
-def _names(domain: str, name: str, count: int, side: str) -> list[str]:
+@lru_cache(maxsize=_KEPT)
+def _names(domain: str, name: str, count: int, side: str) -> tuple[str, ...]:
     try:
         schema = defs.get_schema(name, domain_of(domain))
     except defs.SchemaError:
-        return [f"{side} {index}" for index in range(count)]
+        return tuple([f"{side} {index}" for index in range(count)])
     formals = schema.inputs if side == "input" else schema.outputs
     names = [formal.name for formal in formals]
     if formals and formals[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
         last = names.pop().removesuffix("_0")
         names += [f"{last}.{index}" for index in range(count - len(names))]
-    return names[:count] + [f"{side} {index}" for index in range(len(names), count)]
+    return (*names[:count], *[f"{side} {index}" for index in range(len(names), count)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +24,7 @@ from explorer.core.memory_budget import AXES
 from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import NARROW_BITS, decode, stored_bytes
+from explorer.formats.onnx.large_elements import Elements
 from explorer.net.definition.definition import Plain, WeightReference
 from explorer.net.definition.operator_definition import NARROW, memory_dtype
 
@@ -68,7 +70,7 @@ class StoredTensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    data: bytes | NDArray[Any] | External | None
+    data: bytes | NDArray[Any] | Elements | External | None
     """None for a dtype that is not supported"""
 
     @property
@@ -83,9 +85,12 @@ class StoredTensor:
 
     def array(self) -> NDArray[Any]:
         """Return the elements, read-only; bfloat16 is widened to float32."""
-        data = self.data.read() if isinstance(self.data, External) else self.data
-        assert data is not None, f"{self.dtype} has no arrays"
-        array = decode(np.frombuffer(data, np.uint8), self.dtype) if isinstance(data, bytes) else data
+        assert self.data is not None, f"{self.dtype} has no arrays"
+        if isinstance(self.data, np.ndarray):
+            array = self.data
+        else:
+            raw = self.data if isinstance(self.data, bytes) else self.data.read()
+            array = decode(np.frombuffer(raw, np.uint8), self.dtype)
         # the last byte of narrow elements may have more than the shape says
         array = array.reshape(-1)[: self.size].reshape(self.shape)
         array.setflags(write=False)
@@ -94,7 +99,7 @@ class StoredTensor:
     @property
     def plain(self) -> Plain:
         """A number, or a few whole ones, as an operator's arguments hold them; None for other tensors."""
-        if isinstance(self.data, External) or self.data is None:
+        if isinstance(self.data, (Elements, External)) or self.data is None:
             return None
         if (self.dtype == "int64" and self.size <= _SHOWN) or (self.dtype in ("float32", "bool") and not self.shape):
             return _tuples(self.array().tolist())
@@ -127,6 +132,10 @@ class External:
         file.seek(self.offset)
         return file
 
+    def check(self) -> None:
+        """Raise FileError if the file has fewer bytes, or lies elsewhere by now."""
+        self.opened().close()
+
     def read(self) -> bytes:
         """Read the bytes; raises FileError if the file has fewer."""
         with self.opened() as file:
@@ -152,14 +161,17 @@ class StoredWeights(KeyedWeights[StoredTensor]):
         return self._entry(key).array()
 
     def verify(self, key: str) -> None:
-        """Find a weight that is stored in another file there; what the model itself holds was found before."""
+        """Raise FileError where a weight that is not in memory cannot be read from its file any more."""
         data = self._entry(key).data
-        if isinstance(data, External):
-            data.opened().close()
+        if isinstance(data, (Elements, External)):
+            data.check()
 
 
-def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
-    """Return a tensor of a file, with its dimensions, its number of bytes or elements and their place checked."""
+def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
+    """Return a tensor of a file, with its dimensions, its number of bytes or elements and their place checked.
+
+    ``elements`` are raw elements that were left in the file, by the marks that stand for them in messages.
+    """
     shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
     # dims are signed in the message
     if any(size < 0 for size in shape):
@@ -185,8 +197,8 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
             f"tensor {name!r} is stored in segments", path=str(path), rule="a tensor must be stored whole", fix=_AGAIN
         )
     if tensor.HasField("raw_data"):
-        raw = tensor.raw_data
-        _check_length(name, shape, dtype, len(raw), size, "bytes", path)
+        raw = elements.get(tensor.raw_data, tensor.raw_data)
+        _check_length(name, shape, dtype, raw.size if isinstance(raw, Elements) else len(raw), size, "bytes", path)
         return StoredTensor(name, shape, dtype, raw)
     # real and imaginary parts alternate
     numbers = 2 if dtype.startswith("complex") else 1

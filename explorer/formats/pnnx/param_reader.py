@@ -24,6 +24,8 @@ _AGAIN = "export the model again with pnnx; the file seems damaged or edited by 
 _WORD = re.compile(rf"[^{BLANK}]+")
 # possessive: a mark is never part of the name
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
+_NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
+"""marks of a file of ncnn, which begins with the same magic number: its type of inputs, and its names of arguments"""
 _COUNT = re.compile(r"[0-9]{1,18}")
 """numbers that fit 64 bits"""
 _NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
@@ -108,6 +110,14 @@ def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
+def _ncnn(given: str) -> GrammarError:
+    return GrammarError(
+        f"{given}: this is a file of ncnn, not of pnnx",
+        rule="a .param file must be one of pnnx, whose operators have PyTorch's types and whose arguments have names",
+        fix="open x.pnnx.param, which pnnx writes beside x.ncnn.param, or the model that it was made of",
+    )
+
+
 @dataclass
 class _Reader:
     path: str
@@ -132,6 +142,8 @@ class _Reader:
                 rule="an operator must be written: type name n_in n_out inputs… outputs… key=value…",
             )
         type, name, *counted = (word[0] for word in head)
+        if type == _NCNN_INPUT:
+            raise _ncnn(f"an operator of type {type}")
         for what, count in zip(("inputs", "outputs"), counted, strict=True):
             if not _COUNT.fullmatch(count):
                 raise GrammarError(
@@ -167,6 +179,8 @@ class _Reader:
                     fix=r'write a string with blanks as a JSON string: name="a\u0020b"',
                 )
             mark, key, value = match[1], match[2], match[3]
+            if not mark and _NCNN_KEY.fullmatch(key):
+                raise _ncnn(f"the argument {shorten(pair)} of operator {shorten(operator.name)}")
             if mark == "#":
                 _check_operand(operator, pair, key, operands)
                 self._note_type(key, value, operator.line)

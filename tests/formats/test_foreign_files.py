@@ -1,0 +1,62 @@
+"""Formats that are not opened: named, with the way to one that is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.formats.foreign_files import FOREIGN, ForeignFormat
+from explorer.formats.registry import endings
+
+ENDINGS = [(row, ending) for row in FOREIGN for ending in row.endings]
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(("row", "ending"), ENDINGS, ids=[ending for _, ending in ENDINGS])
+def test_a_format_that_is_not_opened_is_named(row: ForeignFormat, ending: str, tmp_path: Path) -> None:
+    """Some 50 endings of other formats are refused by the format's name, with the way to a file that opens."""
+    path = tmp_path / f"a net{ending}"
+    path.write_bytes(b"")
+    with pytest.raises(ex.FileError) as raised:
+        ex.open(path)
+    assert f"the ending {ending!r} is that of {row.name}" in raised.value.given
+    assert "{" not in raised.value.fix
+    assert any(word in raised.value.fix for word in (".onnx", "ex.open(", ".npz", ".safetensors", ".gguf", ".param"))
+    for command in raised.value.fix.split("; "):
+        if command.startswith("python -m") or command.startswith("paddle2onnx"):
+            assert shlex.split(command)
+
+
+def test_no_format_is_both_opened_and_refused() -> None:
+    refused = [ending for _, ending in ENDINGS]
+    assert len(refused) == len({*refused})
+    assert not {*refused} & {*endings()}
+
+
+def test_folders_of_models_are_named(tmp_path: Path) -> None:
+    """A SavedModel is known by the file in it, Core ML's package by its ending."""
+    saved = tmp_path / "saved model"
+    saved.mkdir()
+    with pytest.raises(ex.FileError, match="this is a folder\n"):
+        ex.open(saved)
+    (saved / "saved_model.pb").touch()
+    with pytest.raises(ex.FileError, match=r"a folder of TensorFlow.*(.|\n)*--saved-model '.*saved model' --output"):
+        ex.open(saved)
+    package = tmp_path / "x.mlpackage"
+    package.mkdir()
+    with pytest.raises(ex.FileError, match="a folder of Core ML, which is not opened"):
+        ex.open(package)
+
+
+@pytest.mark.parametrize(
+    "operator", ["Input data 0 1 x 0=224 1=224 2=3", "Input data 0 1 x", "Convolution c 0 1 x 0=64 -23301=1,2"]
+)
+def test_a_file_of_ncnn_is_named(operator: str, tmp_path: Path) -> None:
+    """It begins with pnnx's magic number, and has its ending."""
+    path = tmp_path / "x.param"
+    path.write_text(f"7767517\n1 1\n{operator}\n")
+    with pytest.raises(ex.FileError, match=r"(?s)line 3: .*a file of ncnn, not of pnnx.*open x\.pnnx\.param"):
+        ex.open(path)
