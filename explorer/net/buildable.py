@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.errors import OperandError, StateError
+from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
@@ -57,6 +57,8 @@ class BuildableNet(EditableNet):
         """inputs → their build, or the first question about their values"""
         self._parameters: dict[tuple[str, TensorType], Expr] = {}
         self._fitting: dict[str, Shape] | None = None
+        self._said: dict[str, Shape] = {}
+        """shapes of inputs to look at the net with"""
 
     @property
     def name(self) -> str:
@@ -264,13 +266,38 @@ class BuildableNet(EditableNet):
             def build(shapes: Shapes) -> Build:
                 return self._builder.build(self._shaped(shapes), opaque=True)
 
-            self._fitting = fitting(self.definition, self.table, build)
+            self._fitting = fitting(self.definition, self.table, build, self._said)
         return dict(self._fitting)
+
+    def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
+        """Look at the net from now on with these shapes of inputs, not with lengths that fit; without any, as before.
+
+        Other inputs have the lengths that the names of dimensions bind, else lengths that fit. Runs are as ever. Raises
+        UnknownNameError for a name that is no input's, OperandError for a shape that contradicts the file.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (None, 2)), "y"))
+        >>> net.assume(x=(576, 2)).example_shapes()
+        {'x': (576, 2)}
+        """
+        given = {**(shapes or {}), **named}
+        for name, shape in given.items():
+            if name not in self.definition.inputs:
+                raise UnknownNameError(name, kind=f"input of net {self.name!r}", known=self.definition.inputs)
+            if not is_shape(shape) or min(shape, default=0) < 0:
+                raise OperandError(
+                    f"the shape {shape!r} of input {name!r}",
+                    rule="a shape must be a tuple of lengths",
+                    fix=f"net.assume({{{name!r}: (1, 576)}})",
+                )
+        check_inputs(self.definition, {name: self._noted(name, tuple(shape)) for name, shape in given.items()})
+        self._said, self._fitting = {name: tuple(shape) for name, shape in given.items()}, None
+        return self
 
     @long_running()
     def _preview_build(self, unknown: int | None = None) -> Build:
         self._refresh()
-        shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown)
+        shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown, self._said)
         # A build for looking at may hold opaque operations, and is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:

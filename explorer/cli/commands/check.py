@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.cli.support import shape_option
 from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import say, tell
 from explorer.core.errors import ExplorerError
@@ -33,6 +34,7 @@ The exit status is 1 where there is anything to list.
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    shape_option.arguments(parser)
     parser.add_argument("--plan", metavar="KEPT", type=Path, help="a kept plan to compare with: x.plan.json")
     parser.add_argument("--update", action="store_true", help="write the file of --plan anew where the plan differs")
 
@@ -52,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
         )  # fmt: skip
     if options.update:
         refuse_inputs(options.plan, [options.file])
-    net = open(options.file)
+    net = shape_option.assume(open(options.file), options)
     findings = net.check()
     tell("".join(f"{finding}\n" for finding in findings))
     count = len(net.definition.operators)

@@ -6,7 +6,7 @@ import argparse
 import webbrowser
 from pathlib import Path
 
-from explorer.cli.support import image_inputs, memory_option
+from explorer.cli.support import image_inputs, memory_option, shape_option
 from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import report, say, tell
 from explorer.record import Recording
@@ -49,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--edge-types", action="store_true", help="write the types of values beside edges of a picture")
     parser.add_argument("--no-source", action="store_true", help="leave out the text of the file's lines")
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
+    shape_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
 
@@ -73,7 +74,7 @@ def execute(options: argparse.Namespace) -> int:
         from explorer.cli.support.array_files import file_of
 
         refuse_inputs(output, [options.file, *map(file_of, options.input)])
-    net = open(options.file)
+    net = shape_option.assume(open(options.file), options)
     if options.input:
         from explorer.cli.support.array_files import inputs
 

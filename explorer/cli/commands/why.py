@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from explorer.cli.support import shape_option
 from explorer.cli.support.terminal import say, tell
 
 HELP = "tell what was decided about an operator or operand, and why"
@@ -30,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a second name: the decisions about both, such as why they are not fused",
     )
+    shape_option.arguments(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -39,7 +41,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.view.export.history_text import why_operator
     from explorer.view.export.pair_text import why_pair
 
-    net = open(options.file)
+    net = shape_option.assume(open(options.file), options)
     names = [name for name in (options.node, options.other) if name is not None]
     wanted = [{node.uid for node in net.nodes(name)} for name in names]
     plan = net.preview_plan()

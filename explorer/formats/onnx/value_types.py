@@ -29,5 +29,6 @@ def blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
             shape.append(dimension.dim_value)
         else:
-            shape.append(dimension.dim_param or None)
+            # "?" is how exporters write that there is no name: two of them are two lengths
+            shape.append(dimension.dim_param if any(map(str.isalnum, dimension.dim_param)) else None)
     return BlobType(tuple(shape), dtype)

@@ -63,21 +63,53 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
         for unknown in unknown_types(definition, table)
     ]
     problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
+    problems += [(order[names[0]], _told(names, build)) for names in _alike(build, table)]
+    problems += [(order.get(maker, 0), text) for maker, text in _contradictions(build)]
+    return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
+
+
+def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
+    """Return the names of the operators that cannot run by themselves, those of one type and one reason together."""
+    groups: dict[tuple[str, ...], list[str]] = {}
     for name, error in build.problems.items():
-        operator = definition.ssa.operator(name)
+        operator = build.definition.ssa.operator(name)
         # Unknown types are listed already, and an operator that reads one of their results is no problem of its own.
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
-            problems.append((order[name], str(error)))
-    for name, blob in definition.blobs.items():
-        value = build.values[name]
-        if isinstance(value, Expr) and not isinstance(value.type, TupleType) and not _is_opaque(value):
-            contradiction = disagreement(blob, value.type)
-            if contradiction:
-                maker = definition.operator(blob.producer) if blob.producer else None
-                where = f"operator {maker.place}" if maker else "an input"
-                place = order[maker.name] if maker else 0
-                problems.append((place, f"operand {name!r} of {where}: {contradiction}"))
-    return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
+            reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
+            groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
+    return [*groups.values()]
+
+
+def _told(names: list[str], build: Build) -> str:
+    """Return the finding of operators that cannot run for one reason: that of the first, with the number of others."""
+    text = str(build.problems[names[0]])
+    if len(names) == 1:
+        return text
+    listed = ", ".join([build.definition.ssa.operator(name).place for name in names[1 : _LISTED + 1]])
+    more = ", …" * (len(names) > _LISTED + 1)
+    return f"{text}\n  the same of {len(names) - 1:,} more: {listed}{more}"
+
+
+def _contradictions(build: Build) -> list[tuple[str, str]]:
+    """Return the operands whose types differ from the file's notes, each with the operator that makes it.
+
+    Whatever is computed of such an operand differs, too: only the first ones are told.
+    """
+    definition, wrong = build.definition, set[str]()
+    findings = []
+    for name in [*definition.ssa.inputs, *[out for each in definition.ssa.topological_order for out in each.outputs]]:
+        blob, value = definition.blobs[name], build.values[name]
+        if not isinstance(value, Expr) or isinstance(value.type, TupleType) or _is_opaque(value):
+            continue
+        maker = definition.ssa.operator(blob.producer) if blob.producer else None
+        follows = maker is not None and bool(wrong.intersection(maker.inputs))
+        contradiction = disagreement(blob, value.type)
+        if contradiction and not follows:
+            where = f"operator {maker.place}" if maker else "an input"
+            findings.append((maker.name if maker else "", f"operand {name!r} of {where}: {contradiction}"))
+        if contradiction or follows:
+            wrong.add(name)
+    return findings
 
 
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.diagnostics import unknown_types
 from explorer.net.definition.definition import Dimension, NetDefinition
-from explorer.net.definition.shape_notes import is_name, is_open, shape_text
+from explorer.net.definition.shape_notes import Lengths, is_name, is_open, shape_text
 from explorer.net.operators.table import OperatorTable
 
 Shapes: TypeAlias = Mapping[str, Shape]
@@ -40,20 +40,25 @@ def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
     return _filled(definition, lambda name, axis: None)
 
 
-def same_shapes(definition: NetDefinition, length: int) -> dict[str, Shape]:
-    """Return the inputs' shapes with one length for all unknown ones."""
-    return _filled(definition, lambda name, axis: length)
+def same_shapes(definition: NetDefinition, length: int, known: Shapes) -> dict[str, Shape]:
+    """Return the inputs' shapes with one length for all unknown ones; ``known`` are those that were said."""
+    return _filled(definition, lambda name, axis: length, known=known)
 
 
-def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build]) -> dict[str, Shape]:
-    """Return the first shapes for which all known operators fit together, else those for which most do."""
-    if not is_open(definition):
-        return whole_shapes(definition)
+def fitting(
+    definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build], known: Shapes
+) -> dict[str, Shape]:
+    """Return the first shapes for which all known operators fit together, else those for which most do.
+
+    ``known`` are shapes of inputs that were said: they are not tried out, and bind the names of lengths elsewhere.
+    """
+    if not is_open(definition) or len(known) == len(definition.inputs):
+        return _filled(definition, lambda name, axis: None, known=known)
     # These cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
     # Each try builds the whole net: large nets get fewer, so that opening one stays quick.
-    for shapes in islice(_candidates(definition), max(4, _TRIED // _work(definition))):
+    for shapes in islice(_candidates(definition, known), max(4, _TRIED // _work(definition))):
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
             return shapes
@@ -92,18 +97,25 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
 
 
 def _filled(
-    definition: NetDefinition, length: Callable[[str, int], int | None], named: Mapping[str, int] | None = None
+    definition: NetDefinition,
+    length: Callable[[str, int], int | None],
+    named: Mapping[str, int] | None = None,
+    known: Shapes | None = None,
 ) -> dict[str, Shape]:
     """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths."""
-    known = dict(named or {})
+    said = known or {}
+    lengths = {**(named or {}), **Lengths.of(definition, said).named}
     shapes = {}
     for name in definition.inputs:
+        if name in said:
+            shapes[name] = said[name]
+            continue
         noted = definition.input(name).shape
         shape: list[int] = []
         for axis, dimension in enumerate(noted or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
             if isinstance(dimension, str) and size is not None:
-                size = known.setdefault(dimension, size)
+                size = lengths.setdefault(dimension, size)
             if size is not None:
                 shape.append(size)
         if noted is None or len(shape) < len(noted):
@@ -116,7 +128,7 @@ def _filled(
     return shapes
 
 
-def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
+def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, Shape]]:
     """Yield shapes to try: a picture of a usual size, a short sequence, then one length for all axes."""
     notes = {name: definition.input(name).shape or () for name in definition.inputs}
     sides = {name: _sides(noted) for name, noted in notes.items()}
@@ -129,8 +141,9 @@ def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
                 return side if axis in sides[name] else 1 if axis == 0 else rest
 
             axes = [notes[name][axis] for name, open_axes in sides.items() for axis in open_axes]
-            tried.append(_filled(definition, length, {axis: side for axis in axes if isinstance(axis, str)}))
-    tried += [same_shapes(definition, length) for length in _ALL]
+            named = {axis: side for axis in axes if isinstance(axis, str)}
+            tried.append(_filled(definition, length, named, known))
+    tried += [same_shapes(definition, length, known) for length in _ALL]
     # Inputs with few open lengths get the same shapes from several choices.
     yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
 

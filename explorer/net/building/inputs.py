@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.shape_notes import noted_dtype, shape_text
+
+_NO_NUMBERS = "USOMm"
+"""kinds of dtypes of texts, objects and dates"""
 
 
 def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,19 +47,52 @@ def is_shape(value: Any) -> bool:
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Array:
-    """Return a read-only view of an input's array; numbers and lists get the file's dtype."""
+    """Return a read-only view of an input's array; numbers and lists get the file's dtype, where it holds them."""
     dtype = noted_dtype(blob)
+    rule = f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
     try:
-        # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
-        array = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype)
-    except (TypeError, ValueError) as error:
-        raise OperandError(
-            f"input {blob.name!r} is no rectangular array of numbers: {error}",
-            rule=f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}",
-        ) from None
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OperandError(f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=rule) from None
+    if array.dtype.kind in _NO_NUMBERS:
+        raise OperandError(f"input {blob.name!r} holds elements of {array.dtype}, which are no numbers", rule=rule)
+    # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
+    if dtype is not None and not _has_dtype(value):
+        held = f"numbers of {array.dtype.name}" + (f" from {array.min()} to {array.max()}" if array.size else "")
+        converted = _converted(array, dtype)
+        if converted is None:
+            fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
+            raise OperandError(f"input {blob.name!r} is given {held}", rule=rule, fix=fix)
+        array = converted
     # a tensor of bfloat16 is held as float32
     if blob.dtype == array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _has_dtype(value: Any) -> bool:
+    """Whether a value is an array, or a list of samples that are."""
+    samples = value if isinstance(value, (list, tuple)) else ()
+    return hasattr(value, "__array__") or any(getattr(sample, "ndim", 0) for sample in samples)
+
+
+def _converted(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Return the numbers of a list in a dtype, None where it cannot hold them: a part, a sign or a size would be lost.
+
+    Numbers are rounded to the nearest of a dtype of floats.
+    """
+    if not array.size:
+        return array.astype(dtype)
+    name = dtype.name
+    if name == "bool":
+        return array if array.dtype.kind == "b" else None
+    if name.lstrip("u").startswith("int"):
+        limits = ml_dtypes.iinfo(dtype)
+        fits = array.dtype.kind in "biu" and limits.min <= array.min() and array.max() <= limits.max
+        return array.astype(dtype) if fits else None
+    if array.dtype.kind == "c" and not name.startswith("complex"):
+        return None
+    largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
+    return array.astype(dtype) if largest <= float(ml_dtypes.finfo(dtype).max) else None

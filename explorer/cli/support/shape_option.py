@@ -1,0 +1,32 @@
+"""Option that says the shapes of inputs with which a command looks at a model."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from explorer.net import Net
+
+_LENGTHS = re.compile(r"[0-9]{1,18}(?:[x×,][0-9]{1,18})*")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
+    parser.add_argument(
+        "--shape", metavar="NAME=1x576", action="append", default=[], type=_shape,
+        help="the shape of an input, in place of lengths that fit; may be given again",
+    )  # fmt: skip
+
+
+def assume(net: Net, options: argparse.Namespace) -> Net:
+    """Look at a net with the shapes that were given; raises an error for one that does not fit its input."""
+    return net.assume(dict(options.shape))
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, lengths = text.rpartition("=")
+    if not equals or not name or (lengths and not _LENGTHS.fullmatch(lengths)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no shape of an input: tokens=1x576, or scalar= for none")
+    return name, tuple([int(length) for length in re.split("[x×,]", lengths) if length])
