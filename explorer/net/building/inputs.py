@@ -52,10 +52,10 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     rule = f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
+        if array.dtype.kind in _NO_NUMBERS:
+            raise TypeError(f"its elements are of {array.dtype}")
     except (TypeError, ValueError, OverflowError) as error:
         raise OperandError(f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=rule) from None
-    if array.dtype.kind in _NO_NUMBERS:
-        raise OperandError(f"input {blob.name!r} holds elements of {array.dtype}, which are no numbers", rule=rule)
     # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
     if dtype is not None and not _has_dtype(value):
         held = f"numbers of {array.dtype.name}" + (f" from {array.min()} to {array.max()}" if array.size else "")

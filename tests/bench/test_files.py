@@ -1,0 +1,87 @@
+"""Models' files looked at: seconds and peak memory above what importing takes, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+from safetensors.numpy import save_file
+
+from tests.bench.contest import table
+
+pytestmark = pytest.mark.bench
+
+MATRICES, SIDE = 30, 2048
+"""weights of 503 MB"""
+OPERATORS = 10_000
+_PROGRAM = """
+import json, sys, time
+import explorer as ex
+import explorer.formats.onnx.operators, explorer.formats.onnx.reader
+from explorer.view.export.html_page import html
+
+def held():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
+
+before, figures, value = held(), [], sys.argv[1]
+for step in (ex.open, lambda net: net.preview_plan().recording, html):
+    started = time.perf_counter()
+    value = step(value)
+    figures += [time.perf_counter() - started, held() - before]
+print(json.dumps(figures))
+"""
+
+
+def onnx_file(path: Path, nodes: list[Any], last: str, weights: list[Any], shape: list[int]) -> Path:
+    """A model of x with these nodes."""
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)] for name in ("x", last)]
+    graph = helper.make_graph(nodes, "graph", *ends, weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def heavy(folder: Path) -> Path:
+    """Thirty products with weights of 16 MB each, in the model's own file."""
+    names = ["x", *[f"y{number}" for number in range(MATRICES)]]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]], name=f"m{i}") for i in range(MATRICES)]
+    weights = [numpy_helper.from_array(np.full((SIDE, SIDE), i, np.float32), f"w{i}") for i in range(MATRICES)]
+    return onnx_file(folder / "heavy.onnx", nodes, names[-1], weights, [1, SIDE])
+
+
+def long(folder: Path) -> Path:
+    """Ten thousand elementwise operators in a chain, ten a box."""
+    names = ["x", *[f"y{number}" for number in range(OPERATORS)]]
+    nodes = []
+    for number in range(OPERATORS):
+        type = ("Relu", "Add", "Sigmoid", "Mul", "Tanh")[number % 5]
+        reads = [names[number]] * (2 if type in ("Add", "Mul") else 1)
+        nodes.append(helper.make_node(type, reads, [names[number + 1]], name=f"/layer{number // 10}/{type}{number}"))
+    return onnx_file(folder / "long.onnx", nodes, names[-1], [], [4, 8])
+
+
+def tensors(folder: Path) -> Path:
+    """The thirty weights alone."""
+    save_file(
+        {f"layer{i}.weight": np.full((SIDE, SIDE), i, np.float32) for i in range(MATRICES)}, folder / "w.safetensors"
+    )
+    return folder / "w.safetensors"
+
+
+def test_looking_at_files(tmp_path: Path) -> None:
+    """Reach for 150 MB above import to show 503 MB of weights, and for half a second to open 10,000 operators."""
+    rows = []
+    for make in (heavy, tensors, long):
+        path = make(tmp_path)
+        done = subprocess.run([sys.executable, "-c", _PROGRAM, str(path)], capture_output=True, text=True, check=True)
+        figures = json.loads(done.stdout)
+        steps = [f"{seconds:,.2f}" for seconds in figures[::2]]
+        rows.append([path.name, f"{path.stat().st_size / 1e6:,.0f}", *steps, f"{figures[-1]:,.0f}"])
+        path.unlink()
+    header = ["file", "MB", "open, s", "plan, s", "page, s", "peak above import, MB"]
+    print(table("files looked at", header, rows, ["onnx", "numpy"]))
