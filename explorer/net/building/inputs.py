@@ -89,10 +89,11 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array | None:
     if name == "bool":
         return array if array.dtype.kind == "b" else None
     if name.lstrip("u").startswith("int"):
-        limits = ml_dtypes.iinfo(dtype)
+        limits: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
         fits = array.dtype.kind in "biu" and limits.min <= array.min() and array.max() <= limits.max
         return array.astype(dtype) if fits else None
     if array.dtype.kind == "c" and not name.startswith("complex"):
         return None
     largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
-    return array.astype(dtype) if largest <= float(ml_dtypes.finfo(dtype).max) else None
+    floats: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # as above
+    return array.astype(dtype) if largest <= float(floats.max) else None
