@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
+from explorer.formats.onnx.attributes import arguments, constant
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.operator_names import Names, beside_bias
@@ -32,57 +32,6 @@ from explorer.net.definition.definition import (
     WeightReference,
 )
 from explorer.net.operators.table import OperatorTable
-
-
-def arguments(
-    node: NodeProto, name: str, path: Path, elements: Mapping[bytes, Elements]
-) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
-    """Return the plain attributes of a node by name, and its tensors, which are named ``operator.attribute``.
-
-    An attribute without a plain value, a graph or a type, becomes a text that describes it.
-    """
-    plain: dict[str, Plain] = {}
-    tensors: dict[str, StoredTensor] = {}
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.TENSOR:
-            tensors[attribute.name] = stored(attribute.t, f"{name}.{attribute.name}", path, elements)
-        else:
-            plain[attribute.name] = _plain(attribute)
-    return plain, tensors
-
-
-def _plain(attribute: AttributeProto) -> Plain:
-    types = AttributeProto
-    match attribute.type:
-        case types.INT:
-            return attribute.i
-        case types.FLOAT:
-            return attribute.f
-        case types.STRING:
-            return text(attribute.s)
-        case types.INTS:
-            return tuple(attribute.ints)
-        case types.FLOATS:
-            return tuple(attribute.floats)
-        case types.STRINGS:
-            return tuple(text(item) for item in attribute.strings)
-        case types.GRAPH:
-            return f"a graph of {len(attribute.g.node)} nodes"
-        case types.GRAPHS:
-            return tuple(f"a graph of {len(graph.node)} nodes" for graph in attribute.graphs)
-        case types.TENSORS:
-            return f"{len(attribute.tensors)} tensors"
-        case types.SPARSE_TENSOR | types.SPARSE_TENSORS:
-            return "a sparse tensor"
-        case types.TYPE_PROTO | types.TYPE_PROTOS:
-            return "a type"
-    return f"an attribute of kind {attribute.type}"
-
-
-def text(data: bytes) -> str:
-    """Return bytes of a file as text; anything that is no UTF-8 is replaced."""
-    return data.decode("utf-8", "replace")
-
 
 _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
@@ -318,22 +267,6 @@ class _Reader:
             if value.type.HasField("tensor_type"):
                 types[value.name] = blob_type(value.type.tensor_type)
         return types
-
-
-def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
-    """Return the tensor of a Constant node; None if it holds texts or is sparse."""
-    name = node.output[0]
-    for attribute in node.attribute:
-        match attribute.name:
-            case "value":
-                return stored(attribute.t, name, path, elements)
-            case "value_int" | "value_ints":
-                whole = np.array(attribute.i if attribute.name == "value_int" else attribute.ints, np.int64)
-                return StoredTensor(name, whole.shape, "int64", whole)
-            case "value_float" | "value_floats":
-                real = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float32)
-                return StoredTensor(name, real.shape, "float32", real)
-    return None
 
 
 def _about(model: ModelProto, remark: str) -> str:
