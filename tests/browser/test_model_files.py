@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
+from safetensors.numpy import save_file
 
 import explorer as ex
 from tests.browser.axe import complaints
@@ -82,6 +84,21 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
     assert not list(folder.glob(".ipynb_checkpoints/*")), "JupyterLab made a copy of a model"
 
 
+@pytest.mark.spec("V-17")
+def test_a_double_click_on_a_file_of_weights_opens_its_tensors(lab: Lab, page: Page, folder: Path) -> None:
+    """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected is read, and shows its values."""
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    save_file({f"layer{i}.0.conv.weight": weights + i for i in range(3)}, folder / "toy.safetensors")
+    opened(lab, page, folder)
+    view = drawn(double_click(page, "toy.safetensors"))
+    press(view, "/")
+    page.keyboard.type("name:layer2.0.conv.weight")
+    expect(view.locator(".ex-search [role=status]")).to_contain_text("1 node")
+    page.keyboard.press("Enter")
+    expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
+    expect(view.locator(".ex-why")).to_contain_text("layer2.0.conv: weight F32 3×4 48 B")
+
+
 @pytest.mark.spec("V-17", "V-20")
 def test_a_tab_says_what_it_waits_for(lab: Lab, page: Page, folder: Path) -> None:
     """Until the server answers a tab says that it reads; a server without the extension is told apart from a file."""
@@ -112,9 +129,9 @@ def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> No
     offers = page.evaluate(
         """(names) => names.map((name) =>
             window.jupyterapp.docRegistry.preferredWidgetFactories(name).map((each) => each.name))""",
-        ["a.onnx", "a.pnnx.param", "a.explorer.json", "a.json", "a.param"],
+        ["a.onnx", "a.pnnx.param", "a.explorer.json", "a.safetensors", "a.gguf", "a.json", "a.param", "a.npz", "a.npy"],
     )
-    assert [names[0] == "Explorer" for names in offers] == [True, True, True, False, False]
+    assert [names[0] == "Explorer" for names in offers] == [True] * 5 + [False] * 4
     assert all("Explorer" in names and "Editor" in names for names in offers)
     jupyter.command("docmanager:open", {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
     expect(drawn(page.locator(".explorer-file:visible")).locator(".ex-rail")).to_contain_text("run")

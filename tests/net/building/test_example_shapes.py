@@ -30,7 +30,7 @@ def test_a_net_that_costs_much_to_build_is_tried_with_few_lengths(text: str, mos
         tried.append(shapes)
         return net._builder.build(net._shaped(shapes), opaque=True)
 
-    assert set(fitting(definition, TABLE, build)) == {"x", "y"}
+    assert set(fitting(definition, TABLE, build, {})) == {"x", "y"}
     assert len({tuple(shapes["x"]) for shapes in tried}) == len(tried)
     assert 4 <= len(tried) <= most
     assert (len(tried) > 4) == (most > 4)
