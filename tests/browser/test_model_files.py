@@ -86,7 +86,7 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
 
 @pytest.mark.spec("V-17")
 def test_a_double_click_on_a_file_of_weights_opens_its_tensors(lab: Lab, page: Page, folder: Path) -> None:
-    """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected is read, and shows its values."""
+    """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected shows its values."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     save_file({f"layer{i}.0.conv.weight": weights + i for i in range(3)}, folder / "toy.safetensors")
     opened(lab, page, folder)
