@@ -17,7 +17,7 @@ HALF, SHORT = TensorProto.FLOAT16, TensorProto.BFLOAT16
 
 
 def array(kind: int, shape: list[int], **fields: Any) -> Any:
-    return stored(TensorProto(data_type=kind, dims=shape, **fields), "w", Path("m.onnx")).array()
+    return stored(TensorProto(data_type=kind, dims=shape, **fields), "w", Path("m.onnx"), {}).array()
 
 
 @pytest.mark.spec("I-9")
