@@ -10,12 +10,14 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
-from explorer.core.types.tensor_type import AnyType, Array
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.plan.passes import UpdateInPlace
 from explorer.plan.planner import Options, plan
 from explorer.record.gc_pause import gc_paused
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.run.execution.updating_program import UpdatingProgram
+from explorer.run.runtime.marshalling import read_only
 
 SIMPLE = EXECUTORS["simple"]
 
@@ -52,13 +54,25 @@ class Compiled:
             options = replace(options, update=UpdateInPlace(tuple(updates.items())))
         self._copies: list[tuple[int, Array]] = []
         """new values that lie beside the old ones: their place among the roots, and the memory of the old ones"""
+        self._given: list[int] = []
+        """results of a step that are copied out of memory at one address, where other kernels find them"""
         with gc_paused():
             planned = plan(roots, options)
-            at = {root.uid: number for number, root in enumerate(roots)}
-            for node, new in updates.items():
-                if planned.graph.updates.get(planned.graph.resolve(new).uid) is not node:
-                    self._copies.append((at[new.uid], held[node]))
-                    held[new] = beside.setdefault(id(held[node]), np.empty_like(held[node]))
+            computed = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.result.type.device is cpu}
+            old_values = {new.uid: node for node, new in updates.items()}
+            for at, root in enumerate(roots):
+                result, node = planned.graph.resolve(root), old_values.get(root.uid)
+                if node is not None and planned.graph.updates.get(result.uid) is node:
+                    continue
+                if node is not None:
+                    self._copies.append((at, held[node]))
+                if not updates or result.uid not in computed or not isinstance(result.type, TensorType):
+                    continue
+                if node is None:
+                    self._given.append(at)
+                    held[result] = np.empty(result.shape, result.dtype)
+                else:
+                    held[result] = beside.setdefault(id(held[node]), np.empty_like(held[node]))
             self._program = UpdatingProgram(planned, {**held, **dict(zip(parameters, self._places, strict=True))})
         self._is_updating = bool(updates)
         self._results: list[Any] = []
@@ -69,6 +83,8 @@ class Compiled:
             np.copyto(place, array)
         self._executor.run(self._program, None)
         self._results = self._program.read()
+        for at in self._given:
+            self._results[at] = read_only(self._results[at], copied=True)
         if not self._is_updating:
             self._program.forget()
         return self._results

@@ -572,3 +572,17 @@ def test_memory_that_runs_out_among_updates_is_told() -> None:
     program._updates = [*program._updates[:2], (full, program._updates[2][1]), *program._updates[3:]]
     with pytest.raises(ex.RunError, match=r"update in place.*no more"):
         module.train_on(x, label)
+
+
+def test_outputs_of_steps_stay_as_they_were() -> None:
+    """The output that a step handed out is not that of the next one, and cannot be written."""
+    x, label = data()
+    module = built()
+    module.train_on(x, label)
+    first = module.last_output
+    kept = first.copy()
+    module.train_on(x, label)
+    assert (first == kept).all()
+    assert (module.last_output != kept).any()
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0

@@ -294,7 +294,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
         return converted(value, wanted)
     # row-major: kernels and fingerprints expect it of stored values
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array if array.dtype.isnative else array.astype(as_dtype(array.dtype))
 
 
 def _holds_expression(values: Any) -> bool:

@@ -204,7 +204,11 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         if dtype is None:
             raise TypeError("None names no dtype")
-        native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+        exact: np.dtype[Any] = np.dtype(dtype)
+        native = exact if exact.isnative else exact.newbyteorder("=")
+        # NumPy's own object of a number's dtype: of a copy, the buffer protocol knows no name.
+        if native.isbuiltin == 0 and native.kind in "biufc" and native.metadata is None:
+            native = np.dtype(native.str)
         return native
     except (TypeError, ValueError) as error:
         raise OperandError(

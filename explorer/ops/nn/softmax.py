@@ -50,7 +50,7 @@ class Normalization(Operation, abstract=True):
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """Return the largest elements over axes, which are kept; 0 for ±∞ and NaN, from which nothing is subtracted."""
     # initial: an empty row has no largest element, and an empty result
-    largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    largest = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(largest), largest, 0)
 
 
@@ -64,7 +64,7 @@ class Softmax(Normalization):
         with np.errstate(invalid="ignore"):  # ∞ / ∞ and 0 / 0 are NaN, as in the formula
             np.subtract(x, _largest(x, self.axes), out=out)
             np.exp(out, out=out)
-            np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
+            np.divide(out, np.add.reduce(out, axis=self.axes, keepdims=True), out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -116,7 +116,7 @@ class LogSoftmax(Normalization):
         # a row of −∞ alone has the sum 0: log 0 = −∞, and −∞ − (−∞) = NaN, as in the formula
         with np.errstate(divide="ignore", invalid="ignore"):
             np.subtract(x, _largest(x, self.axes), out=out)
-            np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
+            np.subtract(out, np.log(np.add.reduce(np.exp(out), axis=self.axes, keepdims=True)), out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

@@ -152,7 +152,8 @@ class Program:
 
     def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
         slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
-        if out is None and not kernel.result.operation.view and not kernel.channels_last:
+        operation = kernel.result.operation
+        if out is None and not (operation.view or kernel.channels_last or isinstance(operation, Call)):
             out = self._held.get(kernel.result.uid)
         runner = self._running(kernel, placement, out)
         # A constant, a result in the arena and a view of either lie at one address in every run: what reads them may

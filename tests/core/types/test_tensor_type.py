@@ -70,3 +70,15 @@ def test_broadcasting_is_numpys(given_shapes: list[tuple[int, ...]]) -> None:
 def test_an_axis_is_named_once_however_it_is_counted(axes: tuple[int, ...]) -> None:
     with refused(ex.OperandError, "axis"):
         normalize_axes(axes, 2, "sum")
+
+
+@pytest.mark.parametrize(
+    "given_dtype", ["float32", ">f4", np.dtype("f8").newbyteorder("="), np.dtype(">i2"), bool, "c16"]
+)
+def test_a_number_has_numpys_own_dtype_object(given_dtype: Any) -> None:
+    """However a dtype is given, elements have NumPy's own object of it: a copy has no name in the buffer protocol."""
+    dtype = TensorType((2,), given_dtype).dtype
+    assert dtype is np.dtype(dtype.name)
+    assert dtype.isbuiltin == 1
+    value = ex.evaluate(ex.tensor(np.ones(2, given_dtype)) * ex.tensor(np.ones(2, given_dtype)))
+    assert value.dtype is dtype
