@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.formats.common.onnx_words import SCOPES
@@ -22,6 +22,8 @@ _LONGEST = 4096
 """characters of a list of scopes that is read: ``ast.literal_eval`` takes long for a hostile one"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
 """names that exporters give the whole graph, which is no box in it"""
+_PARTING = frozenset({"Cast", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
+"""types that take a weight apart, or give it another form, for the module that it belongs to"""
 
 
 class Names:
@@ -45,7 +47,7 @@ class Names:
         return name
 
     def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
-        """Return the boxes of an operator: by its path, torch's notes, or the names of weights that it alone reads.
+        """Return the boxes of an operator: by its path, torch's notes, or the names of its own ``weights``.
 
         () where its name was made up and nothing tells, None where its name itself does.
         """
@@ -55,6 +57,20 @@ class Names:
             return None
         self._paths.add(path)
         return boxes
+
+
+def telling_weights(nodes: Sequence[PlacedNode], names: Mapping[str, str]) -> frozenset[str]:
+    """Return the weights whose names tell the boxes of their readers; ``names`` are those of weights by blob.
+
+    Those of one reader, and those that are only taken apart, as torch's exporter does with the gates of an LSTM. What
+    else is read twice may be shared by modules, as a language model's embedding is by its last layer.
+    """
+    readers: dict[str, list[str]] = {}
+    for placed in nodes:
+        for blob in placed.node.input:
+            if blob in names:
+                readers.setdefault(names[blob], []).append(placed.node.op_type)
+    return frozenset(name for name, types in readers.items() if len(types) == 1 or _PARTING.issuperset(types))
 
 
 def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:

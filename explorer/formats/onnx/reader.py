@@ -7,7 +7,6 @@ formats are drawn and edited alike. Operators that are not known stay, with thei
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.attributes import arguments, constant
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.operator_names import Names, beside_bias
+from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
@@ -77,7 +76,8 @@ class _Reader:
         self.tensors: dict[str, StoredTensor] = {}
         self.weights: dict[str, StoredTensor] = {}
         self.names = Names()
-        self.readers = Counter[str]()
+        self.telling: frozenset[str] = frozenset()
+        """weights whose names tell the boxes of what reads them"""
         values = (*self.graph.input, *self.graph.value_info)
         self.kinds = {value.name: kind for value in values if (kind := unreadable_kind(value.type))}
 
@@ -108,9 +108,7 @@ class _Reader:
         self.tensors.update((name, tensor) for name, tensor in self.outer.items() if name not in own | {*self.tensors})
         # everything that an inner graph (a body of If or Loop) may read from outside
         values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}
-        self.readers.update(
-            self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
-        )
+        self.telling = telling_weights(nodes, {blob: tensor.name for blob, tensor in self.tensors.items()})
         operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
         # an initializer that is an output: NetDefinition's outputs are produced by operators
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
@@ -207,7 +205,7 @@ class _Reader:
             upgraded(placed, {**given, **more}),
             passed,
             {**weights, **others},
-            boxes=self.names.boxes(placed, name, [t.name for t in read.values() if self.readers[t.name] == 1]),
+            boxes=self.names.boxes(placed, name, [t.name for t in read.values() if t.name in self.telling]),
             line=number,
             text=_shown(node),
             code=written_at(node, self.local),

@@ -111,6 +111,10 @@ class _Trace:
                 continue
             opening = self._boxes(after) if after < len(self._order) else []
             closing = self._boxes(before) if before >= 0 else []
+            shared = [box for box in closing if box in opening]
+            if shared:
+                # What a module does stands together: nothing else can lie between two of its operators.
+                paths.update(dict.fromkeys((self._order[place].name for place in range(before + 1, after)), shared[-1]))
             opening = [box for box in opening if self._first[box] == after]
             closing = [box for box in closing if self._end[box] == before + 1]
             self._open(opening, before + 1, after)

@@ -157,6 +157,33 @@ def test_boxes_are_told_by_paths_notes_and_weights(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.spec("V-7")
+def test_a_weight_that_is_taken_apart_tells_the_box_of_its_pieces_and_of_what_lies_between(tmp_path: Path) -> None:
+    """A recurrent layer whose gates are sliced is no part of the embedding before it; a shared weight tells nothing."""
+    names = ("start 0", "end 2", "start 2", "end 4")
+    ends = {name: np.array([int(name[-1])]) for name in names}
+    nodes = [
+        node("Gather", ["emb.weight", "x"], ["a"], "node_embedding"),
+        node("Slice", ["rnn.weight", "start 0", "end 2"], ["b"], "node_Slice_1"),
+        node("MatMul", ["a", "b"], ["c"], "node_rnn_2"),
+        node("Slice", ["rnn.weight", "start 2", "end 4"], ["d"], "node_Slice_3"),
+        node("MatMul", ["c", "d"], ["e"], "node_rnn_4"),
+        node("MatMul", ["e", "tied.weight"], ["f"], "node_linear_5"),
+        node("Add", ["f", "fc.bias"], ["g"], "node_linear_6"),
+        node("MatMul", ["g", "tied.weight"], ["y"], "node_linear_7"),
+    ]
+    square = np.eye(2, dtype=np.float32)
+    constants = {"emb.weight": np.ones((3, 2), np.float32), "rnn.weight": np.concatenate([square, square])}
+    constants |= {"tied.weight": square, "fc.bias": square[0], **ends}
+    net = opened(model(nodes, {"x": (INT64, [2])}, ["y"], constants), tmp_path)
+    boxes = {name: "/".join(path[:-1]) for name, path in box_paths(net.definition).items()}
+    assert boxes["node_embedding"] == "emb"
+    assert {boxes[name] for name in ("node_Slice_1", "node_rnn_2", "node_Slice_3")} == {"rnn"}
+    assert boxes["node_rnn_4"] == "rnn"
+    assert boxes["node_linear_6"] == "fc"
+    assert "tied" not in boxes.values()
+
+
 def test_unused_and_absent_operands(tmp_path: Path) -> None:
     """Inputs that are left out, in the midst too, are absent; outputs that are left out get a name."""
     x = np.random.default_rng(1).standard_normal((3, 1, 2)).astype(np.float32)
