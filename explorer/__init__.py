@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from explorer.core.progress import ProgressCallback
     from explorer.course import exercise as exercise
     from explorer.formats.open_save import save as save
+    from explorer.formats.pnnx.syntax_picture import syntax_tree as syntax_tree
     from explorer.formats.registry import file_operator as file_operator
     from explorer.formats.registry import layer_types as layer_types
     from explorer.formats.registry import register_format as register_format
@@ -284,6 +285,7 @@ _LATER = {
     "pattern": "explorer.plan.rewrite.pattern",
     "register_heat": "explorer.api",
     "save": "explorer.formats.open_save",
+    "syntax_tree": "explorer.formats.pnnx.syntax_picture",
     "testing": "explorer.testing",
     "train": "explorer.train",
     "Workers": "explorer.run.workers.workers",

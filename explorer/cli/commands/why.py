@@ -12,7 +12,8 @@ HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
 Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture: where it
 was written, every decision about it with its facts, every declined decision before it, and what became of it. An
-operator of several nodes is told once, with the decisions about all of them. With a second name, tell the decisions
+operator of several nodes is told once, with the decisions about all of them, an expression of PNNX with its syntax
+tree. With a second name, tell the decisions
 about both, or what became of each.
 """
 
@@ -37,6 +38,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the history of the nodes."""
     from explorer.formats import open
+    from explorer.formats.pnnx.param_reader import EXPRESSION
+    from explorer.formats.pnnx.syntax_picture import syntax_tree
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.history_text import why_operator
     from explorer.view.export.pair_text import why_pair
@@ -51,6 +54,9 @@ def execute(options: argparse.Namespace) -> int:
         tell(why_pair(plan.recording, found[0], found[1], names))
     elif nodes and len(found) == 1:
         tell(why_operator(plan.recording, options.node, nodes))
+        operator = net.operators.get(options.node)
+        if operator is not None and operator.type == EXPRESSION:
+            tell(f"syntax tree of {syntax_tree(operator)}\n")
     else:
         missing = names[[bool(each) for each in found].index(False)]
         say(f"{missing}: no node; its value is a plain number, or nothing reads it")

@@ -86,6 +86,26 @@ def test_operators_compute_what_torch_computes(case: str) -> None:
     np.testing.assert_allclose(found, reference[f"{case}/output"], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.spec("I-6")
+def test_llama_layers_are_those_of_pnnx() -> None:
+    """KuiperInfer's RMSNorm over all of a sample is nn.RMSNorm, its llama matmul (w @ x) torch.matmul of a weight."""
+    rng = np.random.default_rng(0)
+    sample, scale = rng.normal(size=(2, 3, 8)).astype(np.float32), rng.normal(size=(3, 8)).astype(np.float32)
+    norm = net_of("nn.RMSNorm", 1, {"normalized_shape": (3, 8), "eps": 1e-6}, {"weight": scale})
+    expected = [scale * (each / np.sqrt(np.mean(each * each) + np.float32(1e-6))) for each in sample]
+    np.testing.assert_allclose(norm.run(sample), expected, rtol=1e-6)
+    weight = rng.normal(size=(5, 3)).astype(np.float32)
+    operators = [
+        OperatorDefinition(
+            "pnnx.Attribute", "w", (), ("w",), weights={"data": WeightReference("w", (5, 3), "float32")}
+        ),
+        OperatorDefinition("torch.matmul", "product", ("w", "x"), ("y",)),
+    ]
+    product = Net(NetDefinition.of("llama", operators, ["x"], ["y"], weights={"w": weight}), TABLE)
+    for x in (sample[0], sample[0, :, :1], sample):
+        np.testing.assert_allclose(product.run(x), weight @ x, rtol=1e-5)
+
+
 x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 image = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
 whole = np.array([3, 0, 2])

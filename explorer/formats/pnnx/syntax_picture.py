@@ -1,0 +1,115 @@
+"""Syntax trees of expressions inside PNNX files, as text and as a graph in the explorer.
+
+The graph is one of operations that compute nothing, so that everything a view can do works on it: at *recorded* it is
+the tree, after *dedup* what is written twice is one node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.hooks import hooks
+from explorer.core.ir.recording_context import recording_at
+from explorer.core.ir.source_location import Place
+from explorer.formats.pnnx.expression_parser import Parsed, parse
+from explorer.formats.pnnx.expression_tree import Call, ListOf, Node, Operand, members, postorder, write
+from explorer.net import NetOperator
+from explorer.net.building.unsupported import Opaque
+from explorer.record.escape import visible
+from explorer.run.evalplan import EvalPlan
+
+_ARGUMENT = "expr"
+
+
+class _Word(Opaque):
+    """Word of an expression, drawn with those that it is applied to."""
+
+    name = "word"
+
+    @property
+    def label(self) -> str:
+        """The word alone."""
+        return self.kind
+
+
+class SyntaxTree:
+    """Syntax tree of an expression: ``print`` shows it as lines, ``explore`` as a graph."""
+
+    def __init__(self, text: str, parsed: Parsed, operands: tuple[str, ...]) -> None:
+        self.text = text
+        """the expression as its file writes it"""
+        self.is_prefix = parsed.form == "prefix"
+        """whether its brackets are misplaced, so that it was read as prefix notation"""
+        self._tree, self._operands = parsed.tree, operands
+
+    def explore(self, **options: Any) -> Any:
+        """Return a view of the tree; each node has the text of the whole expression beside it."""
+        plan = EvalPlan(title=self.text, record="off")
+        plan.register(self._recorded())
+        return hooks.explore(plan.prepare(), **options)
+
+    def _recorded(self) -> Expr:
+        stack: list[Expr] = []
+        with recording_at(None, Place("expression", 1, self.text)):
+            for node in postorder(self._tree):
+                count = len(members(node))
+                arguments, stack = stack[len(stack) - count :], stack[: len(stack) - count]
+                word = self._word(node)
+                rule = "a syntax tree must be looked at, not computed"
+                stack.append(
+                    _Word(word, (), "it is a word of an expression", rule, "net.run(x)", word, "pnnx")(*arguments)
+                )
+        (root,) = stack
+        return root
+
+    def _word(self, node: Node) -> str:
+        if isinstance(node, Call):
+            return node.function
+        if isinstance(node, ListOf):
+            return "list"
+        named = isinstance(node, Operand) and node.index < len(self._operands)
+        return f"{write(node)} {self._operands[node.index]}" if named and isinstance(node, Operand) else write(node)
+
+    def __str__(self) -> str:
+        lines = [self.text + "  (read as prefix notation: its brackets are misplaced)" * self.is_prefix]
+        # each node with the stems of the nodes around it; a list, since a tree may be 100,000 deep
+        waiting: list[tuple[Node, str, str]] = [(self._tree, "", "")]
+        while waiting:
+            node, stem, inner = waiting.pop()
+            lines.append(f"{stem}{self._word(node)}")
+            below = members(node)
+            for place in reversed(range(len(below))):
+                last = place == len(below) - 1
+                waiting.append((below[place], inner + ("└ " if last else "├ "), inner + ("  " if last else "│ ")))
+        return "\n".join(map(visible, lines))
+
+    def __repr__(self) -> str:
+        return f"<syntax tree of {self.text!r:.80}>"
+
+
+def syntax_tree(expression: str | NetOperator) -> SyntaxTree:
+    """Return the syntax tree of a ``pnnx.Expression``: of its text, or of an operator of a net.
+
+    Raises ExpressionError for a text that cannot be read, OperandError for an operator without an expression.
+
+    >>> tree = ex.syntax_tree("add(@0,mul(@1,2))")
+    >>> print(tree)
+    add(@0,mul(@1,2))
+    add
+    ├ @0
+    └ mul
+      ├ @1
+      └ 2
+    """
+    if isinstance(expression, str):
+        return SyntaxTree(expression, parse(expression), ())
+    text = expression.arguments.get(_ARGUMENT) if isinstance(expression, NetOperator) else None
+    if not isinstance(text, str):
+        raise OperandError(
+            f"the syntax tree of {expression!r}",
+            rule="it must be asked of the text of an expression, or of an operator of the type pnnx.Expression",
+            fix='ex.syntax_tree("add(@0,mul(@1,2))")',
+        )
+    return SyntaxTree(text, parse(text, len(expression.inputs)), expression.inputs)
