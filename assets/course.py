@@ -156,6 +156,14 @@ LESSONS = (
         ("05", "06", "07"),
         50,
     ),
+    Lesson(
+        "15_your_own_model",
+        "a model of your own",
+        "any file: checked, run, compared operator by operator with a reference; a quantised and a recurrent model",
+        "you bring a model's file, say whether it runs right, and where it first differs if not",
+        ("02", "08"),
+        30,
+    ),
 )
 LINKED = (
     "arena", "batch", "broadcast", "dedup", "elementwise", "flops", "fused", "inlined", "kernel", "lane", "live",

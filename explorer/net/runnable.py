@@ -105,10 +105,13 @@ class RunnableNet(BuildableNet):
         """Run on arrays; hand the values of operands on while they are in memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
-            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            self._refresh()
+            build = self._built_for(arrays)
+            self._grant(build)
+            # A program that has run has computed its constants, and let go of most.
+            program = Program(self._plan(build, Options(lanes=EXECUTORS[executor].lanes)))
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
             EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
-            program.forget()
 
     def _program(self, arrays: Mapping[str, Array], options: Options) -> tuple[Program, Build]:
         self._refresh()

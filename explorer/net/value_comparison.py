@@ -83,14 +83,19 @@ class ValueComparison:
         return self.first is None
 
     def explore(self, **options: Any) -> Any:
-        """Return a view of the net, coloured by relative error, with the first operator that differs selected."""
+        """Return a view of the net, coloured by relative error, with the first operator that differs selected.
+
+        Operators whose values agree have no colour.
+        """
         view = self._show(**options)
-        errors = [row.error for row in self.rows if math.isfinite(row.error)]
+        differing = [row for row in self.rows if row.problem]
+        errors = [row.error for row in differing if math.isfinite(row.error)]
         highest = max(errors, default=0.0) or 1.0
-        values: dict[str, float] = {}
-        for row in self.rows:
-            error = row.error if math.isfinite(row.error) else highest
-            values[row.operator] = max(values.get(row.operator, 0.0), error)
+        values = dict.fromkeys([row.operator for row in self.rows], 0.0)
+        for row in differing:
+            # Two digits, so that a stored view is the same on every machine.
+            error = float(f"{row.error if math.isfinite(row.error) else highest:.1e}")
+            values[row.operator] = max(values[row.operator], error)
         view.overlay(
             values,
             name="relative error",
@@ -135,7 +140,7 @@ def _table(row: ComparedOperand) -> list[str]:
     for field in ("dtype", "shape", "min", "max", "mean", "std", "nan", "inf"):
         pair = [getattr(side, field) for side in (row.value, row.reference)]
         if field not in ("nan", "inf") or any(pair):
-            cells.append((field, *[f"{value:.6g}" if isinstance(value, float) else str(value) for value in pair]))
+            cells.append((field, *[f"{value:.4g}" if isinstance(value, float) else str(value) for value in pair]))
     if all(side.elements for side in (row.value, row.reference)):
         cells.append(("elements", *[" ".join(side.elements.split()) for side in (row.value, row.reference)]))
     widths = [max(len(line[at]) for line in cells) for at in range(3)]

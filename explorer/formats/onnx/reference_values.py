@@ -36,7 +36,7 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
         raise OperandError(
             f"{runtime} does not run this file: {str(error).strip()[:300]}",
             rule="a reference must run the file for these inputs",
-            fix='net.compare("onnx.reference", x), or compare with another net',
+            fix=f"compare with another one: {' or '.join(map(repr, _RUNTIMES))}, or a net",
         ) from error
     # A result may also be a sequence of arrays, or nothing.
     return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}

@@ -148,6 +148,7 @@ def payload(
     """
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
+    overlays = tuple(overlays)
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
@@ -158,7 +159,12 @@ def payload(
             "layout": pack(layout_json(recording, placed, boxes)),
             "replay": pack(replay_json(recording, placed.model)),
             "heat": shown(pack(heat_json(recording, overlays))),
-            "options": {"theme": theme, "position": where, "height": height},
+            "options": {
+                "theme": theme,
+                "position": where,
+                "height": height,
+                "heat": overlays[-1].name if overlays else "",
+            },
         }
 
 

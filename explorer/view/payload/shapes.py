@@ -238,6 +238,8 @@ class OptionTable(TypedDict):
     theme: Literal["auto", "light", "dark"]
     position: int
     height: int
+    heat: str
+    """name of the metric that colours the graph at first: the latest overlay; "" for none"""
 
 
 class PayloadTables(TypedDict):

@@ -56,6 +56,7 @@ export class View {
     takeOver(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
     this.replace();
+    if (payload.options.heat) this.heat.choose(payload.options.heat);
     this.theme.paint();
     this.#measure();
   }
