@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.spec("V-10")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_negative_numbers_have_a_colour_of_their_own(show, theme):
-    """Positive and negative numbers of an overlay are told apart by colour, in the legend and in the panel."""
+    """An overlay colours the graph at first; its positive and negative numbers differ by colour, legend and panel."""
     x = ex.tensor(np.ones((4, 4), np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.sum(ex.exp(ex.tanh(x))))
@@ -25,10 +25,12 @@ def test_negative_numbers_have_a_colour_of_their_own(show, theme):
     metric = overlay(recording, {labels.index("tanh"): 4.0, labels.index("exp"): -2.0}, "mine", "%", "of a reader")
     view = show(recording, theme=theme, overlays=[metric])
     fill = "node => getComputedStyle(node.querySelector('.ex-shape')).fill"
-    plain = node(view, "tanh").evaluate(fill)
-    view.locator(".ex-heat-choice").select_option("mine")
+    expect(view.locator(".ex-heat-choice")).to_have_value("mine")
     hot, cold = (node(view, name).evaluate(fill) for name in ("tanh", "exp"))
+    view.locator(".ex-heat-choice").select_option("")
+    plain = node(view, "tanh").evaluate(fill)
     assert len({plain, hot, cold}) == 3
+    view.locator(".ex-heat-choice").select_option("mine")
     expect(view.locator(".ex-legend")).to_contain_text("−4 %")
     expect(view.locator(".ex-legend")).to_contain_text("4 %")
     node(view, "exp").click()

@@ -56,7 +56,6 @@ export class View {
     takeOver(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
     this.replace();
-    if (payload.options.heat) this.heat.choose(payload.options.heat);
     this.theme.paint();
     this.#measure();
   }
@@ -71,7 +70,7 @@ export class View {
     this.sceneBuilder = new SceneBuilder(this.trace, this.timeline, this.paths);
     this.totals = new Totals(this.trace);
     this.lines = new SourceLines(this.trace);
-    this.heat = new Heat(this.totals, this.lines, () => this.show());
+    this.heat = new Heat(this.totals, this.lines, () => this.show(), payload.options.heat);
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;

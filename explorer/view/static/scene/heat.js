@@ -25,12 +25,12 @@ export function tintOf(share) {
 
 /** Selects a measure and shows the meaning of each colour. */
 export class Heat {
-  /** @param {import("../data/totals.js").Totals} totals @param {import("../data/source_lines.js").SourceLines} lines @param {() => void} changed */
-  constructor(totals, lines, changed) {
+  /** @param {import("../data/totals.js").Totals} totals @param {import("../data/source_lines.js").SourceLines} lines @param {() => void} changed @param {string} first the measure at first */
+  constructor(totals, lines, changed, first = "") {
     this.lines = lines;
     this.totals = totals;
     this.changed = changed;
-    this.measure = "";
+    this.measure = first;
     /** @type {{placement: import("./compose.js").Placement, shares: any} | null} */ this.hued = null;
     /** @type {{number: number, placement: import("./compose.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
@@ -41,6 +41,8 @@ export class Heat {
     this.most = html("span");
     this.name = html("b");
     this.legend = html("div", { class: "ex-legend", hidden: true }, this.name, this.least, html("span", { class: "ex-ramp", "aria-hidden": "true" }), this.most);
+    this.select.value = first;
+    this.legend.hidden = first === "";
   }
 
   /** Colour by the metric of a name or, with "", not at all. @param {string} measure */
