@@ -18,7 +18,7 @@ def test_it_is_json_and_holds_the_tables_and_the_layout():
     assert json.loads(json.dumps(whole)) == json.loads(json.dumps(whole))
     assert json.loads(json.dumps(unpack(whole["layout"]))) == json.loads(json.dumps(layout_json(recording)))
     assert len(unpack(whole["recording"])["decisions"]) == len(recording.decisions)
-    assert whole["options"] == {"theme": "dark", "position": 3, "height": 400}
+    assert whole["options"] == {"theme": "dark", "position": 3, "height": 400, "heat": ""}
 
 
 @pytest.mark.spec("V-1", "V-7")
