@@ -186,6 +186,7 @@ export interface OptionTable {
   theme: "auto" | "light" | "dark";
   position: number;
   height: number;
+  heat: string;
 }
 
 /** Payload, unpacked. */
