@@ -93,8 +93,7 @@ class ValueComparison:
         highest = max(errors, default=0.0) or 1.0
         values = dict.fromkeys([row.operator for row in self.rows], 0.0)
         for row in differing:
-            # Two digits, so that a stored view is the same on every machine.
-            error = float(f"{row.error if math.isfinite(row.error) else highest:.1e}")
+            error = row.error if math.isfinite(row.error) else highest
             values[row.operator] = max(values[row.operator], error)
         view.overlay(
             values,

@@ -290,13 +290,7 @@ class GraphView(SteppedWidget):
         position = min(self.payload["options"]["position"], recording.end)
         boxes = drawing.layouts.at_once()
         return payload(
-            recording,
-            theme=self.theme,
-            position=position,
-            height=self._height,
-            drawing=drawing,
-            boxes=boxes,
-            overlays=self._overlays.values(),
+            recording, theme=self.theme, position=position, height=self._height, drawing=drawing, boxes=boxes
         )
 
     @traitlets.validate("selected")
