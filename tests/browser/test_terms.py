@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from explorer.record.glossary import GLOSSARY
+from explorer.record.glossary import GLOSSARY, inflections
 from tests.browser.player import node, press
 from tests.golden.programs import recorded
 from tests.view import sample
@@ -82,3 +82,52 @@ def test_a_comma_stays_on_the_line_of_the_link_before_it(show):
         assert view.evaluate(torn) == []
         count += view.locator(".ex-tied").count()
     assert count > 5
+
+
+PLACES = ".ex-why :is(h5, dt, th[scope=col], .ex-card-head b), .ex-cost, .ex-sentence"
+UNEXPLAINED = """(view, [places, forms]) => {
+    const terms = new Map(forms), known = new Set(), missed = new Set();
+    for (const term of view.querySelectorAll(".ex-term")) known.add(term.getAttribute("aria-label"));
+    const order = [...terms.keys()].sort((one, other) => other.length - one.length);
+    const word = new RegExp(`(?<![\\\\p{L}\\\\p{N}_-])(${order.join("|")})(?![\\\\p{L}\\\\p{N}_-])`, "gu");
+    for (const place of view.querySelectorAll(places)) {
+        const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+        for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+            if (text.parentElement.closest("code, button, .ex-term, .ex-attributes")) continue;
+            for (const [found] of text.data.matchAll(word)) if (!known.has(terms.get(found))) missed.add(found);
+        }
+    }
+    return [[...missed], known.size];
+}"""
+
+
+@pytest.mark.spec("V-2")
+def test_no_term_of_a_heading_a_label_or_a_sentence_stands_unexplained(show):
+    """At every stage, and for every kind of selection, each term that stands is explained there."""
+    forms = [[form, f"{term}: {text}"] for term, text in GLOSSARY.items() for form in inflections(term)]
+    recording = sample.mlp()
+    view = show(recording, position=0)
+    explained = 0
+    for selected in ("", "tanh", "log-softmax"):
+        press(view, "Home")
+        if selected:
+            view.page.evaluate(
+                "number => { location.hash = `stage=fuse&node=${number}` }", recording.nodes.label.index(selected)
+            )
+            expect(view.locator(".ex-why h4")).to_have_text(selected)
+        for key in ["]"] * len(recording.stages) + [","] * 4:
+            missed, count = view.evaluate(UNEXPLAINED, [PLACES, forms])
+            assert missed == [], (selected, view.locator(".ex-say").inner_text())
+            explained += count
+            press(view, key)
+    assert explained > 100
+
+
+@pytest.mark.spec("V-2")
+def test_the_name_of_a_rule_that_is_a_term_is_explained(show):
+    """Epilogue and Prologue are explained where they are the title of a decision."""
+    recording = sample.resnet()
+    number = next(index for index, row in enumerate(recording.decisions) if row.rule == "Epilogue")
+    view = show(recording, position=number + 1)
+    title = view.locator(".ex-why h4 .ex-term")
+    expect(title).to_have_attribute("aria-label", f"epilogue: {GLOSSARY['epilogue']}")

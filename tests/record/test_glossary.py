@@ -18,6 +18,8 @@ from explorer.run.recording.recorder import build
 from explorer.view.model.decision_facts import fact_labels, stage_counts
 from tests.laws.occasions import LIMITS, OCCASIONS, occasion
 
+HEADING = re.compile(r"heading\(([\"`])(.*?)\1")
+ROW = re.compile(r'\["([a-z][a-z ,]*)",')
 PLANNER = Path(explorer.__file__).parent / "plan"
 WORD = re.compile(r"[A-Za-z][A-Za-z-]+")
 PLAIN_TEXT = """
@@ -31,6 +33,7 @@ PLAIN_TEXT = """
     estimated found given inner instead joined kept known labels least limit listed most name node operation outer
     part parts position powers read recorded reuse row same saved second separate shape size source there
     together turned turns type value wanted whole wholes why without
+    costs declined in needed parameter place update updates
     apply branch choice condition formula loop operator shapes text values
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
@@ -57,6 +60,15 @@ def labels() -> Iterator[str]:
             yield from [name for name, _ in stage_counts(stage)]
 
 
+def front_end() -> Iterator[str]:
+    """All headings and names of rows that the panel's own code has."""
+    for file in sorted((Path(explorer.__file__).parent / "view/static/panel").glob("*.js")):
+        code = file.read_text(encoding="utf-8")
+        for _, text in HEADING.findall(code):
+            yield re.sub(r"\$\{.*?\}", "", text)
+        yield from ROW.findall(code)
+
+
 def names() -> set[str]:
     """The words that the planner's modules and classes are called by."""
     found: set[str] = set()
@@ -80,7 +92,11 @@ def explained() -> set[str]:
 def test_every_term_that_a_panel_can_show_has_its_tip() -> None:
     """A word of a text by which the planner's code calls something, and a word of a label, is a term or plain."""
     code, known = names(), explained()
-    said = {word.lower() for text in texts() for word in WORD.findall(re.sub(r"\{[^}]*\}|`[^`]*`", "", text))}
+    said = {
+        word.lower()
+        for text in (*texts(), *front_end())
+        for word in WORD.findall(re.sub(r"\{[^}]*\}|`[^`]*`", "", text))
+    }
     shown = {word for word in said if stems(word) & code}
     shown |= {word.lower() for label in labels() for word in WORD.findall(label)}
     assert sorted(word for word in shown if word not in known and word not in PLAIN) == []

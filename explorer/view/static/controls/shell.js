@@ -8,7 +8,7 @@ import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
 import { LINES } from "../scene/heat.js";
-import { forgetIn } from "../panel/terms.js";
+import { explained, forgetIn } from "../panel/terms.js";
 import { SaveMenu } from "../save/save_menu.js";
 import { Sentence } from "./sentence.js";
 import { ScopeTree } from "./scope_tree.js";
@@ -214,7 +214,8 @@ export class Shell {
     this.panel.show(moment, selected, box, this.view.selection.other, this.view.prediction);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
-    say(this.cost, costText(trace, timeline, moment));
+    const cost = costText(trace, timeline, moment);
+    if (this.cost.textContent !== cost) this.cost.replaceChildren(...explained(cost));
   }
 
   /** Tell a screen reader what was selected: the focus stays where it is, and the panel elsewhere says the rest. */

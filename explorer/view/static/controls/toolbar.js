@@ -133,7 +133,8 @@ export function saying(trace, timeline, moment, summary) {
     return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
-  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}` : "";
+  const operations = new Map(stage.counts).get("operations");
+  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them operations` : ""}` : "";
   const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
   const title = what.map((text) => ({ ...plain(text), isTitle: true }));

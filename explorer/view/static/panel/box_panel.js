@@ -4,6 +4,7 @@ import { costTable, insideTable } from "./cost_table.js";
 import { layerParts } from "./layer.js";
 import { operatorParts } from "./operator.js";
 import { heading } from "./lists.js";
+import { explained } from "./terms.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
@@ -21,7 +22,7 @@ export class BoxPanel {
     const costs = totals.at(moment.position);
     const outer = this.#outermost(index);
     const detail = [box.type || KINDS[box.kind] || box.kind, box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
-    const parts = [html("h4", { "aria-level": 2 }, box.label), html("div", { class: "ex-sub" }, detail)];
+    const parts = [html("h4", { "aria-level": 2 }, box.label), html("div", { class: "ex-sub" }, ...(box.type ? [detail] : explained(detail)))];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
     parts.push(...box.batches.flatMap((made) => [decisionCard.card(made), decisionCard.facts(made)]), decisionCard.note(...box.batches));

@@ -1,5 +1,6 @@
 // Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
 
+import { explained } from "./terms.js";
 import { html, put, svg } from "../dom.js";
 import { bytesText, grouped } from "../data/number_format.js";
 
@@ -102,7 +103,7 @@ export class BufferTimeline {
       table.append(html("dt", {}, link(node)), html("dd", {}, `${bytesText(bytes)} · ${where}`));
     }
     const { workspace } = this.trace.kernels[kernel];
-    if (workspace > 0) table.append(html("dt", {}, "working memory"), html("dd", {}, bytesText(workspace)));
+    if (workspace > 0) table.append(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
     if (alive.length > LANES) table.append(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
     put(table, "aria-label", "live values");
     return table;

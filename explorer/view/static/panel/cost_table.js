@@ -1,5 +1,6 @@
 // Tables of the costs of a box or of the whole graph, and of the boxes inside.
 
+import { explained } from "./terms.js";
 import { html } from "../dom.js";
 import { bytesText, countText, grouped } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
@@ -17,7 +18,8 @@ export function costTable(totals, cost, whole, known = []) {
   ];
   for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`]);
   const table = html("dl", { class: "ex-facts ex-costs" });
-  for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, name), html("dd", {}, value));
+  const terms = new Set();
+  for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, ...explained(name, terms)), html("dd", {}, value));
   return table;
 }
 
@@ -29,7 +31,7 @@ export function insideTable(trace, costs, box, totals, select, result) {
   const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
   inner.sort((one, other) => costs[other][measure] - costs[one][measure] || one - other);
-  const head = html("tr", {}, ...["inside", "parameters", totals.heading(metric), html("span", { class: "ex-heard" }, "share")].map((name) => html("th", { scope: "col" }, name)));
+  const head = html("tr", {}, ...[["inside"], ["parameters"], explained(totals.heading(metric)), [html("span", { class: "ex-heard" }, "share")]].map((name) => html("th", { scope: "col" }, ...name)));
   const most = costs[inner[0]][measure];
   const shown = inner.slice(0, LISTED).sort((one, other) => place.get(one) - place.get(other));
   const rows = shown.map((index) => {

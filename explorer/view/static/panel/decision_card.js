@@ -33,7 +33,7 @@ export class DecisionCard {
   card(index) {
     const decision = this.trace.decisions[index];
     const applied = decision.verdict === "applied";
-    const title = html("b", {}, `${applied ? "✓" : "✗"} ${decision.rule}`);
+    const title = html("b", {}, ...explained(`${applied ? "✓" : "✗"} ${decision.rule}`));
     const where = html("code", { class: "ex-where" }, [decision.code, decision.location].filter(Boolean).join(" · "));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
     return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
@@ -61,7 +61,7 @@ export class DecisionCard {
     if (cost > 0) table.append(html("dt", {}, "cost of declining"), html("dd", {}, microsText(cost)));
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {
       const mark = html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
-      table.append(html("dt", {}, place ? "" : "not fused"), html("dd", {}, this.link(operand), mark, this.link(reader)));
+      table.append(html("dt", {}, ...(place ? [] : explained("not fused", known))), html("dd", {}, this.link(operand), mark, this.link(reader)));
     }
     return table;
   }
@@ -76,7 +76,7 @@ export class DecisionCard {
   note(...indices) {
     const { decisions, recording } = this.trace;
     const notes = new Set(indices.map((index) => recording.reasons[decisions[index].reason].note).filter(Boolean));
-    return notes.size > 0 && html("div", { class: "ex-soft" }, ...notes);
+    return notes.size > 0 && html("div", { class: "ex-soft" }, ...[...notes].flatMap((note) => explained(note)));
   }
 
   /** The declined decisions that belong before a decision. */

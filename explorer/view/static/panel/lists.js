@@ -1,5 +1,6 @@
 // Lists of the panel: their headings, and how much of a long one is shown.
 
+import { explained } from "./terms.js";
 import { html } from "../dom.js";
 import { grouped } from "../data/number_format.js";
 
@@ -34,11 +35,13 @@ export function nodeList(nodes, reads, row) {
 /** A table of names and values; of class `name` besides. @param {[string, string | Element][]} rows */
 export function facts(rows, name = "") {
   const table = html("dl", { class: `ex-facts ${name}`.trim() });
-  for (const [title, value] of rows) table.append(html("dt", {}, title), html("dd", {}, value));
+  const known = new Set();
+  for (const [title, value] of rows) table.append(html("dt", {}, ...explained(title, known)), html("dd", {}, value));
   return table;
 }
 
-export const heading = (text) => html("h5", { "aria-level": 3 }, text);
+/** A heading, in which terms are explained. @param {string} text */
+export const heading = (text) => html("h5", { "aria-level": 3 }, ...explained(text));
 
 /** The last line of a shortened list. @param {number} count */
 export const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

@@ -7,6 +7,8 @@ import { valueView } from "./value.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
+const NODES = "Nodes are the operations, and the values that these read: inputs, weights and numbers.";
+
 /** Content of the panel for the current moment. */
 export class MomentPanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
@@ -21,7 +23,7 @@ export class MomentPanel {
     if (moment.decision >= 0) {
       const decision = trace.decisions[moment.decision];
       return [
-        html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
+        html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, ...explained(`${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`)),
         html("div", { class: "ex-sub" }, ...explained(stage.purpose || stage.name)),
         html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
         decisionCard.explanation(decision),
@@ -35,10 +37,11 @@ export class MomentPanel {
       ];
     }
     const recorded = stage.kind === "record";
-    const title = (recorded && trace.recording.title) || stage.name;
+    // A title is the user's, and has no terms.
+    const title = (recorded && [trace.recording.title].filter(Boolean)) || [];
     // A stage as a whole has its result in the sentence above the canvas, or else its purpose: neither is said twice.
     const isSaid = moment.kernel < 0 && !stage.result;
-    const parts = [html("h4", { "aria-level": 2 }, title), !isSaid && html("div", { class: "ex-sub" }, ...explained(stage.purpose))];
+    const parts = [html("h4", { "aria-level": 2 }, ...(title.length ? title : explained(stage.name.replaceAll("_", " ")))), !isSaid && html("div", { class: "ex-sub" }, ...explained(stage.purpose))];
     if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
@@ -46,7 +49,7 @@ export class MomentPanel {
     // Where nothing has been computed yet, nothing has been measured.
     const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
-    const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
+    const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
     if (moment.phase === "memory") parts.push(...this.parts.peak());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));

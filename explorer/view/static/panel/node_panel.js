@@ -3,6 +3,7 @@
 import { layerOf, layerParts } from "./layer.js";
 import { operatorOf, operatorParts } from "./operator.js";
 import { facts, heading, LISTED, rest } from "./lists.js";
+import { explained } from "./terms.js";
 import { valueView } from "./value.js";
 import { metricText } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
@@ -125,13 +126,37 @@ export class NodePanel {
     const { operands, kind } = trace.nodes;
     const final = trace.resolver(moment.position);
     const reads = [...new Set(operands[node].map((operand) => final[operand]))].filter((operand) => kind[operand] !== "constant");
-    const consumers = [];
-    for (let other = 0; other < trace.count; other++) {
-      if (trace.exists(other, moment.position) && operands[other].some((operand) => final[operand] === node)) consumers.push(other);
-    }
+    const consumers = this.#readers(node, moment.position);
     const parts = [];
     if (reads.length) parts.push(heading("reads"), this.parts.list(reads));
-    if (consumers.length) parts.push(heading("read by"), this.parts.list(consumers));
+    if (consumers.length) parts.push(heading(`read by ${grouped(consumers.length)}`), this.#readersBefore(node), this.parts.list(consumers));
     return parts;
+  }
+
+  /** The nodes that read a node after some decisions. @param {number} node @param {number} position */
+  #readers(node, position) {
+    const { trace } = this.parts;
+    const { operands } = trace.nodes;
+    const final = trace.resolver(position);
+    const readers = [];
+    for (let other = 0; other < trace.count; other++) {
+      if (trace.exists(other, position) && operands[other].some((operand) => final[operand] === node)) readers.push(other);
+    }
+    return readers;
+  }
+
+  /** How many nodes read a node at the stages up to this one, where that has changed: "as recorded 2, after dedup 3". @param {number} node */
+  #readersBefore(node) {
+    const { trace, timeline, moment } = this.parts;
+    const counts = [];
+    let changes = -1;
+    for (const { name, kind, last } of timeline.stages.slice(0, moment.stage + 1)) {
+      const position = Math.min(last, moment.position);
+      if (trace.changesUntil(position) === changes || !trace.exists(node, position)) continue;
+      changes = trace.changesUntil(position);
+      const count = this.#readers(node, position).length;
+      if (count !== counts.at(-1)?.count) counts.push({ count, when: kind === "record" ? "as recorded" : `after ${name}` });
+    }
+    return counts.length > 1 && html("div", { class: "ex-soft" }, ...explained(`readers: ${counts.map(({ count, when }) => `${when} ${grouped(count)}`).join(", ")}`));
   }
 }

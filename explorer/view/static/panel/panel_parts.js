@@ -129,7 +129,7 @@ export class PanelParts {
     ];
     const table = html("dl", { class: "ex-facts" });
     const known = new Set();
-    for (const [name, value] of rows) if (value) table.append(html("dt", {}, ...explained(name, known)), html("dd", {}, value));
+    for (const [name, value] of rows) if (value) table.append(html("dt", {}, ...explained(name, known)), html("dd", {}, ...(typeof value === "string" ? explained(value, known) : [value])));
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
     return [heading(isAhead ? "its kernel in the final plan" : "kernel"), table];
   }
