@@ -33,7 +33,7 @@ PLAIN_TEXT = """
     estimated found given inner instead joined kept known labels least limit listed most name node operation outer
     part parts position powers read recorded reuse row same saved second separate shape size source there
     together turned turns type value wanted whole wholes why without
-    costs declined in needed parameter place update updates
+    applied costs declined in needed parameter place update updates
     apply branch choice condition formula loop operator shapes text values
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
