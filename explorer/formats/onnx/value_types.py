@@ -7,6 +7,12 @@ from onnx import TypeProto
 from explorer.formats.onnx.stored_tensors import dtype_name, is_supported
 from explorer.net.definition.definition import BlobType, Dimension
 
+SEQUENCE_READERS = frozenset((
+    "ConcatFromSequence", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceErase", "SequenceInsert",
+    "SequenceLength",
+))  # fmt: skip
+"""operator types that read sequences or optionals, where other operators made them"""
+
 
 def unreadable_kind(value_type: TypeProto) -> str:
     """Return the kind of a value that no operator is able to read: a sequence, a tensor of texts; "" for others."""

@@ -20,6 +20,7 @@ from explorer.formats.onnx.operators import (
     reshape,
     resize,
     rnn,
+    sequences,
     slicing,
     sorting,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "reshape",
     "resize",
     "rnn",
+    "sequences",
     "slicing",
     "sorting",
 ]

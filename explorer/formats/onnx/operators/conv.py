@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import given, optional
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.window_attributes import (
@@ -61,9 +64,11 @@ def _check(op: OperatorContext, x: Expr, filters: Expr, most: int = 5) -> None:
 
 
 @operator("ConvTranspose")
-def transposed_convolution(op: OperatorContext) -> Expr:
+def transposed_convolution(op: OperatorContext) -> Any:
     """The adjoint of a convolution with filters W, plus a bias B."""
     x, filters = given(op, "X"), given(op, "W")
+    if x.ndim == 5:
+        return delegated(op)
     _check(op, x, filters, most=4)
     size = filters.shape[2:]
     strides, dilation = for_each_axis(op, x, "strides"), for_each_axis(op, x, "dilations")

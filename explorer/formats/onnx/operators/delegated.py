@@ -27,10 +27,11 @@ from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
 
 TYPES = (
-    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "LpPool", "MaxUnpool",
-    "MelWeightMatrix", "NonMaxSuppression", "NonZero", "ReverseSequence", "RoiAlign", "ScatterElements", "ScatterND",
-    "TensorScatter", "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer",
-    "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
+    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "LpPool",
+    "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "ReverseSequence", "RoiAlign", "STFT",
+    "ScatterElements", "ScatterND", "TensorScatter", "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor",
+    "ai.onnx.ml.Binarizer", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.TreeEnsembleClassifier",
+    "ai.onnx.ml.TreeEnsembleRegressor",
 )  # fmt: skip
 """operator types that are delegated"""
 

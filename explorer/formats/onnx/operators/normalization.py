@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import axis_of, first, given, optional
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -23,9 +26,10 @@ from explorer.ops.reduction.statistics import var, vector_norm
 
 
 @operator("BatchNormalization")
-def batch_normalization(op: OperatorContext) -> Expr:
-    """Normalization of channels with the stored statistics."""
-    op.only("training_mode", 0)
+def batch_normalization(op: OperatorContext) -> Any:
+    """Normalization of channels with the stored statistics, or in training with those of the batch."""
+    if op.integer("training_mode", 0):
+        return delegated(op)
     if len(op.definition.outputs) > 1:
         raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
     x, mean, variance, scale, shift = (given(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))

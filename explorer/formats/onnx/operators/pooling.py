@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import given
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.window_attributes import (
@@ -29,11 +31,10 @@ from explorer.ops.reduction.reduce import mean
 
 
 @operator("MaxPool")
-def max_pool(op: OperatorContext) -> Expr:
-    """The largest element of each window."""
+def max_pool(op: OperatorContext) -> Any:
+    """The largest element of each window, and where it was found."""
     if len(op.definition.outputs) > 1:
-        raise OperandError("the output Indices is used", rule="MaxPool must not be asked for indices, only for values")
-    op.only("storage_order", 0)
+        return delegated(op)
     x = given(op, "X")
     check_rank(op, x)
     size, strides, dilation = [for_each_axis(op, x, name) for name in ("kernel_shape", "strides", "dilations")]
@@ -57,12 +58,13 @@ def _is_wide(sides: Sides, size: Numbers, dilation: Numbers) -> bool:
 
 
 @operator("AveragePool")
-def average_pool(op: OperatorContext) -> Expr:
+def average_pool(op: OperatorContext) -> Any:
     """The mean of each window, with or without its padding."""
     x = given(op, "X")
     check_rank(op, x)
     even = (1,) * (x.ndim - 2)
-    op.only("dilations", even)
+    if for_each_axis(op, x, "dilations") != even:
+        return delegated(op)
     size, strides = for_each_axis(op, x, "kernel_shape"), for_each_axis(op, x, "strides")
     sides = padding(op, x, size, strides, even)
     ceil, counted = bool(op.integer("ceil_mode", 0)), bool(op.integer("count_include_pad", 0))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import first, integers, is_given, known, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -18,10 +20,10 @@ _POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
 @operator("Resize")
-def resize_(op: OperatorContext) -> Expr:
+def resize_(op: OperatorContext) -> Any:
     """Axes resampled to sizes or by scales: nearest, linear or cubic."""
-    op.only("antialias", 0)
-    op.only("exclude_outside", 0)
+    if _is_rare(op):
+        return delegated(op)
     x = first(op)
     axes = [normalize_axis(axis, x.ndim, "Resize") for axis in op.integers("axes", tuple(range(x.ndim)))]
     mode = word(op, "mode", "nearest", ("nearest", "linear", "cubic"))
@@ -38,6 +40,16 @@ def resize_(op: OperatorContext) -> Expr:
         coordinates=coordinates,
         steps=tuple([steps[i] for i in changed]),
         coefficient=op.number("cubic_coeff_a", -0.75),
+    )
+
+
+def _is_rare(op: OperatorContext) -> bool:
+    """Whether it is a form of which explorer has no operation."""
+    coordinates = op.argument("coordinate_transformation_mode", "half_pixel")
+    return (
+        op.integer("antialias", 0) != 0
+        or op.integer("exclude_outside", 0) != 0
+        or coordinates in ("tf_crop_and_resize", "half_pixel_symmetric")
     )
 
 

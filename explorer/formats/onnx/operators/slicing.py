@@ -7,6 +7,7 @@ that are computed by the net gather at run time; those that are known are checke
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import (
     axis_of,
     first,
@@ -119,9 +121,10 @@ def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
 
 
 @operator("GatherND")
-def gather_parts(op: OperatorContext) -> Expr:
-    """Parts at rows of indices into the first axes."""
-    op.only("batch_dims", 0)
+def gather_parts(op: OperatorContext) -> Any:
+    """Parts at rows of indices into the first axes, or into those behind the axes of a batch."""
+    if op.integer("batch_dims", 0):
+        return delegated(op)
     x, indices = given(op, "data"), given(op, "indices")
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= x.ndim:

@@ -31,6 +31,26 @@ def test_a_delegated_operator_is_marked_and_joins_no_fusion(tmp_path: Path) -> N
     assert ["CumProd (delegated)"] in kernels
 
 
+def test_rare_forms_of_known_operators_are_delegated(tmp_path: Path) -> None:
+    """A form that explorer has no operation for is computed by the evaluator; usual forms of the type are not."""
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    nodes = [
+        node("AveragePool", ["x"], ["a"], kernel_shape=[2, 2], dilations=[2, 2]),
+        node("AveragePool", ["x"], ["b"], kernel_shape=[3, 3]),
+        node("MaxPool", ["x"], ["c", "places"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [1, 1, 4, 4])}, ["a", "b", "c", "places"]), tmp_path)
+    assert net.check() == []
+    results = net.run(x)
+    spread = x[..., :2, :2] + x[..., 2:, :2] + x[..., :2, 2:] + x[..., 2:, 2:]
+    np.testing.assert_allclose(results["a"], spread / 4)
+    np.testing.assert_array_equal(results["c"], x[..., 1::2, 1::2])
+    np.testing.assert_array_equal(results["places"].ravel(), [5, 7, 13, 15])
+    labels = net.plan(x).recording.nodes.label
+    assert labels.count("AveragePool (delegated)") == labels.count("MaxPool (delegated)") == 1
+    assert "avg_pool2d" in labels
+
+
 def test_a_delegated_operator_has_no_gradient(tmp_path: Path) -> None:
     net = opened(model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [20, 3, 3])}, ["y"]), tmp_path)
     x = ex.tensor(np.ones((20, 3, 3), np.float32))
