@@ -62,8 +62,8 @@ class Dedup(Pass):
     )
     augmented = Reason(
         "augmented",
-        "Value and gradient of {count:call} of `{name}` are computed together, not each for itself, because the "
-        "gradient needs intermediate results of the same call, and computing these gives the value, too.",
+        "Value and gradient are computed together in {count:call} of `{name}`, because the gradient needs intermediate "
+        "results of the same call, and computing these gives the value, too.",
         meaning="To differentiate a function, some of its intermediate results are needed again.",
         change="Nothing has to change.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
@@ -67,10 +68,13 @@ def _saved(recording: Recording, number: int) -> Iterator[str]:
 
 
 def _ordered(recording: Recording, number: int) -> list[str]:
-    levels, schedule = recording.stages[number].counts.get("levels", 0), recording.schedule
+    schedule = recording.schedule
     if schedule is None:
         return []
-    kernels = counted_text(len(schedule.kernels), "kernel") + (f" in {counted_text(levels, 'level')}" if levels else "")
+    kernels = counted_text(len(schedule.kernels), "kernel")
+    widest = max(Counter([kernel.level for kernel in schedule.kernels]).values(), default=0)
+    if len(schedule.kernels) > 1:
+        kernels += f", up to {widest} at a time" if widest > 1 else ", each of which needs the one before"
     return [kernels, f"{micros_text(sum(kernel.estimate for kernel in schedule.kernels))} estimated"]
 
 

@@ -245,7 +245,7 @@ def price(at: At, node: Expr) -> Facts:
 def product_consumers(at: At, node: Expr) -> Facts:
     found = around(at, node)
     read = next(each for each in (found.value, found.product) if at.uses(each) > 1)
-    return {"product": read, "consumers": at.uses(read)}
+    return {"operation": node.operation.label, "product": read, "consumers": at.uses(read)}
 
 
 @of_nodes(IntoWeights.not_constant)

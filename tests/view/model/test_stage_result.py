@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.record.reasons import bytes_text
 from explorer.view.model.stage_result import stage_result
 from tests.view import sample
@@ -40,3 +42,27 @@ def test_every_stage_but_the_recorded_one_has_a_result():
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)
     assert stage_result(make.roots(make.leaf("x")), 1) == "changed nothing."
+
+
+@pytest.mark.spec("P-7", "V-1")
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (lambda x: ex.softmax(ex.softmax(x) @ x), "kernels, each of which needs the one before"),
+        (lambda x: [ex.softmax(x), x.max(axis=0)], "2 kernels, up to 2 at a time"),
+        (lambda x: ex.softmax(x), "1 kernel, "),
+    ],
+    ids=["a chain", "side by side", "one"],
+)
+def test_the_result_of_the_order_says_whether_several_threads_would_help(program, said):
+    """Kernels of one level do not need each other; where each level holds one kernel, nothing runs beside another."""
+    plan = ex.EvalPlan()
+    roots = program(ex.tensor(np.ones((4, 4), np.float32)))
+    for root in roots if isinstance(roots, list) else [roots]:
+        plan.register(root)
+    plan.prepare()
+    recording = plan.recording
+    number = next(number for number, stage in enumerate(recording.stages) if stage.kind == "order")
+    text = stage_result(recording, number)
+    assert said in text
+    assert text.endswith("estimated.")

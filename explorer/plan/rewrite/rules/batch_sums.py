@@ -57,9 +57,9 @@ class SumOfMembers(Rule):
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms are "
-        "{given} and the result is {wanted}: added in another order, numbers would be converted and rounded at other "
-        "places.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because what is "
+        "added, the rows and other arrays, has the dtypes {given}, and the result {wanted}: in another order, numbers "
+        "would be converted and rounded at other places.",
         meaning="NumPy adds two arrays of float32 in float32, and converts the sum when an array of float64 is added.",
         change="Convert all terms to one dtype first: x.astype(...).",
     )

@@ -184,7 +184,7 @@ class ExtremeBeforeMonotone(Rule):
     complex = Reason(
         "dtype",
         "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "`{x}` is complex, and complex numbers have no order that `{f}` would keep.",
+        "the elements of `{x}` are complex numbers, which have no order that `{f}` would keep.",
         meaning="max(f(x)) is f(max(x)) only where f keeps the order of numbers.",
         change="Nothing has to change.",
     )

@@ -127,9 +127,9 @@ class NoOp(Rule):
 
     nothing_to_do = Reason(
         "nothing_to_do",
-        "`{operation}` is left out, because with these options it returns its operand unchanged, so the operand is "
-        "used directly.",
-        meaning="A reshape to the shape that there is, a slice of everything, padding of width 0, a sum over no axis.",
+        "`{operation}` is left out, because it returns its operand as it is, so the operand is used directly.",
+        meaning="A reshape to the shape that an array has already, a slice of everything, padding of width 0, a sum "
+        "over no axis.",
         change="Nothing has to change.",
     )
     complex = Reason(

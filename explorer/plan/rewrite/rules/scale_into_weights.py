@@ -51,9 +51,8 @@ class IntoWeights(Rule, abstract=True):
 
     other_consumers = Reason(
         "other_consumers",
-        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
-        "`{product}`, because the result of `{product}` is needed {consumers} times: the others need it unchanged, so "
-        "`{product}` would have to be computed twice.",
+        "`{operation}` is computed as written, not by changing the weights that `{product}` is made of, because "
+        "{consumers} operations read `{product}`: the others need it unchanged, so it would have to be computed twice.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
         change="Nothing, where all of its readers are needed.",
     )
@@ -136,7 +135,7 @@ class FactorIntoWeights(IntoWeights):
         scaled = graph.operands(product)[place]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
             return other_type(product, node, scaled)
-        declined = _read_elsewhere(affine, graph) or _too_dear([scaled, affine.term], node, graph)
+        declined = _read_elsewhere(node, affine, graph) or _too_dear([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
         # The factor may be divided by, too: the node's own operation is applied to the weights.
@@ -180,7 +179,7 @@ class TermsOfWeights(IntoWeights):
         product, own_term = affine.product, affine.term
         if node.type is not product.type or term.dtype != node.dtype or own_term.dtype != node.dtype:
             return other_type(product, node, term if term.dtype != node.dtype else own_term)
-        declined = _read_elsewhere(affine, graph) or _too_dear([max((term, own_term), key=_size)], node, graph)
+        declined = _read_elsewhere(node, affine, graph) or _too_dear([max((term, own_term), key=_size)], node, graph)
         if declined is not None:
             return declined
         facts: Facts = {"first": named(own_term, graph), "second": named(term, graph), "product": product}
@@ -234,12 +233,14 @@ def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shap
     return min(fitting)[1:] if fitting else None
 
 
-def _read_elsewhere(affine: Affine, graph: PlanGraph) -> Declined | None:
+def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | None:
     """Decline where another operation reads the product, which would then be computed twice."""
     for read in (affine.value, affine.product):
         consumers = graph.consumers(read)
         if consumers > 1:
-            return IntoWeights.other_consumers.declined(product=read, consumers=consumers)
+            return IntoWeights.other_consumers.declined(
+                operation=node.operation.label, product=read, consumers=consumers
+            )
     return None
 
 
