@@ -32,15 +32,15 @@ def scores(sample):
 
 
 class FromHowManyOn(Exercise):
-    """Two calls of `product` are never stacked, whatever their size. With matrices of 10 × 10 (float32): from how many
-    calls on does stacking pay, and what are the two prices there?
+    """Two calls of `product` are never stacked, whatever their size. With matrices of 10 × 10 (float32): plan as few
+    calls as possible so that stacking pays. Hand in the plan; its decision has both prices.
     """
 
     number = "05.1"
     title = "From how many calls on?"
     level = 2
-    answer = "a number"
-    accepts = (int,)
+    answer = "the plan"
+    accepts = (EvalPlan,)
     hints = (
         "Write the cell with `few` as a function of the number of calls, and look at its `Batch` decision's `verdict`.",
         "It is between 10 and 20. With 30 × 30 it does not pay at all: copying grows with the elements, starting a"
@@ -56,27 +56,40 @@ def product(a, b):
     return a @ b
 
 
-def verdict(calls):
+def planned(calls):
     plan = ex.EvalPlan()
     for _ in range(calls):
         plan.register(product(*(ex.tensor(np.ones((10, 10), np.float32)) for _ in "ab")))
-    (decision,) = [d for d in plan.prepare().recording.decisions if d.rule == "Batch"]
-    return decision.verdict
+    return plan.prepare()
 
 
-answer = min(calls for calls in range(2, 30) if verdict(calls) == "applied")
+def pays(plan):
+    return any(d.rule == "Batch" and d.verdict == "applied" for d in plan.recording.decisions)
+
+
+calls = 2
+while not pays(planned(calls)):
+    calls += 1
+answer = planned(calls)
 """
-    mistakes = (("answer = min(calls ", "answer = min(calls - 1 "), ("answer = min(calls ", "answer = max(calls "))
+    mistakes = (
+        ("answer = planned(calls)", "answer = planned(calls - 1)"),
+        ("answer = planned(calls)", "answer = planned(40)"),
+    )
 
-    def findings(self, answer: int) -> Iterator[Finding]:
-        """Plan that many calls, and one fewer."""
-        if not 2 < answer <= 1000:
-            yield Finding(False, f"{answer} calls: try numbers from 3 to 1000.")
-            return
-        for calls, verdict in ((answer, "applied"), (answer - 1, "declined")):
-            recording, decision = _stacked(calls)
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Look at the decision about the calls, and at the one about one call fewer."""
+        recording = recording_of(answer)
+        calls = len(recording.roots)
+        batches = [d for d in recording.decisions if d.rule == "Batch"]
+        sizes = {recording.type_text(root) for root in recording.roots}
+        yield Finding(sizes == {"10×10 float32"}, f"{calls} values of {', '.join(sorted(sizes))} are asked for.")
+        applied = [d for d in batches if d.verdict == "applied"]
+        yield Finding(bool(applied), sentences(recording, batches) or "Nothing was, or could have been, stacked.")
+        if calls > 2:
+            fewer, decision = _stacked(calls - 1)
             yield Finding(
-                decision.verdict == verdict, f"{calls} calls, {decision.verdict}: {recording.reason(decision)}"
+                decision.verdict == "declined", f"{calls - 1} calls, {decision.verdict}: {fewer.reason(decision)}"
             )
 
 

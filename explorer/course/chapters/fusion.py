@@ -70,48 +70,41 @@ answer = plan
         )
 
 
-class Transposed(Exercise):
-    """Write `ex.tanh(x @ W + b).T` with matrices of your own. Is the transposition a loop over arrays? Count the
-    operations of this expression whose result needs memory of its own and is written: hand in that number.
+class Movements(Exercise):
+    """Is `(x @ W).T` a loop over arrays? Plan one expression in which a matrix product is followed by at least three
+    operations, and of which nothing but the product is written to memory, since all three are views of it.
     """
 
     number = "06.2"
     title = "Is a transposition computed?"
     level = 2
-    answer = "a number"
-    accepts = (int,)
+    answer = "the plan"
+    accepts = (EvalPlan,)
     hints = (
-        "A view of a value is the same memory, read in another order.",
-        "In `plan.recording.schedule.kernels`, a kernel of which nothing is written has the buffer −1, and 0 bytes in"
+        "A view of a value is the same memory, read in another order: transposed, sliced, with an axis more.",
+        "In `plan.recording.schedule.kernels`, a kernel of which nothing is written has 0 bytes in"
         " `plan.recording.nodes.bytes` of its last node.",
     )
     source = """
 import numpy as np
 import explorer as ex
 
-x, W, b = (ex.tensor(np.ones(shape, np.float32)) for shape in ((64, 32), (32, 16), (16,)))
+x, W = (ex.tensor(np.ones(shape, np.float32)) for shape in ((64, 32), (32, 16)))
 plan = ex.EvalPlan()
-plan.register(ex.tanh(x @ W + b).T)
-recording = plan.prepare().recording
-answer = sum(recording.nodes.bytes[kernel.nodes[-1]] > 0 for kernel in recording.schedule.kernels)
+plan.register(ex.expand_dims((x @ W).T, 0)[:, 2:8])
+plan.prepare()
+answer = plan
 """
-    mistakes = (
-        ("recording.nodes.bytes[kernel.nodes[-1]] > 0", "True"),
-        ("kernel.nodes[-1]] > 0", "kernel.nodes[-1]] < 0"),
-    )
+    mistakes = (("[:, 2:8]", ""), ("[:, 2:8]", "[:, 2:8] + 1"))
 
-    def findings(self, answer: int) -> Iterator[Finding]:
-        """Count the results that are written."""
-        x, weight, bias = (tensor(np.ones(shape, np.float32)) for shape in ((64, 32), (32, 16), (16,)))
-        recording = planned(record("tanh", x @ weight + bias).T)
-        sizes = [(kernel, recording.nodes.bytes[kernel.nodes[-1]]) for kernel in kernels(recording)]
-        written = [recording.label(kernel.nodes[-1]) for kernel, size in sizes if size]
-        views = [recording.label(kernel.nodes[-1]) for kernel, size in sizes if not size]
-        yield Finding(
-            answer == len(written),
-            f"{answer} handed in. The schedule has {kernel_names(recording)}: written: {', '.join(written)}; a view of"
-            f" memory that is there, 0 bytes of its own: {', '.join(views)}.",
-        )
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Look for what each kernel writes."""
+        recording = recording_of(answer)
+        sizes = [(recording.label(k.nodes[-1]), recording.nodes.bytes[k.nodes[-1]]) for k in kernels(recording)]
+        written = [label for label, size in sizes if size]
+        views = [label for label, size in sizes if not size]
+        yield Finding(written == ["matmul"], f"Written: {', '.join(written) or 'nothing'}.")
+        yield Finding(len(views) >= 3, f"Views, 0 bytes of their own: {', '.join(views) or 'none'}.")
 
 
 class EvenFunction(Exercise):

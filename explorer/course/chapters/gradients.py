@@ -14,8 +14,8 @@ from explorer.course.card import Finding
 from explorer.course.evidence import agree, decisions, kernel_names, operations, planned, record
 from explorer.course.exercise_base import Exercise
 from explorer.grad import grad
-from explorer.layers import GRUPolicy, Layer, PFeedbackOutput, PUpdate, Recurrent, RecurrentPolicy, Sub
 from explorer.layers import GRUStep as Gated
+from explorer.layers import Layer, PFeedbackOutput, PUpdate, Recurrent, RecurrentPolicy, Sub
 from explorer.run import evaluate
 
 
@@ -62,43 +62,45 @@ answer = slope
         )
 
 
-class NumberOfParameters(Exercise):
-    """With `layers.GRUPolicy.bias_involved(True)` a GRU's step has biases, too. How many parameters has the recurrent
-    layer of this notebook then? Hand in the number of its parameters, not of their elements.
+class LayerWithBiases(Exercise):
+    """With `layers.GRUPolicy.bias_involved(True)` a GRU's step has biases, too. Make the recurrent layer of this
+    notebook, four features of one, with them: how many parameters has it then? Hand in the layer.
     """
 
     number = "04.2"
     title = "Counting parameters"
     level = 1
-    answer = "a number"
-    accepts = (int,)
+    answer = "the layer"
+    accepts = (Recurrent,)
     hints = (
-        "`gru(layers.GRUPolicy.bias_involved(True)).paths()` names them.",
-        "Each path that ends in `parameter` is one.",
+        "The policy stands among the others: `policies=[…, layers.GRUPolicy.bias_involved(True)]`.",
+        "`layer.paths()` names the parameters; each path that ends in `parameter` is one.",
     )
     source = """
 import explorer as ex
 from explorer import layers
 
 chosen = [layers.RecurrentPolicy.step(layers.GRUStep), layers.PUpdate, layers.GRUPolicy.bias_involved(True)]
-gru = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
-answer = len([path for path in gru.paths() if path.endswith("parameter")])
+answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
 """
-    mistakes = (("bias_involved(True)", "bias_involved(False)"), ("len([", "2 * len(["))
+    mistakes = (("bias_involved(True)", "bias_involved(False)"), ('"out_features": 4', '"out_features": 1'))
 
-    def findings(self, answer: int) -> Iterator[Finding]:
-        """Count the parameters of the layer with and without biases."""
-        counts = []
-        for biases in (False, True):
-            chosen: list[Policy | Sub] = [RecurrentPolicy.step(Gated), PUpdate, GRUPolicy.bias_involved(biases)]
-            layer = Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
-            counts.append(len([path for path in layer.paths() if path.endswith("parameter")]))
-        before, after = counts
+    def findings(self, answer: Recurrent) -> Iterator[Finding]:
+        """Count the parameters of the layer, and those of one without biases."""
+        chosen: list[Policy | Sub] = [RecurrentPolicy.step(Gated), PUpdate]
+        plain = Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
+        before, after = (len(_parameters(layer)) for layer in (plain, answer))
         yield Finding(
-            answer == after,
-            f"{answer} handed in. Without biases there are {before}: two for each of the two gates and the candidate."
-            + (f" {after - before} biases make {after}." if answer == after else ""),
+            after == 2 * before,
+            f"Parameters: {after}. Without biases there are {before}: two for each of the two gates and the candidate;"
+            " each has a bias.",
         )
+        features = vars(answer)["step"].get("out_features")
+        yield Finding(features == 4, f"Features of the result: {features}.")
+
+
+def _parameters(layer: Recurrent) -> list[str]:
+    return [path for path in layer.paths() if path.endswith("parameter")]
 
 
 class ThirdDerivative(Exercise):

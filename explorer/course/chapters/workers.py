@@ -10,7 +10,10 @@ from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
 from explorer.course.evidence import kernels, record, recording_of
 from explorer.course.exercise_base import Exercise
+from explorer.run.diagnosis.scale_estimate import ScaleEstimate
 from explorer.run.evalplan import EvalPlan
+from explorer.run.execution.task_graph import worth_threads
+from explorer.run.runtime.thread_pool import threads
 
 BRANCHES = """
 import numpy as np
@@ -26,15 +29,15 @@ plan.prepare()
 
 
 class MostWorkers(Exercise):
-    """With `bandwidth=1000, latency=100, overhead=100`: what is the smallest number of workers, up to 16, with which
-    the eight branches are as fast as they get on paper?
+    """With `bandwidth=1000, latency=100, overhead=100`: estimate the eight branches on as few workers, up to 16, as
+    make them as fast as they get on paper. Hand in that estimate.
     """
 
     number = "13.1"
     title = "How many workers?"
     level = 1
-    answer = "a number"
-    accepts = (int,)
+    answer = "the estimate"
+    accepts = (ScaleEstimate,)
     hints = (
         "`plan.estimate(workers, …).speedup` is how many times as fast it would be.",
         "Eight chains: more workers have nothing to do.",
@@ -43,44 +46,40 @@ class MostWorkers(Exercise):
         BRANCHES
         + """
 link = {"bandwidth": 1000, "latency": 100, "overhead": 100}
-speedups = {workers: plan.estimate(workers, **link).speedup for workers in range(1, 17)}
-answer = min(workers for workers in speedups if speedups[workers] == max(speedups.values()))
+estimates = [plan.estimate(workers, **link) for workers in range(1, 17)]
+answer = max(estimates, key=lambda estimate: estimate.speedup)
 """
     )
     mistakes = (
-        ("answer = min(workers for", "answer = max(workers for"),
-        ("answer = min(workers for", "answer = min(workers - 3 for"),
+        ("key=lambda estimate: estimate.speedup", "key=lambda estimate: estimate.network.workers"),
+        ('"latency": 100', '"latency": 1'),
     )
 
-    def findings(self, answer: int) -> Iterator[Finding]:
+    def findings(self, answer: ScaleEstimate) -> Iterator[Finding]:
         """Estimate the number of workers, and others."""
-        if not 1 <= answer <= 16:
-            yield Finding(False, f"{answer} workers: a number from 1 to 16 is asked for.")
-            return
-        plan = _branches()
+        yield from _on_the_link(answer, 1000)
+        plan, workers = _branches(), answer.network.workers
         speedups = {
-            workers: plan.estimate(workers, bandwidth=1000, latency=100, overhead=100).speedup
-            for workers in range(1, 17)
+            count: plan.estimate(count, bandwidth=1000, latency=100, overhead=100).speedup for count in range(1, 17)
         }
         best = max(speedups.values())
-        yield Finding(
-            speedups[answer] == best,
-            f"{answer} workers are {speedups[answer]:.2f} times as fast; the most is {best:.2f}.",
-        )
-        fewer = max((speedups[workers] for workers in range(1, answer)), default=0.0)
+        reached = speedups.get(workers, answer.speedup)
+        yield Finding(reached == best, f"Workers: {workers}, {reached:.2f} times as fast; the most is {best:.2f}.")
+        fewer = max((speedup for count, speedup in speedups.items() if count < workers), default=0.0)
         yield Finding(fewer < best, f"Fewer workers are up to {fewer:.2f} times as fast.")
 
 
 class SlowNetwork(Exercise):
-    """On a slow network nothing is gained. Of the bandwidths 1, 2, 5, 10, 20, 50, 100, 200, 500 and 1000 MB/s: which is
-    the smallest at which four workers are worthwhile for the eight branches (latency 100, overhead 100)?
+    """On a slow network nothing is gained. Of the bandwidths 1, 2, 5, 10, 20, 50, 100, 200, 500 and 1000 MB/s, take the
+    smallest at which four workers are worthwhile for the eight branches (latency 100, overhead 100). Hand in the
+    estimate at it.
     """
 
     number = "13.2"
     title = "How slow may the network be?"
     level = 2
-    answer = "a number"
-    accepts = (int,)
+    answer = "the estimate"
+    accepts = (ScaleEstimate,)
     hints = (
         "`plan.estimate(…).worthwhile` says whether it pays.",
         "What is sent is mostly `x`: 1.2 MB, once to each worker.",
@@ -89,32 +88,32 @@ class SlowNetwork(Exercise):
         BRANCHES
         + """
 choices = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-pays = [b for b in choices if plan.estimate(4, bandwidth=b, latency=100, overhead=100).worthwhile]
-answer = min(pays)
+estimates = [plan.estimate(4, bandwidth=b, latency=100, overhead=100) for b in choices]
+answer = [estimate for estimate in estimates if estimate.worthwhile][0]
 """
     )
-    mistakes = (
-        ("answer = min(pays)", "answer = max(pays)"),
-        ("answer = min(pays)", "answer = choices[choices.index(min(pays)) - 1]"),
-    )
+    mistakes = (("worthwhile][0]", "worthwhile][-1]"), ("if estimate.worthwhile", "if not estimate.worthwhile"))
 
-    def findings(self, answer: int) -> Iterator[Finding]:
-        """Estimate at that bandwidth, and at the one below it."""
+    def findings(self, answer: ScaleEstimate) -> Iterator[Finding]:
+        """Look at that bandwidth, and at the one below it."""
         choices = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-        if answer not in choices:
-            yield Finding(False, f"{answer} is none of {', '.join(map(str, choices))}.")
+        bandwidth = answer.network.bandwidth
+        if bandwidth not in choices:
+            yield Finding(False, f"{bandwidth:g} MB/s is none of {', '.join(map(str, choices))}.")
             return
-        plan = _branches()
-        for choice in choices[max(choices.index(answer) - 1, 0) : choices.index(answer) + 1]:
+        yield Finding(answer.network.workers == 4, f"Workers: {answer.network.workers}.")
+        yield from _on_the_link(answer, bandwidth)
+        plan, place = _branches(), choices.index(int(bandwidth))
+        for choice in choices[max(place - 1, 0) : place + 1]:
             paper = plan.estimate(4, bandwidth=choice, latency=100, overhead=100)
             pays = "worthwhile" if paper.worthwhile else "not worthwhile"
             text = f"At {choice} MB/s four workers are {paper.speedup:.2f} times as fast: {pays}."
-            yield Finding(paper.worthwhile == (choice == answer), text)
+            yield Finding(paper.worthwhile == (choice == bandwidth), text)
 
 
 class Streams(Exercise):
     """Write a program of at least three chains of kernels that do not read each other, and run it with
-    `executor="async"`, so that more than one stream can compute. Hand in the plan after its run.
+    `executor="async"`, so that more than one stream computes. Hand in the plan after its run.
     """
 
     number = "13.3"
@@ -124,7 +123,8 @@ class Streams(Exercise):
     accepts = (EvalPlan,)
     hints = (
         'Branches of equal operations become a batch, which is one kernel: leave it out with `without="batch"`.',
-        "`plan.recording.run.steps` says on which thread each kernel ran; it is there after `eval()`.",
+        "`plan.recording.run.steps` says on which stream each kernel ran, its `thread`; it is there after `eval()`."
+        " Small kernels stay on one.",
     )
     source = """
 import numpy as np
@@ -137,7 +137,12 @@ for scale in range(1, 5):
 plan.eval()
 answer = plan
 """
-    mistakes = (("range(1, 5)", "range(1, 2)"), ("plan.eval()", "plan.prepare()"), ('executor="async", ', ""))
+    mistakes = (
+        ("range(1, 5)", "range(1, 2)"),
+        ("plan.eval()", "plan.prepare()"),
+        ('executor="async", ', ""),
+        ("(200, 200)", "(20, 20)"),
+    )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Count chains, and the streams that computed."""
@@ -148,7 +153,12 @@ answer = plan
         if recording.run is None:
             yield Finding(False, "The plan has not run.")
             return
-        yield Finding(bool(recording.run.steps), f"{len(recording.run.steps)} kernels ran.")
+        streams = {step.thread for step in recording.run.steps}
+        apart = worth_threads(answer.planned.schedule)
+        sizes = "are large enough" if apart else "are too small: on one stream they are done sooner"
+        yield Finding(apart, f"The chains {sizes}.")
+        if threads() > 1:
+            yield Finding(len(streams) > 1, f"Streams that computed: {len(streams)}.")
 
 
 def _branches() -> EvalPlan:
@@ -158,3 +168,12 @@ def _branches() -> EvalPlan:
     for scale in range(1, 9):
         plan.register(record("tanh", x * scale @ x).sum(axis=0))
     return plan.prepare()
+
+
+def _on_the_link(answer: ScaleEstimate, bandwidth: float) -> Iterator[Finding]:
+    """Yield whether an estimate is that of the eight branches on the link of the task."""
+    network = answer.network
+    own = _branches().estimate(network.workers, bandwidth=bandwidth, latency=100, overhead=100)
+    is_own = (own.micros, own.bytes, own.messages) == (answer.micros, answer.bytes, answer.messages)
+    link = f"{network.bandwidth:g} MB/s, {network.latency:g} µs a message"
+    yield Finding(is_own, f"{'This is' if is_own else 'This is not'} the estimate asked for: {link}.")
