@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote
 import nbformat
 import pytest
 
-from assets import course
+from assets import course, figures
 from explorer.record.glossary import GLOSSARY
 from explorer.site.build import build_site
 from explorer.view.payload.columns import unpack
@@ -123,3 +123,24 @@ def test_the_site_has_the_map_and_the_terms(tmp_path: Path) -> None:
             if not target.startswith("http"):
                 assert (tmp_path / file).is_file(), f"{page.name}: {target}"
                 assert not part or f'id="{part}"' in (tmp_path / file).read_text(encoding="utf-8"), target
+
+
+@pytest.mark.spec("V-21")
+def test_figures_are_drawn_from_recordings() -> None:
+    """``python assets/figures.py`` would change nothing, and each figure stands in a notebook, with words for it."""
+    drawn = figures.figures()
+    for name, text in drawn.items():
+        assert (figures.FIGURES / f"{name}.svg").read_text(encoding="utf-8") == text
+        assert "prefers-color-scheme:dark" in text
+    shown = [one for path in NOTEBOOKS for one in re.findall(r"!\[([^\]]{40,})\]\(figures/(\w+)\.svg\)", prose(path))]
+    assert sorted(name for _, name in shown) == sorted(drawn)
+
+
+def test_a_page_of_the_site_holds_its_figures(tmp_path: Path) -> None:
+    (path,) = [path for path in NOTEBOOKS if path.name.startswith("07")]
+    build_site([path], tmp_path, "Memory")
+    page = (tmp_path / f"{path.stem}.html").read_text(encoding="utf-8")
+    (source,) = re.findall(
+        r'<img\b[^>]*\bsrc="([^"]{40})[^"]*"[^>]*alt="a is live|alt="a is live[^>]*\bsrc="([^"]{40})', page
+    )
+    assert "".join(source).startswith("data:image/svg+xml;base64,")

@@ -58,7 +58,7 @@ def read_chapter(path: Path) -> Chapter:
             str(error), path=str(path), rule="a stored view must be as explorer wrote it",
             fix="run the notebook again, and save it",
         ) from error  # fmt: skip
-    body = _body(notebook)
+    body = _body(notebook, path.parent)
     outline = _Outline()
     outline.feed(body)
     titles = [heading.text for heading in outline.headings if heading.level == 1]
@@ -130,7 +130,8 @@ def _figure(number: int, data: Mapping[str, Any]) -> Markup:
     return element("figure", place, as_text, stored, class_="book-view", id=f"view-{number + 1}", aria_label=label)
 
 
-def _body(notebook: NotebookNode) -> str:
+def _body(notebook: NotebookNode, folder: Path) -> str:
+    """Return the cells as HTML, with the pictures that Markdown names beside the notebook in it."""
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
@@ -143,7 +144,7 @@ def _body(notebook: NotebookNode) -> str:
             },
         ),
     )  # fmt: skip
-    body: str = exporter.from_notebook_node(notebook)[0]
+    body: str = exporter.from_notebook_node(notebook, {"metadata": {"path": str(folder)}})[0]
     return body
 
 
