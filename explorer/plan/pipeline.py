@@ -37,7 +37,9 @@ from explorer.plan.passes import (
 )
 
 Step: TypeAlias = Pass | Again
-PassName: TypeAlias = Literal["simplify", "dedup", "prune", "batch", "constants", "algorithms", "fuse", "memory_format"]
+PassName: TypeAlias = Literal[
+    "simplify", "dedup", "prune", "batch", "constants", "algorithms", "fuse", "update", "memory_format"
+]
 """names that ``without`` takes, for the editors that complete them; passes of one's own have names besides"""
 
 PIPELINE: tuple[Step, ...] = (

@@ -35,6 +35,7 @@ PLAIN_TEXT = """
     together turned turns type value wanted whole wholes why without
     applied costs declined in needed parameter place update updates
     apply branch choice condition formula loop operator shapes text values
+    in needed parameter place update updates
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""
