@@ -56,7 +56,7 @@ def test_05_stacking_pays_from_some_number_of_small_products_on() -> None:
 @pytest.mark.spec("V-20")
 def test_08_resnet_needs_a_little_less_memory_without_fusion() -> None:
     """It is the block of working memory, as the notebook says; a part of the net is explored for a shape."""
-    names = defined("08_a_picture_through_a_classifier", "import explorer as ex", "def draw_weights")
+    names = defined("08_a_picture_through_a_classifier", "import explorer as ex", "resnet18.pnnx", "def draw_weights")
     net = names["net"]
     names["draw_weights"](net)
     fused, apart = net.plan((1, 3, 224, 224)), net.plan((1, 3, 224, 224), without=["fuse"])
