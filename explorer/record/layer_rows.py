@@ -33,8 +33,8 @@ class Feedback:
     def text(self) -> str:
         """The decision as a sentence."""
         if not self.of:
-            return f"its gradient is {'' if self.built else 'not '}built: {self.reason}"
-        return f"{self.of} feeds {'' if self.built else 'nothing '}back: {self.reason}"
+            return f"its gradient is {'' if self.built else 'not '}built, because {self.reason}"
+        return f"{self.of} sends {'a' if self.built else 'no'} gradient to its inputs, because {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

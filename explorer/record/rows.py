@@ -279,7 +279,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Measured run of one kernel, in µs from the start of the run; ``live`` bytes are measured while it runs."""
+    """Measured run of one kernel, in µs from the start of the run; ``live`` bytes are those planned for the kernel."""
 
     kernel: int
     start: float

@@ -45,10 +45,10 @@ class EvalPlan(InspectablePlan):
 
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off".
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
-    With a ``device`` the plan accepts only expressions on that device. With ``recall``, values that a plan with equal
-    options has computed for an equal expression are reused while somebody holds them. ``costs`` are those of the
-    reference table, the same on every machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning
-    passes, in order (ex.default_passes). Further options are those of the planner.
+    With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
+    them, and reuses them in later plans of equal options. ``costs`` are those of the reference table, the same on every
+    machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes).
+    Further options are those of the planner.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)

@@ -19,6 +19,7 @@ from explorer.testing.subjects import (
 )
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.export.text import kernel_line
+from explorer.view.model.memory_text import peak_text
 from explorer.view.model.places import node_place
 
 _KERNELS = 4
@@ -113,7 +114,10 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
 
 @named
 def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
-    """Assert the largest memory that a run needs at a time, planned, in bytes: ``at_most=1 << 20`` or ``"1MB"``.
+    """Assert the planned peak, which is the memory that a run allocates: ``at_most=1 << 20`` bytes, or ``"1MB"``.
+
+    The peak is the arena, the results that were asked for, and working memory; arrays that the program holds, such as
+    weights, are not counted.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tanh(ex.tensor(np.ones(256, np.float32))))
@@ -127,11 +131,10 @@ def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
     if peak <= limit:
         return
     largest = sorted(range(len(kernels)), key=lambda number: -kernels[number].live)[:_KERNELS]
-    lines = [f"the run needs {bytes_text(peak)} at a time, {bytes_text(peak - limit)} more than {bytes_text(limit)}"]
-    lines += [
-        f"{bytes_text(kernels[number].live)} during kernel{kernel_line(recording, number + 1, kernels[number])[1:]}"
-        for number in largest
-    ]
+    lines = [f"{peak_text(recording)}: {bytes_text(peak - limit)} more than {bytes_text(limit)}"]
+    for number in largest:
+        line = kernel_line(recording, number + 1, kernels[number])
+        lines.append(f"{bytes_text(kernels[number].live)} live during kernel{line[1:]}")
     memory = [decision for decision in recording.decisions if recording.stages[decision.stage].kind == "memory"]
     ordered = sorted(memory, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
     lines += [str(decision_line(recording, decision)) for decision in ordered[:_KERNELS]]

@@ -82,7 +82,7 @@ def test_memory_alive_and_memory_taken_have_two_names(show):
     view = show(recording)
     press(view, "End")
     live = max(kernel.live for kernel in recording.schedule.kernels)
-    expect(view.locator(".ex-strip-peak")).to_have_text(f"planned peak {bytes_text(live)}")
+    expect(view.locator(".ex-strip-peak")).to_have_text(f"most live {bytes_text(live)}")
     expect(view.locator(".ex-cost")).to_contain_text(f"peak {bytes_text(recording.schedule.peak)}")
 
 

@@ -30,14 +30,14 @@ def test_the_stage_of_buffers_names_the_values_at_the_peak(show, program):
     assert schedule is not None
     lives = [kernel.live for kernel in schedule.kernels]
     number = lives.index(max(lives)) + 1
-    expect(heading(view, f"at the planned peak, kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
+    expect(heading(view, f"most live, in kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
     expect(view.locator(".ex-living dd").first).to_contain_text("256 KB")
 
 
 def test_a_click_on_the_label_of_the_peak_goes_there_and_says_what_is_live(show, program):
     view = show(program)
     label = view.locator(".ex-strip-peak")
-    expect(label).to_contain_text("planned peak")
+    expect(label).to_contain_text("most live")
     place = label.bounding_box()
     view.page.mouse.click(place["x"] + 3, place["y"] + place["height"] / 2)
     schedule = program.schedule

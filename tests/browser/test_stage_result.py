@@ -141,15 +141,15 @@ def test_a_kernels_time_stands_on_its_outline(show):
 
 @pytest.mark.spec("V-5")
 @pytest.mark.parametrize("width", [600, 1400])
-def test_planned_and_measured_peaks_are_named_and_do_not_collide(open_page, tmp_path, width):
-    """The strip says which peak is which; where there is no room for both, the measured one stays."""
+def test_the_most_that_is_live_is_named_and_labels_do_not_collide(open_page, tmp_path, width):
+    """Order and run each say the most that is live; where there is no room for both, the one of the run stays."""
     page = open_page(viewport={"width": width, "height": 800})
     (tmp_path / "page.html").write_text(html(sample.mlp()), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
     labels = page.locator(".ex-strip-peak")
-    expect(labels.last).to_contain_text("measured peak")
+    expect(labels.last).to_contain_text("most live")
     places = [label.bounding_box() for label in labels.all()]
     if len(places) == 2:
-        expect(labels.first).to_contain_text("planned peak")
+        expect(labels.first).to_contain_text("most live")
         assert places[0]["x"] + places[0]["width"] <= places[1]["x"]
     assert (len(places) == 2) == (width == 1400)

@@ -27,13 +27,13 @@ def test_a_layer_tells_what_was_decided_of_it() -> None:
         "net · Made · x → none · for training",
         "    order: a → c",
         "    Sublayer('a', Made)",
-        "    ✓ a feeds back: c updates",
-        "    ✗ c feeds nothing back: nothing updates",
+        "    ✓ a sends a gradient to its inputs, because c updates",
+        "    ✗ c sends no gradient to its inputs, because nothing updates",
         "  a · Made · x → none",
         "    b · Made · x → none",
         "        GradPolicy.update = True · net",
-        "        ✓ its gradient is built: it updates",
-        "        ✗ its gradient is not built: nothing asks",
+        "        ✓ its gradient is built, because it updates",
+        "        ✗ its gradient is not built, because nothing asks",
         "  c · Made · x → none",
     ]
 

@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import OperandError, UnknownNameError
+from explorer.view.model.memory_text import peak_text
 
 testing = ex.testing
 
@@ -132,8 +133,8 @@ def test_a_peak_is_a_number_of_bytes_or_a_text(program: tuple[ex.EvalPlan, ex.Ex
     testing.assert_peak(plan, at_most=peak)
     testing.assert_peak(plan, at_most="24KB")
     told = message(testing.assert_peak, plan, at_most=peak - 1024).splitlines()
-    assert told[0] == "the run needs 24 KB at a time, 1 KB more than 23 KB"
-    assert told[1].startswith("24 KB during kernel 2 add → tanh")
+    assert told[0] == f"{peak_text(plan.recording)}: 1 KB more than 23 KB"
+    assert told[1].startswith("24 KB live during kernel 2 add → tanh")
     assert [line for line in told if line.startswith("buffers ✓ ")]
     for wrong in ("much", 2.5, None):
         with pytest.raises(OperandError, match="at_most must be a number of bytes"):

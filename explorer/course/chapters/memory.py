@@ -36,8 +36,8 @@ for _ in range(4):
 
 
 class WithoutFusion(Exercise):
-    """Plan the residual blocks `without=["fuse"]`. What becomes of the peak and the bound? Which of the three parts of
-    the peak has changed, and why?
+    """Plan the residual blocks `without=["fuse"]`. What becomes of the peak, and of the most that is live? Which of
+    the three parts of the peak has changed, and why?
     """
 
     number = "07.1"

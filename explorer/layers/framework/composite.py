@@ -133,7 +133,7 @@ class Composite(Layer):
         sublayer = self._made(name, arguments, feedback)
         # Only the made layer tells whether it updates; where its own output comes back, it then reads what updates.
         if not feedback.needed and sublayer.updates() and self.returns(name):
-            feedback = Feedback(name, True, "it updates, and its output comes back through time")
+            feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._made(name, arguments, feedback)
         self.wiring.check_made(name, sublayer)
         self.feedback.append(feedback)
@@ -147,17 +147,17 @@ class Composite(Layer):
         # A policy of the composite asks for the gradients of its own inputs, not for those inside it.
         asked = own is not inherited and own is not None and own.value
         if not self.train:
-            return Feedback(name, False, "a layer for inference feeds nothing back")
+            return Feedback(name, False, "a layer for inference has no gradients")
         reasons = [
-            f"{source} updates or feeds back" if source else f"{self.name} feeds its inputs back"
+            f"{source} needs one" if source else f"{self.name} sends one to its inputs"
             for source in self.wiring.feeding(name)
             if active[source]
         ]
         if reasons:
-            return Feedback(name, True, ", ".join(reasons))
+            return Feedback(name, True, " and ".join(reasons))
         if asked and own is not None:
-            return Feedback(name, True, f"asked for by {own.by}")
-        return Feedback(name, False, "nothing that it reads updates or feeds back")
+            return Feedback(name, True, f"one was asked for by {own.by}")
+        return Feedback(name, False, "nothing before it is trained")
 
     def _made(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
         policies = self.policies.of(name, self.name)

@@ -38,7 +38,7 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_o
         rule,
         BuffersReasons.block_memory,
         {
-            "alive_bytes": bound,
+            "live_bytes": bound,
             "result": kernels[0].result,
             "working_bytes": kernels[0].cost.workspace,
             "apart_bytes": max(known.values()),

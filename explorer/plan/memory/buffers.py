@@ -94,7 +94,7 @@ class Buffers(BuffersReasons, Pass):
             facts = {
                 "count": len(results),
                 "arena_bytes": schedule.arena,
-                "alive_bytes": most_in_arena,
+                "live_bytes": most_in_arena,
                 "beside_bytes": separate,
             }
             has_scratch = any(kernel.cost.scratch for kernel in schedule.kernels)

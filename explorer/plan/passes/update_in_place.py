@@ -47,29 +47,31 @@ class UpdateInPlace(Pass):
     name = "update"
     in_place = Reason(
         "in_place",
-        "{count:value is|values are} updated in place, because all other kernels that read the old values run "
-        "before, and the updates themselves cannot fail: {saved_bytes} less memory is needed, and nothing is copied.",
+        "{count:parameter is|parameters are} updated in place, instead of writing new values beside the old ones and "
+        "copying them, because everything else that reads the old values runs before, and the updates themselves "
+        "cannot fail; {saved_bytes} less memory is needed.",
         meaning=f"A kernel is one operation, or several fused ones. {_SAFE} Elementwise ones write over an operand, as "
         "`p -= step` does in NumPy.",
         change="An old value that is read later, or an operation that may fail, keeps an update from it.",
     )
     read_later = Reason(
         "read_later",
-        f"{_BESIDE}`{{reader}}` still reads the old value then: it needs `{{needed}}`, which is not there before.",
+        f"{_BESIDE}`{{reader}}` still reads the old value after that: `{{reader}}` needs `{{needed}}`, which is "
+        "computed later.",
         meaning="A value can only be written over the old one when nothing reads the old one any more.",
         change="Compute from the new value, or from a value that was computed before the update.",
     )
     needed = Reason(
         "needed",
-        f"{_BESIDE}`{{reader}}` is computed from it, which is no update in place: where it fails, this one would have "
-        "been made.",
+        f"{_BESIDE}`{{reader}}` is computed from `{{result}}` and is no update in place: where `{{reader}}` fails, the "
+        "parameter would have been changed already.",
         meaning=_SAFE,
         change="Nothing but other updates may be computed from new values.",
     )
     not_elementwise = Reason(
         "not_elementwise",
-        f"{_BESIDE}its kernel computes `{{operation}}`, which writes to the memory of the result before all old values "
-        "have been read.",
+        f"{_BESIDE}the kernel of `{{result}}` computes `{{operation}}`, which writes to the memory of the result "
+        "before all old values have been read.",
         meaning="A kernel is one operation, or several fused ones. A matrix product is made in the memory of the "
         "result; elementwise operations then finish it there.",
         change="An optimizer with state, such as Adam, reads the gradient twice, so that the product stays apart.",
@@ -82,20 +84,21 @@ class UpdateInPlace(Pass):
     )
     shown = Reason(
         "shown",
-        f"{_BESIDE}its kernel reads elements of `{{parameter}}` in another order, by `{{reader}}`.",
+        f"{_BESIDE}the kernel of `{{result}}` reads elements of `{{parameter}}` in another order, by `{{reader}}`.",
         meaning="A kernel is one operation, or several fused ones. An element can only be written over when nothing "
         "reads it any more.",
         change="Read the parameter itself, with no transpose, reshape or slice.",
     )
     asked_for = Reason(
         "asked_for",
-        f"{_BESIDE}it is the new value of another parameter or a result, too.",
+        f"{_BESIDE}`{{result}}` is the new value of another parameter, or a result that was asked for, too.",
         meaning="A value has one place in memory.",
         change="Nothing has to change.",
     )
     not_computed = Reason(
         "not_computed",
-        f"{_BESIDE}the step does not compute it on this device in the parameter's type: it is {{type}}.",
+        f"{_BESIDE}the step does not compute `{{result}}` on the device and in the type of `{{parameter}}`: it is "
+        "{type}.",
         meaning="A constant, or another parameter, lies in memory of its own.",
         change="Nothing has to change.",
     )

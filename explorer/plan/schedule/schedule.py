@@ -13,12 +13,12 @@ words for memory are the same everywhere:
 - results of kernels are *written*; values between the operations of one kernel are not;
 - *working memory* is memory that a kernel needs beside its operands and its result while it runs: blocks, partial
   results, a product of another dtype. *Scratch memory* is the part of it that lies in the arena;
-- results are *alive* from the kernel that writes them to the last one that reads them, working memory while its kernel
+- results are *live* from the kernel that writes them to the last one that reads them, working memory while its kernel
   runs;
 - the *arena* is one piece of memory for results and scratch memory. Results that are asked for lie outside it;
 - results are *packed* where they lie at offsets of the arena that buffers side by side would not give them;
-- the *lower bound* is the most that is alive at one moment, the *peak* is what a run takes: the arena, results outside
-  it, and working memory.
+- the *lower bound* is the most that is live at one moment, the *peak* is what a run allocates: the arena, results
+  outside it, and working memory.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Placement(NamedTuple):
     frees: tuple[Expr, ...]
     """values that are dead when this kernel, and all that run with it, have ended"""
     live: int
-    """bytes alive while it runs: results and working memory"""
+    """bytes live while it runs: results and working memory"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,7 +147,7 @@ class Schedule(OrderedKernels):
     working: int
     """bytes of working memory outside the arena, of one thread, at the moment when it is most"""
     peak_lower_bound: int
-    """bytes alive at the worst moment: no arrangement of these kernels in this order needs less"""
+    """most bytes live at one moment: no arrangement of these kernels in this order needs less"""
     peak_without_reuse: int
     """what the peak would be if every result were kept"""
 

@@ -68,7 +68,7 @@ class WhatIf:
         return "\n".join(lines) + "\n"
 
     def _line(self, tried: Attempt) -> str:
-        price = f"{micros_text(self.estimated_us)} → {micros_text(tried.estimated_us)}"
+        price = f"estimated {micros_text(self.estimated_us)} → {micros_text(tried.estimated_us)}"
         peak = f"peak {bytes_text(self.peak_bytes)} → {bytes_text(tried.peak_bytes)}"
         return (
             f"{'✓' if tried.flips else '·'} {tried.change}: {price}, {peak}{'' if tried.flips else '; still declined'}"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from explorer.record.compare.comparison import Comparison
 from explorer.view.model.decision_facts import count_value
+from explorer.view.model.estimates import CHANCE
 
 _LEAST = 0.05
 """smallest difference in percent that is shown"""
@@ -52,6 +53,8 @@ def _difference(name: str, before: float | None, after: float | None) -> str:
     """Format a difference, absolute and relative: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
     if before is None or after is None or before == after:
         return ""
+    if name == "measured_us" and max(before, after) < CHANCE * min(before, after):
+        return "no more than two runs of one program differ by"
     said = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
     if not before or not after:
         return said

@@ -8,6 +8,7 @@ from explorer.record.escape import visible
 from explorer.record.reasons import micros_text
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.model.decision_facts import NOT_RUN
+from explorer.view.model.estimates import machine_text
 
 _LISTED = 20
 """declined decisions that are listed at most"""
@@ -21,7 +22,8 @@ def costs(recording: Recording) -> str:
     declined = recording.declined
     if not declined:
         return ""
-    lines = [f"what it costs: {len(declined):,} declined, the costliest first"]
+    head = f"what it costs: {len(declined):,} declined, the costliest first"
+    lines = [f"{head}; times are estimated for {machine_text(recording)}"]
     lines += [_line(recording, decision) for decision in declined[:_LISTED]]
     rest = declined[_LISTED:]
     if rest:

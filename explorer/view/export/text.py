@@ -15,9 +15,10 @@ from typing import TypeVar
 from explorer.record import Decision, Kernel, Recording, Stage
 from explorer.record.escape import visible
 from explorer.record.layer_rows import layer_lines
-from explorer.record.reasons import bytes_text, count_text
+from explorer.record.reasons import bytes_text, count_text, counted_text
 from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.decision_facts import stage_counts
+from explorer.view.model.memory_text import most_live_text, peak_text
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 
@@ -130,9 +131,10 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return []
-    peak, without = bytes_text(schedule.peak), bytes_text(schedule.peak_without_reuse)
-    kernels = f"{len(schedule.kernels):,} kernels, {len(schedule.buffers):,} buffers"
-    lines = [f"schedule: {kernels}, peak {peak}, {without} without reuse"]
+    kernels, buffers = counted_text(len(schedule.kernels), "kernel"), counted_text(len(schedule.buffers), "buffer")
+    without = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
+    memory = "; ".join(filter(None, [peak_text(recording), most_live_text(recording), without]))
+    lines = [f"schedule: {kernels}, {buffers}; {memory}"]
     numbered = list(enumerate(schedule.kernels, 1))
 
     def kernel_lines(some: Sequence[tuple[int, Kernel]]) -> list[str]:

@@ -8,8 +8,16 @@ from functools import lru_cache
 
 from explorer.record import Decision, Stage
 from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
+from explorer.view.model.memory_text import PARTS
 
 _UNIT = re.compile(r"_(?:bytes|flops|us)$")
+_COUNTS = {
+    **PARTS,
+    "bytes": "written",
+    "peak_lower_bound": "most live",
+    "peak_without_reuse": "without reuse",
+}
+"""names of counts, where they are not those of the recording"""
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
     "computing them one by one was not measured: to time that, too, register the same expressions in "
@@ -47,8 +55,10 @@ def note(decision: Decision) -> str:
 
 
 def stage_counts(stage: Stage) -> list[tuple[str, str]]:
-    """Return the counts of a stage with their units: ``[("nodes", "12"), ("peak bytes", "6 KB")]``."""
-    return [(name.replace("_", " "), count_value(name, value)) for name, value in stage.counts.items()]
+    """Return the counts of a stage with their units: ``[("nodes", "12"), ("written", "6 KB")]``."""
+    return [
+        (_COUNTS.get(name) or name.replace("_", " "), count_value(name, value)) for name, value in stage.counts.items()
+    ]
 
 
 def count_value(name: str, value: float) -> str:

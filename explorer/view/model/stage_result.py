@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
 from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
+from explorer.view.model.estimates import machine_text
+from explorer.view.model.memory_text import most_live_text, peak_text
 
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
            "function": ("call opened", "calls opened")}  # fmt: skip
@@ -82,11 +84,12 @@ def _placed(recording: Recording, number: int) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return _changed(recording, number)
-    peak = f"{bytes_text(schedule.peak)} reserved"
-    kept = f", {bytes_text(schedule.peak_without_reuse)} without reuse"
+    kept = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
     return [
         counted_text(len(schedule.buffers), "buffer"),
-        peak + (kept if schedule.peak < schedule.peak_without_reuse else ""),
+        peak_text(recording),
+        *filter(None, [most_live_text(recording)]),
+        *[kept] * (schedule.peak < schedule.peak_without_reuse),
     ]
 
 
@@ -94,15 +97,14 @@ def _ran(recording: Recording, number: int) -> list[str]:
     run, schedule = recording.run, recording.schedule
     if run is None or schedule is None or not run.steps:
         return ["nothing ran"]
-    peak = max(step.live for step in run.steps)
     estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
     took = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
     if estimate > 0:
-        ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for the reference machine"
+        ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for {machine_text(recording)}"
         took = f"{took}, {ratio}"
     when = "between its kernels" if run.watched else "in a run before it"
     values = [f"statistics of values were recorded {when}"] * bool(run.values)
-    return [took, f"measured peak {bytes_text(peak)} live", *values]
+    return [took, *values]
 
 
 def _condition(run: Run) -> str:

@@ -115,7 +115,7 @@ def packed(claim: Claim) -> Facts:
     assert scratch is (claim.choice.reason is BuffersReasons.packed_with_scratch)
     arena, beside = claim.planned.schedule.arena, side_by_side(claim.planned)
     assert alive(claim) <= arena < beside
-    return {"count": len(results), "arena_bytes": arena, "alive_bytes": alive(claim), "beside_bytes": beside}
+    return {"count": len(results), "arena_bytes": arena, "live_bytes": alive(claim), "beside_bytes": beside}
 
 
 @of_decision(BuffersReasons.reused)
@@ -179,7 +179,7 @@ def block_memory(claim: Claim) -> Facts:
     assert apart < bound
     first = worst[0][0]
     return {
-        "alive_bytes": bound,
+        "live_bytes": bound,
         "result": first.result,
         "working_bytes": first.cost.workspace,
         "apart_bytes": apart,

@@ -29,8 +29,8 @@ root · SingleLayerPerceptron · input → output · for training
     GradPolicy.feedback_output = False · default
     PerceptronPolicy.activation = Tanh · given by root
     PerceptronPolicy.bias_involved = False · given by root
-    ✗ linear feeds nothing back: nothing that it reads updates or feeds back
-    ✓ activation feeds back: linear updates or feeds back
+    ✗ linear sends no gradient to its inputs, because nothing before it is trained
+    ✓ activation sends a gradient to its inputs, because linear needs one
   linear · Weight · input → output
       order: parameter → product
       Sublayer('parameter', ParamSource)
@@ -39,13 +39,13 @@ root · SingleLayerPerceptron · input → output · for training
       InternalConnect('parameter', 'output', 'product', 'right')
       OutConnect('product', 'output', 'output')
       GradPolicy.update = True · given by root
-      GradPolicy.feedback_output = False · inferred: nothing that it reads updates or feeds back
+      GradPolicy.feedback_output = False · inferred: nothing before it is trained
       PerceptronPolicy.activation = Tanh · given by root
       PerceptronPolicy.bias_involved = False · given by root
-      ✓ product feeds back: parameter updates or feeds back
+      ✓ product sends a gradient to its inputs, because parameter needs one
     parameter · ParamSource · none → output
         GradPolicy.update = True · given by root
-        GradPolicy.feedback_output = False · inferred: nothing that it reads updates or feeds back
+        GradPolicy.feedback_output = False · inferred: nothing before it is trained
         ParameterPolicy.dtype = float32 · default
         ParameterPolicy.device = cpu · default
         ParameterPolicy.filler = None · default
@@ -53,10 +53,10 @@ root · SingleLayerPerceptron · input → output · for training
         ParameterPolicy.type = Parameter · default
         PerceptronPolicy.activation = Tanh · given by root
         PerceptronPolicy.bias_involved = False · given by root
-        ✓ its gradient is built: GradPolicy.update = True was given by root
+        ✓ its gradient is built, because GradPolicy.update = True was given by root
     product · Dot · left, right → output
         GradPolicy.update = True · given by root
-        GradPolicy.feedback_output = True · inferred: parameter updates or feeds back
+        GradPolicy.feedback_output = True · inferred: parameter needs one
         DimensionPolicy.keep = False · default
         DimensionPolicy.count = 1 · default
         DimensionPolicy.axes = None · default
@@ -65,7 +65,7 @@ root · SingleLayerPerceptron · input → output · for training
         PerceptronPolicy.bias_involved = False · given by root
   activation · Tanh · input → output
       GradPolicy.update = True · given by root
-      GradPolicy.feedback_output = True · inferred: linear updates or feeds back
+      GradPolicy.feedback_output = True · inferred: linear needs one
       PerceptronPolicy.activation = Tanh · given by root
       PerceptronPolicy.bias_involved = False · given by root
 """
@@ -135,11 +135,11 @@ def test_gradients_that_nobody_needs_are_not_built_and_say_why() -> None:
     layer = layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND})
     recording = recorded(layer)
     assert [each.text for each in told(recording, "root").feedback] == [
-        "weight feeds nothing back: nothing that it reads updates or feeds back",
-        "bias feeds nothing back: nothing that it reads updates or feeds back",
+        "weight sends no gradient to its inputs, because nothing before it is trained",
+        "bias sends no gradient to its inputs, because nothing before it is trained",
     ]
     assert [each.text for each in told(recording, "root/weight/parameter").feedback] == [
-        "its gradient is not built: GradPolicy.update = False was given by root, for weight"
+        "its gradient is not built, because GradPolicy.update = False was given by root, for weight"
     ]
     assert list(expand(layer).gradients) == ["bias/parameter"]
     forward = {recording.label(gradient.node) for gradient in recording.gradients}

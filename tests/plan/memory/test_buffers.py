@@ -245,7 +245,7 @@ def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figu
         h = h + ex.relu(scaled @ w)
     planned, apart = plan([h]), plan([h], Options(without=("fuse",)))
     (decision,) = [decision for decision in planned.graph.decisions if decision.code == "block_memory"]
-    assert decision.facts["alive_bytes"] == planned.schedule.peak_lower_bound > apart.schedule.peak_lower_bound
+    assert decision.facts["live_bytes"] == planned.schedule.peak_lower_bound > apart.schedule.peak_lower_bound
     assert apart.schedule.peak_lower_bound - 1024 <= decision.facts["apart_bytes"] <= apart.schedule.peak_lower_bound
     assert decision.facts["working_bytes"] == planned.schedule.working == 256 * 128 * 4
     assert not [decision for decision in apart.graph.decisions if decision.code == "block_memory"]
@@ -267,7 +267,7 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
     (decision,) = [decision for decision in planned.graph.decisions if decision.code == "packed"]
     assert decision.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
     assert decision.facts["beside_bytes"] > schedule.arena
-    assert decision.facts["alive_bytes"] == schedule.peak_lower_bound == schedule.arena
+    assert decision.facts["live_bytes"] == schedule.peak_lower_bound == schedule.arena
 
 
 def overlapping(schedule: Schedule) -> list[tuple[int, int]]:

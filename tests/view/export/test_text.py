@@ -18,7 +18,7 @@ def test_decisions_come_first_and_what_changes_with_any_of_them_last():
         "simplify ✓ multiply 1, line 2 · MultiplyByOne: "
         "multiply 1 is its operand: multiplying by 1 changes nothing [identity]"
     )
-    assert "simplify: nodes 12, operations 8, flops 450 K, bytes 42 KB, 2 ✓ 1 ✗" in lines
+    assert "simplify: nodes 12, operations 8, flops 450 K, written 42 KB, 2 ✓ 1 ✗" in lines
     assert lines[-1] == "loss · 7f3a90c2e1b45d68"
 
 
@@ -28,7 +28,10 @@ def test_there_is_one_line_a_decision_and_one_a_kernel():
     lines = text(recording).splitlines()
     count = len(recording.decisions)
     assert [read_line(line) is not None for line in lines] == [True] * count + [False] * (len(lines) - count)
-    assert lines[count] == "schedule: 4 kernels, 3 buffers, peak 18 KB, 30.3 KB without reuse"
+    assert (
+        lines[count]
+        == "schedule: 4 kernels, 3 buffers; peak 18 KB; most live 18 KB, in kernel 4; without reuse 30.3 KB"
+    )
     assert lines[count + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
     assert lines[count + 5].startswith("recorded: ")
 

@@ -37,7 +37,6 @@ def test_every_stage_but_the_recorded_one_has_a_result():
     assert recording.run is not None
     estimate = sum(kernel.estimate for kernel in recording.schedule.kernels)
     assert f"{recording.run.micros / estimate:.3g} times" in told["run"]
-    assert f"measured peak {bytes_text(max(step.live for step in recording.run.steps))} live" in told["run"]
     make = sample.Builder()
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)

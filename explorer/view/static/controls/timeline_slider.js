@@ -84,7 +84,7 @@ export class TimelineSlider {
     });
     d += `V${BASE}`;
     const most = lives.reduce((highest, live, place) => (live > lives[highest] ? place : highest), 0);
-    const text = `${stage.kind === "order" ? "planned peak" : "measured peak"} ${bytesText(lives[most])}`;
+    const text = `most live ${bytesText(lives[most])}`;
     peaks.push({ x: this.#x(from + most + 1), text, step: from + most + 1 });
     return svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d });
   }

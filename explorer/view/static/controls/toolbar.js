@@ -167,7 +167,7 @@ export function kernelSaying(trace, moment, plain) {
   return {
     place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
     verdict: "",
-    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} in memory${frees}.`)],
+    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} live${frees}.`)],
   };
 }
 
@@ -177,7 +177,7 @@ export function costText(trace, timeline, moment) {
   if (!stage) return "";
   if (moment.phase === "run" && moment.kernel >= 0) {
     const step = trace.steps[trace.stepOf.get(moment.kernel)];
-    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)}`;
+    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)} live`;
   }
   const schedule = trace.recording.schedule;
   if (schedule && (moment.phase === "order" || moment.phase === "memory")) {

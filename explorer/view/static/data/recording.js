@@ -249,7 +249,7 @@ export class Trace {
     return this.#rowsAt.of(position);
   }
 
-  /** Bytes live while a kernel runs: measured if there is a run, else planned. */
+  /** Bytes planned to be live while a kernel runs. */
   live(kernel) {
     const step = this.stepOf.get(kernel);
     return step === undefined ? this.kernels[kernel].live : this.steps[step].live;

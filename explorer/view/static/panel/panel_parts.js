@@ -101,12 +101,12 @@ export class PanelParts {
     return [heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferTimeline.table(kernel, (node) => this.link(node))];
   }
 
-  /** The values that are live where the plan needs the most memory. */
+  /** The values that are live where most bytes are. */
   peak() {
     const { trace, bufferTimeline } = this;
     if (!bufferTimeline.lives.length) return [];
     const kernel = trace.kernels.reduce((most, { live }, index, all) => (live > all[most].live ? index : most), 0);
-    return this.living(kernel, `at the planned peak, kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
+    return this.living(kernel, `most live, in kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
   }
 
   /** The kernel of a node, as a table. @param {number} node */
@@ -124,7 +124,7 @@ export class PanelParts {
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel)],
       ["work", `${countText(kernel.flops)} flops`],
-      ["estimated", `${microsText(kernel.estimate)} on the reference machine`],
+      ["estimated", `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });

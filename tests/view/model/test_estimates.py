@@ -1,0 +1,54 @@
+"""Estimates and measured times: each says whose it is, and nothing is claimed that two runs differ by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.record.compare.comparison import compare
+from explorer.view.compare.counts import counted
+from explorer.view.export.cost_report import costs
+from explorer.view.model.estimates import machine_text
+from explorer.view.model.stage_result import stage_result
+from tests.view import sample
+
+
+@pytest.mark.spec("V-5")
+def test_an_estimate_names_its_machine_where_it_stands() -> None:
+    """Prices of the reference table and prices measured on this machine are told apart, in results and in costs."""
+    recording = sample.mlp()
+    last = len(recording.stages) - 1
+    assert machine_text(recording) == "the reference machine"
+    assert "estimated for the reference machine" in stage_result(recording, last)
+    recording.options = {**recording.options, "costs": "measured"}
+    assert "estimated for this machine" in stage_result(recording, last)
+    assert costs(recording).splitlines()[0].endswith("; times are estimated for this machine")
+
+
+@pytest.mark.spec("V-5")
+def test_what_a_change_would_save_is_told_as_an_estimate() -> None:
+    shared = ex.sin(ex.tensor([[1.0] * 64] * 64))
+    plan = ex.EvalPlan()
+    plan.register(ex.exp(shared) @ ex.cos(shared))
+    declined = next(each for each in plan.prepare().recording.declined if each.code == "other_consumers")
+    assert re.search(r": estimated \S+ [µm]s → \S+ [µm]s, peak ", str(plan.what_if(declined)))
+
+
+def slower(recording: Recording, times: float) -> Recording:
+    assert recording.run is not None
+    return replace(recording, run=replace(recording.run, micros=recording.run.micros * times))
+
+
+@pytest.mark.spec("V-5", "V-10")
+@pytest.mark.parametrize(("times", "is_claimed"), [(1.05, False), (0.9, False), (1.2, False), (2.0, True), (0.3, True)])
+def test_a_difference_of_two_runs_is_claimed_only_where_chance_makes_none(times: float, is_claimed: bool) -> None:
+    """Two single runs that differ by less than a quarter are both shown, and no percentage beside them."""
+    before = sample.mlp()
+    (row,) = [row for row in counted(compare(before, slower(before, times)), measured=True) if "measured" in row[0]]
+    assert row[1] != row[2]
+    assert ("%" in row[3] or "×" in row[3]) is is_claimed
+    assert ("two runs" in row[3]) is not is_claimed
