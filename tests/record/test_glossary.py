@@ -27,12 +27,12 @@ PLAIN_TEXT = """
     exponent exponentials exponents factor factors graph groups index into last log model negative no nodes norm
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
     power product products reshape rounds rows rule rules share simplify slice sqrt square step sum sums term
-    terms that through transpose two use uses weights with zero zeros after alive all alone apart axes below
-    beside bits bodies bytes call computed cost count direct divisor equal estimated found given inner instead
-    joined kept known labels least limit listed most name node operation outer part parts position powers read
-    recorded reuse row same saved second separate shape size source there together turned turns type value
-    wanted whole wholes why without applied costs declined in needed parameter place update updates apply branch
-    choice condition formula loop operator shapes text values asked for written
+    terms that through transpose two use uses weights with zero zeros after all alone apart axes below beside
+    bits bodies bytes call computed cost count direct divisor equal estimated found given inner instead joined
+    kept known labels least limit listed name node operation outer part parts position powers read recorded
+    reuse row same saved second separate shape size source there together turned turns type value wanted whole
+    wholes why without applied costs declined in needed parameter place update updates apply branch choice
+    condition formula loop operator shapes text values asked for written
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""
