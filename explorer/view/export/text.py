@@ -147,9 +147,13 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     """Return the line of a kernel, which is ``number`` in the schedule, from 1."""
     names = [recording.label(node) for node in kernel.nodes[:8]]
     names += ["…"] if len(kernel.nodes) > 8 else []
-    place = "no buffer" if kernel.buffer < 0 else f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
+    row = recording.nodes.source[kernel.nodes[-1]]
+    line = f", {recording.sources[row].short_place}" if row >= 0 else ""
+    place = f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
+    if kernel.buffer < 0:
+        place = "memory of its own" if kernel.bytes else "no memory"
+    picked = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
     size = f"{bytes_text(kernel.bytes)}, {count_text(kernel.flops)} flops"
     return (
-        f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, "
-        f"{size}, {place}; {kernel.pick_reason}"
+        f"  {number} {' → '.join(names)}{line}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {picked}"
     )

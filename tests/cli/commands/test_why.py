@@ -22,7 +22,7 @@ def test_an_operator_has_one_heading_its_decisions_once_and_its_silent_nodes_las
     assert lines[1].startswith("recorded at digits.pnnx.param line 6: nn.Conv2d ")
     assert lines[2] == "scope conv2"
     assert lines[3].startswith("  algorithms ✗ Winograd (plan/passes/algorithms.py): ")
-    assert lines[-2].startswith("kernel 2 conv2d → add: ")
+    assert lines[-2].startswith("kernel 2 conv2d → add, line 6: ")
     assert lines[-1] == "no rule matched conv2.weight, conv2.bias, reshape"
     assert len(set(lines)) == len(lines)
 

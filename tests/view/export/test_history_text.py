@@ -17,7 +17,7 @@ def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
     chosen = next(number for number, line in enumerate(story) if line.startswith("  fuse ✓"))
     assert "ElementwiseChain (passes/fuse.py)" in story[chosen]
     assert "      temporary: 6 KB" in story[chosen:]
-    assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
+    assert story[-1].startswith("kernel 2 add → tanh, line 1: level 2, chain 0")
 
 
 @pytest.mark.spec("V-2")

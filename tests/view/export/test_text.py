@@ -32,7 +32,7 @@ def test_there_is_one_line_a_decision_and_one_a_kernel():
         lines[count]
         == "schedule: 4 kernels, 3 buffers; peak 18 KB; most live 18 KB, in kernel 4; without reuse 30.3 KB"
     )
-    assert lines[count + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
+    assert lines[count + 2] == "  2 add → tanh, line 1: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
     assert lines[count + 5].startswith("recorded: ")
 
 
