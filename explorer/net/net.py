@@ -181,6 +181,12 @@ class Net(RunnableNet):
             return hooks.compare(self.preview_plan(), other.preview_plan() if isinstance(other, Net) else other)
         if isinstance(other, Mapping) and not inputs and not named:
             named = {name: other[name] for name in self.definition.inputs if name in other}
+        elif not inputs and not named and self.definition.inputs:
+            raise OperandError(
+                f"comparing net {self.name!r} with {other!r:.80}, without inputs",
+                rule="without inputs the other must be a net, a plan or a recording; a reference needs the inputs",
+                fix="net.compare(reference, x), or net.compare(other_net)",
+            )
         arrays = self._arrays(inputs, named)
         name, values = self._reference(other, arrays, executor)
         return compare_values(
