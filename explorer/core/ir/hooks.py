@@ -171,7 +171,7 @@ class ReadArrays(Protocol):
 
 
 class ReferenceValues(Protocol):
-    """What another runtime is called, and the values that it computes for a net's file, by operand."""
+    """Name of another runtime, and the values that it computes for a net's file, by operand."""
 
     def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
 

@@ -28,6 +28,8 @@ _LONGEST = 20
 """bytes of the longest key with its length"""
 _NESTING = 100
 """levels of messages: more are refused by the parser"""
+_FIELDS = 1 << 22
+"""fields that are walked at most: what is left of a file of more is copied, as far as it is granted"""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -72,10 +74,11 @@ class LightMessage:
     def _walk(self) -> bytearray:
         """Return the message; levels are a list, not calls: a file chooses how deep they are."""
         levels = [_Level(ModelProto.DESCRIPTOR, self._file.size, b"")]
-        place = copied = 0
+        place = copied = walked = 0
         while True:
             level = levels[-1]
-            field = self._field(place, level.end) if place < level.end else None
+            field = self._field(place, level.end) if place < level.end and walked < _FIELDS else None
+            walked += 1
             if field is None:  # its end, or bytes that only the parser may judge
                 self._copy(level, copied, level.end)
                 place = copied = level.end
@@ -107,6 +110,8 @@ class LightMessage:
         window, at = self._window, place - self._from
         tag, after = _number(window, at)
         kind = tag & 7
+        if not tag >> 3:  # no field has the number 0: zeros, such as the holes of a file that takes no room
+            return None
         if kind == _BYTES and after:
             length, first = _number(window, after)
             last = self._from + first + length
@@ -124,7 +129,7 @@ class LightMessage:
         self.size += end - first
         if self.size > budget.text:
             raise FileError(
-                f"the file has {self.size:,} bytes beside its large weights",
+                f"the file has {self.size:,} bytes" + " beside its large weights" * bool(self.elements),
                 path=str(self._file.path),
                 rule=f"a file that is read as a whole must have at most {budget.text:,} bytes: budget.text",
                 fix=f"ex.budget.text = {self._file.size}",
