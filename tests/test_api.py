@@ -137,7 +137,7 @@ def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program
     plan.prepare()
     told = plan.explain(inner)
     assert "absorbed: what replaced its readers does its work" in told
-    assert "computed in kernel 2 tanh → add → log_softmax: " in told
+    assert "computed in kernel 2 tanh → add → log_softmax, line " in told
 
 
 def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:

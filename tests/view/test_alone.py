@@ -17,6 +17,7 @@ WIDGETS = (
     "compare.side_by_side",
     "widget.widget",
     "widget.stepped_widget",
+    "widget.newest_wins",
     "widget.progress_bar",
     "widget.front_end",
 )  # made of ipywidgets

@@ -25,7 +25,8 @@ _WORD = re.compile(rf"[^{BLANK}]+")
 # possessive: a mark is never part of the name
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
-"""marks of a file of ncnn, which begins with the same magic number: its type of inputs, and its names of arguments"""
+_NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
+"""marks of a file of ncnn, which begins with the same magic number: its type of inputs, and its names of arguments with types that have them"""
 _COUNT = re.compile(r"[0-9]{1,18}")
 """numbers that fit 64 bits"""
 _NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
@@ -179,7 +180,7 @@ class _Reader:
                     fix=r'write a string with blanks as a JSON string: name="a\u0020b"',
                 )
             mark, key, value = match[1], match[2], match[3]
-            if not mark and _NCNN_KEY.fullmatch(key):
+            if not mark and operator.type in _NCNN_TYPES and _NCNN_KEY.fullmatch(key):
                 raise _ncnn(f"the argument {shorten(pair)} of operator {shorten(operator.name)}")
             if mark == "#":
                 _check_operand(operator, pair, key, operands)

@@ -144,7 +144,7 @@ def reason(code: str) -> Reasons:
 
     >>> print(ex.reason("log_exp"))
     [log_exp] of LogOfExp
-      `{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so `{x}` is used directly.
+      `{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so both are left out and `{x}` is used directly.
       What it means: The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.
       What would change it: Nothing has to change.
     """

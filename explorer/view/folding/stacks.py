@@ -42,9 +42,11 @@ def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list
     if len(first) < LEAST:
         return []
 
-    def does(place: int) -> tuple[int, int]:
-        """Return the key of an item: items recorded at different lines are not repetitions."""
-        return joiner.structure.of(items[place]), nodes.source[first[place]]
+    def does(place: int) -> tuple[int, tuple[str, int] | None]:
+        """Return the key of an item: items recorded at different lines are not repetitions, whoever called these."""
+        row = nodes.source[first[place]]
+        source = joiner.recording.sources[row] if row >= 0 else None
+        return joiner.structure.of(items[place]), None if source is None else (source.where, source.line)
 
     written = {place for place, node in first.items() if nodes.born[node] < 0}
     found = alike(len(items), recorded[box], written, does)

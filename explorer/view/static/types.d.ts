@@ -300,7 +300,7 @@ export interface StageTable {
   counts: [string, string][];
 }
 
-/** Measured run of one kernel, in µs from the start of the run; ``live`` bytes are measured while it runs. */
+/** Measured run of one kernel, in µs from the start of the run; ``live`` bytes are those planned for the kernel. */
 export interface Step {
   kernel: number;
   start: number;

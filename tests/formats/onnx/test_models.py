@@ -86,7 +86,8 @@ def test_weights_beside_a_real_model_are_found_by_their_places(name: str, tmp_pa
     assert int(counted[1]) >= len(keys)
     from explorer.formats.onnx.proto import parse
 
-    message = parse((tmp_path / f"{name}.onnx").read_bytes(), name)
+    data = (tmp_path / f"{name}.onnx").read_bytes()
+    message = parse(data, name, len(data))
     held = [tensor for tensor in message.graph.initializer if tensor.external_data]
     data = b"".join(seeded.weight(tensor.name, tensor.dims).tobytes() for tensor in held)
     (tmp_path / f"{name}.onnx.data").write_bytes(data)

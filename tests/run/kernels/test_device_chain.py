@@ -61,8 +61,8 @@ def test_products_and_reductions_of_a_device_stay_apart_and_say_so() -> None:
     value, recording = _planned(lambda: ex.tanh(x @ x.T + 1).sum())
     np.testing.assert_allclose(value, np.tanh(X @ X.T + 1).sum())
     assert ["add 1", "tanh"] in _kernels(recording)
-    (declined,) = [row for row in recording.decisions if row.code == "device"]
-    assert sorted(recording.label(node) for node in declined.subjects) == ["matmul", "sum"]
+    declined = [row for row in recording.decisions if row.code == "device"]
+    assert {"matmul", "sum"} <= {recording.label(node) for row in declined for node in row.subjects}
 
 
 @pytest.mark.spec("C-1")
