@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from explorer import layers as layers
 from explorer import ops as ops  # enters every operation into the registry
 from explorer.core import registry as _registry
-from explorer.core.checked_functions import named
+from explorer.core.checked_functions import named as _named
 from explorer.core.errors import BudgetError as BudgetError
 from explorer.core.errors import DeclarationError as DeclarationError
 from explorer.core.errors import ExplorerError as ExplorerError
@@ -217,7 +217,7 @@ def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     return _delayed(make)
 
 
-@named
+@_named
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> "Net":

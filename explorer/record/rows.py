@@ -170,6 +170,7 @@ class Decision:
 
     ``reason`` is a template over ``facts``; equal declined ones are one decision with many ``subjects``.
     ``chain`` is the rule's place in its chain; ``location`` its class as "file:line".
+    Example: see ``ex.EvalPlan``.
     """
 
     stage: int

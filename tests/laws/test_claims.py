@@ -37,7 +37,11 @@ from tests.laws.claims.decisions import CHECKS, At, Claim, verify
 from tests.laws.occasions import LIMITS, OCCASIONS, occasion, row, x, zero
 from tests.support.programs import prepared, programs
 
-OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.") and not owner.startswith("explorer.course.")]
+OWN = [
+    reason
+    for (owner, _), reason in CATALOGUE.items()
+    if owner.startswith("explorer.") and not owner.startswith("explorer.course.")
+]
 MODULES = (
     batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, updates,
     weights,

@@ -24,7 +24,11 @@ from tests.support.programs import prepared
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "explorer" / "plan"
-OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.") and not owner.startswith("explorer.course.")]
+OWN = [
+    reason
+    for (owner, _), reason in CATALOGUE.items()
+    if owner.startswith("explorer.") and not owner.startswith("explorer.course.")
+]
 
 TERMS = {
     "fuse": "as one loop over",

@@ -34,7 +34,10 @@ class RegisteredValue(Protocol):
 
 
 class View(Protocol):
-    """Widget that steps through a recording (``ex.View``); a plan updates it when the run has been measured."""
+    """Widget that steps through a recording (``ex.View``); a plan updates it when the run has been measured.
+
+    Example: see ``ex.EvalPlan``.
+    """
 
     recording: Recording
 
@@ -64,7 +67,10 @@ class View(Protocol):
 
 
 class ComparedPlans(Protocol):
-    """Comparison of two plans (``ex.ComparedPlans``): text when printed, two pictures in a notebook, or two views."""
+    """Comparison of two plans (``ex.ComparedPlans``): text when printed, two pictures in a notebook, or two views.
+
+    Example: see ``ex.EvalPlan``.
+    """
 
     before: Recording
     after: Recording

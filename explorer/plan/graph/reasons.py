@@ -142,10 +142,10 @@ def reason(code: str) -> Reasons:
 
     Raises UnknownNameError for a code that no reason has.
 
-    >>> print(ex.reason("log_exp"))
-    [log_exp] of LogOfExp
-      `{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so both are left out and `{x}` is used directly.
-      What it means: The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.
+    >>> print(ex.reason("single_term"))
+    [single_term] of SumOfOne
+      `add_n` is left out, because it is the sum of only one array, so that array is used directly.
+      What it means: A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.
       What would change it: Nothing has to change.
     """
     reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])

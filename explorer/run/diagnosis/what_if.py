@@ -44,7 +44,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
-    """Changes tried for a declined decision, the smallest first, up to the one that applies the rule."""
+    """Changes tried for a declined decision, the smallest first, up to the one that applies the rule.
+
+    Example: see ``ex.EvalPlan``.
+    """
 
     declined: str
     estimated_us: float
