@@ -26,7 +26,7 @@ _WORD = re.compile(rf"[^{BLANK}]+")
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
 _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
-"""marks of a file of ncnn, which begins with the same magic number: its inputs, and types with its names of arguments"""
+"""marks of a file of ncnn, which begins with the same magic number: its inputs, and types with its argument names"""
 _COUNT = re.compile(r"[0-9]{1,18}")
 """numbers that fit 64 bits"""
 _NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
