@@ -155,12 +155,9 @@ def test_the_steps_come_before_the_panel_and_each_group_is_one_stop(show):
     stops = []
     for _ in range(8):
         view.page.keyboard.press("Tab")
-        stops.append(
-            view.page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.className")
-        )
-    wanted = ["a stage back ([)", "speed of play", "moment", "size of the panel"]
-    assert [stop for stop in stops if stop in wanted] == wanted
-    assert stops.index("size of the panel") == 3
+        if not view.locator(".ex-term:focus").count():  # a term in the text tells its meaning
+            stops.append(view.page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert stops[:4] == ["a stage back ([)", "speed of play", "moment", "size of the panel"]
     view.locator(".ex-transport button").first.focus()
     view.page.keyboard.press("ArrowRight")
     expect(view.get_by_role("button", name="a step back")).to_be_focused()

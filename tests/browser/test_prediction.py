@@ -257,6 +257,7 @@ def test_a_closed_box_of_several_kernels_asks_to_be_opened(show):
 def test_the_trait_begins_and_ends_it_and_follows_the_reader(module, program):
     """A widget whose trait is set asks at once; Escape sets the trait back, and the kernel may set it again."""
     traits = {"step": 0, "stage": "recorded", "selected": -1, "open_boxes": None, "theme": "auto", "predicting": True}
+    traits.update(revisions={}, seen={})
     first, second, third = module(TRAIT, [payload(program, position=0), traits])
     assert first == ["predict the order", True, "order"]
     assert second == ["order", False, "order"]
@@ -319,7 +320,9 @@ def test_the_place_of_a_result_is_asked_for_and_judged_by_what_each_buffer_holds
     expect(said).to_contain_text("No. tanh can be written over a value that it reads")
     view.locator(".ex-places").get_by_role("button", name="buffer 2").click()
     expect(said).to_contain_text("it is written over cumsum (3), element by element")
-    expect(said).to_contain_text("2 results are written over an operand, because nothing reads that operand")
+    expect(said).to_contain_text(
+        "2 results are written over an operand, instead of into new memory, because nothing reads that operand"
+    )
     expect(view.locator(".ex-score")).to_have_text("1 of 4 right at once.")
     expect(view.locator(".ex-graph .ex-second").filter(has_text="buffer")).to_have_count(4)
 
@@ -335,7 +338,7 @@ def test_a_free_place_is_marked_and_each_answer_can_be_shown(placing, places):
     expect(said).to_contain_text("No. Buffer 2 holds tanh, which is read while cumsum (5) is written.")
     view.locator(".ex-graph .ex-lit-free").click()
     expect(said).to_contain_text("cumsum (5) takes buffer 0: cumsum (1) was there, and cumsum (3) was the last to read")
-    expect(said).to_contain_text("Buffer 0 (12.5 KB) holds 3 results one after the other")
+    expect(said).to_contain_text("Buffer 0 (12.5 KB) holds 3 results in turn")
     press(view, ",")
     expect(said).to_contain_text("Number 5, cumsum")
     assert complaints(view.page) == []

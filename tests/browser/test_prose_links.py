@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -114,6 +115,7 @@ def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callabl
 def test_a_link_in_jupyterlab_drives_a_stored_view(lab: Lab, page: Page) -> None:
     """A notebook of somebody else, opened without a kernel: its links lead its views."""
     document = json.loads((NOTEBOOKS / "06_fusion_and_stability.ipynb").read_text(encoding="utf-8"))
+    shutil.copytree(NOTEBOOKS / "figures", lab.root / "figures", dirs_exist_ok=True)
     reopened(lab, page, "links.ipynb", document)
     link = page.get_by_role("link", name="the whole chain")
     link.click()

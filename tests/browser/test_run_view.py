@@ -48,7 +48,7 @@ def test_one_scrubs_back_and_forth(show):
     expect(view.locator(".ex-say")).to_contain_text("step 2 of 4")
     expect(node(view, "tanh")).to_have_class("ex-node ex-plain ex-current ex-member")
     expect(slider).to_have_attribute(
-        "aria-valuetext", "run step 2 of 4: add and tanh took 2 µs, estimated 1.9 µs; 12 KB in memory."
+        "aria-valuetext", "run step 2 of 4: add and tanh took 2 µs, estimated 1.9 µs; 12 KB live."
     )
     left = float(view.locator(".ex-strip-dot").get_attribute("cx"))
     view.page.keyboard.press("ArrowRight")

@@ -23,10 +23,8 @@ from explorer.run.evalplan import EvalPlan
 _ARGUMENT = "expr"
 
 
-class _Word(Opaque):
-    """Word of an expression, drawn with those that it is applied to."""
-
-    name = "word"
+class _Word(Opaque, abstract=True):
+    """Word of an expression, drawn with those that it is applied to; no operation that a graph could compute."""
 
     @property
     def label(self) -> str:
