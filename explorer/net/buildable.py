@@ -24,9 +24,10 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
+from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
-from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.shape_values import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
 from explorer.net.definition.shape_notes import check_inputs, noted_dtype
@@ -165,13 +166,16 @@ class BuildableNet(EditableNet):
         outputs = build.outputs
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
-    def operand(self, name: str, *inputs: Any, **named: Any) -> Expr:
-        """Return the expression of any operand by name, built for these inputs as ``build`` does."""
+    def operand(self, name: str, *inputs: Any, **named: Any) -> Expr | tuple[Expr, ...] | None:
+        """Return the expression of any operand by name, built for these inputs as ``build`` does.
+
+        It is a tuple for a sequence, and None for an optional that is absent.
+        """
         self.definition.blob(name)
         return self._build(self._expressions(inputs, named)).output(name)
 
     @long_running()
-    def _build(self, inputs: dict[str, Expr], arrays: Mapping[Expr, Array] | None = None) -> Build:
+    def _build(self, inputs: dict[str, Any], arrays: Mapping[Expr, Array] | None = None) -> Build:
         """Return the expressions over inputs; ``arrays`` are values of those that are parameters.
 
         Raises UnknownShapeError, with the operator's place, where a shape depends on values of parameters without one.
@@ -190,14 +194,14 @@ class BuildableNet(EditableNet):
                 f"net {self.name!r} has no outputs", rule="a net must have an output to be built", fix='net.output("y")'
             )
         self._refresh()
-        key = tuple(node.uid for node in inputs.values()), in_force()
+        key = key_of(inputs.values(), lambda node: node.uid), in_force()
         questions = Questions(self._builds, key, arrays or {}, keep)
         build = questions.build
         if build is not None:
             if not questions.values:
                 _logger.info("net %r is built already for these inputs", self.name)
             return build
-        check_inputs(self.definition, {name: node.tensor_type for name, node in inputs.items()})
+        check_inputs(self.definition, [(name, node.tensor_type) for name, node in named_leaves(inputs)])
         build = self._builder.build(inputs, ask=questions.ask)
         build.values_first = questions.values_first(build)
         questions.keep(build)
@@ -216,24 +220,39 @@ class BuildableNet(EditableNet):
         self._builds.clear()
         self._fitting = None
 
-    def _expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Expr]:
+    def _expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if not inputs and not named:
             return self._shaped(whole_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
         return {name: self._expression(name, value) for name, value in values.items()}
 
-    def _expression(self, name: str, value: Any) -> Expr:
-        if isinstance(value, Expr):
-            return value
-        if is_shape(value):
-            return self._parameter(name, self._noted(name, value))
-        array = as_array(self.definition.input(name), value)
-        with recording_at(None, None):
-            return tensor(array, name=name)
+    def _expression(self, name: str, value: Any) -> Any:
+        """Return an input's expression: a given one, a parameter for a shape, a tensor for an array."""
+        blob = self.definition.input(name)
+        if blob.is_sequence and is_shape(value) and value:
+            value = (value,) * EXAMPLE_MEMBERS
+        elif not is_symbolic(blob, value):
+            value = as_value(blob, value)
+
+        def leaf(own: str, value: Any) -> Expr:
+            if isinstance(value, Expr):
+                return value
+            if is_shape(value):
+                return self._parameter(own, self._noted(name, value))
+            with recording_at(None, None):
+                return tensor(as_array(blob, value), name=own)
+
+        if not blob.is_sequence:
+            return None if value is None else leaf(name, value)
+        return value and tuple([leaf(f"{name}[{place}]", member) for place, member in enumerate(value)])
 
     def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
         dtype = noted_dtype(self.definition.input(name))
         return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
+
+    def _parameters_for(self, name: str, value: Any) -> Any:
+        """Return the parameter of an input's array, or of each array of a sequence."""
+        return each_leaf(name, value, lambda own, array: self._parameter(own, TensorType(array.shape, array.dtype)))
 
     def _parameter(self, name: str, type_: TensorType) -> Expr:
         """Return the parameter of an input and type, the same node at every call."""
@@ -243,8 +262,15 @@ class BuildableNet(EditableNet):
                 self._parameters[key] = Parameter(type_, name)()
         return self._parameters[key]
 
-    def _shaped(self, shapes: Shapes) -> dict[str, Expr]:
-        return {name: self._parameter(name, self._noted(name, shape)) for name, shape in shapes.items()}
+    def _shaped(self, shapes: Shapes) -> dict[str, Any]:
+        """Return parameters of these shapes; a sequence has some members of its shape."""
+        inputs = {}
+        for name, shape in shapes.items():
+            type_ = self._noted(name, shape)
+            is_sequence = self.definition.input(name).is_sequence
+            example: Any = (type_,) * EXAMPLE_MEMBERS if is_sequence else type_
+            inputs[name] = each_leaf(name, example, self._parameter)
+        return inputs
 
     def build_for(self, shapes: Shapes) -> Build:
         """Return a build for inputs of these shapes, which is not kept: for writers of files."""
@@ -290,7 +316,7 @@ class BuildableNet(EditableNet):
                     rule="a shape must be a tuple of lengths",
                     fix=f"net.assume({{{name!r}: (1, 576)}})",
                 )
-        check_inputs(self.definition, {name: self._noted(name, tuple(shape)) for name, shape in given.items()})
+        check_inputs(self.definition, [(name, self._noted(name, tuple(shape))) for name, shape in given.items()])
         self._said, self._fitting = {name: tuple(shape) for name, shape in given.items()}, None
         return self
 

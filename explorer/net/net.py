@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Array
+from explorer.net.building.containers import named_leaves
 from explorer.net.building.diagnostics import ends, find_problems, nodes_of
 from explorer.net.building.example_shapes import assumptions
 from explorer.net.building.inputs import is_shape
@@ -127,7 +128,7 @@ class Net(RunnableNet):
         them.
         """
         build = self._preview_build(unknown)
-        assumed = assumptions(self.definition, {name: node.shape for name, node in build.inputs.items()})
+        assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
         title = f"{self.name} ({assumed})" if assumed else self.name
         plan = EvalPlan(**{"title": title, "record": "off", **options})
         roots = ends(build)

@@ -12,15 +12,15 @@ from typing import Any
 
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running
-from explorer.core.types.tensor_type import Array, TensorType
+from explorer.core.types.tensor_type import TensorType
 from explorer.net.buildable import BuildableNet, keep
 from explorer.net.building.builder import Build
+from explorer.net.building.containers import key_of, leaves, named_leaves
 from explorer.net.building.example_shapes import whole_shapes
-from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.building.inputs import as_value, is_symbolic, named_inputs
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.shape_notes import check_inputs
 from explorer.net.operand_values import OperandValues, Take
@@ -66,10 +66,10 @@ class RunnableNet(BuildableNet):
         # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
             program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
-            program.bind({build.inputs[name]: array for name, array in arrays.items()})
+            program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, run_log(program, self._builder))
             values = program.take()
-        results = dict(zip(build.outputs, values, strict=True))  # a net may hand out one operand twice
+        results = build.results(values)
         return next(iter(results.values())) if len(results) == 1 else results
 
     @long_running()
@@ -86,22 +86,23 @@ class RunnableNet(BuildableNet):
             program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
             timings = []
             for _ in range(runs):
-                program.bind({build.inputs[name]: array for name, array in arrays.items()})
+                program.bind(build.bound(arrays))
                 timings.append(EXECUTORS[executor].run(program, None))
                 program.forget()
         return profile(program, self._builder, timings)
 
-    def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
-        """Return all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+    def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
         self.init()
         arrays = {
-            name: as_array(self.definition.input(name), value)
+            name: as_value(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()
         }
-        check_inputs(self.definition, {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()})
+        types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
+        check_inputs(self.definition, types)
         return arrays
 
-    def _watch_operands(self, arrays: Mapping[str, Array], names: Iterable[str], take: Take, executor: str) -> None:
+    def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
         """Run on arrays; hand the values of operands on while they are in memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
@@ -110,14 +111,14 @@ class RunnableNet(BuildableNet):
             self._grant(build)
             # A program that has run has computed its constants, and let go of most.
             program = Program(self._plan(build, Options(lanes=EXECUTORS[executor].lanes)))
-            program.bind({build.inputs[name]: array for name, array in arrays.items()})
+            program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
-    def _program(self, arrays: Mapping[str, Array], options: Options) -> tuple[Program, Build]:
+    def _program(self, arrays: Mapping[str, Any], options: Options) -> tuple[Program, Build]:
         self._refresh()
         # Whatever a plan depends on besides the net itself, whose changes empty the table.
         key: Any = (
-            tuple([(array.shape, array.dtype) for array in arrays.values()]),
+            key_of(arrays.values(), lambda array: (array.shape, array.dtype)),
             options,
             tuple(Rule.rules),
             in_force(),
@@ -134,21 +135,19 @@ class RunnableNet(BuildableNet):
         keep(self._programs, key, (Program(self._plan(build, options)), build))
         return self._programs[key]
 
-    def _built_for(self, arrays: Mapping[str, Array]) -> Build:
+    def _built_for(self, arrays: Mapping[str, Any]) -> Build:
         """The expressions for arrays, which are the values of parameters."""
-        parameters = {
-            name: self._parameter(name, TensorType(array.shape, array.dtype)) for name, array in arrays.items()
-        }
-        return self._build(parameters, {parameters[name]: array for name, array in arrays.items()})
+        parameters = {name: self._parameters_for(name, value) for name, value in arrays.items()}
+        return self._build(parameters, dict(zip(leaves(parameters.values()), leaves(arrays.values()), strict=True)))
 
     def _grant(self, build: Build) -> None:
         """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
-        size = sum([node.type.nbytes for node in build.outputs.values()])
+        size = sum([node.type.nbytes for node in build.roots])
         claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
 
     def _plan(self, build: Build, options: Options) -> Plan:
         """The one plan of a build's outputs: of what runs, and of what is shown."""
-        outputs = list(build.outputs.values())
+        outputs = build.roots
         options = replace(options, passes=_passes(build, options.passes))
         key = tuple([node.uid for node in outputs]), options, tuple(Rule.rules)
         if key not in self._plans:
@@ -168,25 +167,23 @@ class RunnableNet(BuildableNet):
         ``inputs`` are those of ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
         """
         values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
-        arrays = {
-            name: as_array(self.definition.input(name), value)
-            for name, value in values.items()
-            if not (isinstance(value, Expr) or is_shape(value))
-        }
-        nodes = {
-            name: self._parameter(name, TensorType(arrays[name].shape, arrays[name].dtype))
-            if name in arrays
-            else self._expression(name, value)
-            for name, value in values.items()
-        }
-        build = self._build(nodes, {nodes[name]: array for name, array in arrays.items()})
+        arrays, nodes = dict[str, Any](), dict[str, Any]()
+        for name, value in values.items():
+            blob = self.definition.input(name)
+            if is_symbolic(blob, value):
+                nodes[name] = self._expression(name, value)
+            else:
+                arrays[name] = as_value(blob, value)
+                nodes[name] = self._parameters_for(name, arrays[name])
+        bound = dict(zip(leaves([nodes[name] for name in arrays]), leaves(arrays.values()), strict=True))
+        build = self._build(nodes, bound)
         if arrays:
             self._grant(build)
         plan = EvalPlan(**{"title": self.name, **options})
-        for node in build.outputs.values():
+        for node in build.roots:
             plan.register(node)
         plan.prepare(self._plan(build, plan.options))
-        plan.bind({build.inputs[name]: array for name, array in arrays.items()})
+        plan.bind(bound)
         return plan
 
 

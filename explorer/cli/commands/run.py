@@ -66,7 +66,7 @@ def _positive(text: str) -> int:
 def execute(options: argparse.Namespace) -> int:
     """Run the model, print the outputs, and write them."""
     memory_option.grant(options)
-    from explorer.cli.support.array_files import file_of, inputs, npz
+    from explorer.cli.support.array_files import file_of, inputs, members, npz
     from explorer.cli.support.top_k import check_labels, labels_of, probabilities, ranking
     from explorer.formats import open
 
@@ -92,11 +92,16 @@ def execute(options: argparse.Namespace) -> int:
         )  # fmt: skip
     arrays = inputs(net, options)
     outputs = net.run(arrays)
-    results = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
+    whole = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
+    for name, value in whole.items():
+        if value is None or (isinstance(value, tuple) and not value):
+            say(f"{name}: {'absent' if value is None else 'a sequence without members'}")
+    results = {name: array for name, array in members(whole).items() if array is not None}
     if options.plan:
         from explorer.view.export.text import text
 
-        tell(text(net.plan({name: tuple(array.shape) for name, array in arrays.items()}).recording))
+        shapes = {name: _shape(value) for name, value in arrays.items()}
+        tell(text(net.plan(shapes).recording))
     rows = options.input if image_inputs.is_picture(options.input[0]) else []
     for name, array in results.items():
         say(f"{name}: {array.dtype.name} {array.shape}{_range(array)}")
@@ -115,6 +120,11 @@ def execute(options: argparse.Namespace) -> int:
     comparison = net.compare(_reference(options.compare), arrays)
     tell(f"{comparison}\n")
     return 0 if comparison.equal else 1
+
+
+def _shape(value: Any) -> Any:
+    """Return the shape of an array, those of a sequence's members."""
+    return tuple([member.shape for member in value]) if isinstance(value, list) else tuple(value.shape)
 
 
 def _reference(text: str) -> Any:

@@ -8,6 +8,7 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def read(text: str) -> dict[str, Array]:
         ) from None  # fmt: skip
 
 
-def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
+def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
     """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
     texts: list[str] = options.input
     drawn = [text for text in texts if image_inputs.is_picture(text)]
@@ -66,10 +67,17 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
     return image_inputs.read(net, texts, options)
 
 
-def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
-    """Match arrays to the net's inputs: by name if all names are there, else in order if the numbers agree."""
-    arrays = {key: array for text in texts for key, array in read(text).items()}
+def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
+    """Match arrays to the net's inputs: by name if all names are there, else in order if the numbers agree.
+
+    The members of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
+    """
+    arrays: dict[str, Any] = {key: array for text in texts for key, array in read(text).items()}
     names = list(net.inputs)
+    for name, blob in net.inputs.items():
+        if blob.is_sequence:
+            members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
+            arrays[name] = [arrays.pop(key) for key in [*members]]
     if all(name in arrays for name in names):
         return {name: arrays[name] for name in names}
     if len(arrays) == len(names):
@@ -82,6 +90,15 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
         rule="each input must have an array, matched by name or in order",
         fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
     )
+
+
+def members(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name with the members of a sequence ``x`` as ``x.0``, ``x.1``, …, as files hold them."""
+    named = {}
+    for name, value in values.items():
+        parts = {f"{name}.{place}": member for place, member in enumerate(value)} if isinstance(value, tuple) else {}
+        named.update(parts if isinstance(value, tuple) else {name: value})
+    return named
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:

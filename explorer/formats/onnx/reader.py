@@ -22,7 +22,7 @@ from explorer.formats.onnx.operator_names import Names, beside_bias, telling_wei
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
-from explorer.formats.onnx.value_types import SEQUENCE_READERS, blob_type, unreadable_kind
+from explorer.formats.onnx.value_types import blob_type, unreadable_kind
 from explorer.net.definition.definition import (
     BlobType,
     NetDefinition,
@@ -233,9 +233,7 @@ class _Reader:
 
     def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
-        # A sequence that is an input of the net is not known when the net is built.
-        unread = {value.name for value in self.graph.input} if type in SEQUENCE_READERS else self.kinds
-        strange = next((self.kinds[blob] for blob in reads if blob in self.kinds and blob in unread), None)
+        strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {strange})" if strange else type
 
     def _given(
@@ -264,8 +262,8 @@ class _Reader:
     def _types(self) -> dict[str, BlobType]:
         types = {}
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
-            if value.type.HasField("tensor_type"):
-                types[value.name] = blob_type(value.type.tensor_type)
+            if (noted := blob_type(value.type)) is not None:
+                types[value.name] = noted
         return types
 
 

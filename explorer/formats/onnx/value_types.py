@@ -7,28 +7,39 @@ from onnx import TypeProto
 from explorer.formats.onnx.stored_tensors import dtype_name, is_supported
 from explorer.net.definition.definition import BlobType, Dimension
 
-SEQUENCE_READERS = frozenset((
-    "ConcatFromSequence", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceErase", "SequenceInsert",
-    "SequenceLength",
-))  # fmt: skip
-"""operator types that read sequences or optionals, where other operators made them"""
+
+def _unpacked(value_type: TypeProto) -> tuple[str, TypeProto]:
+    """Return the container of a type, and the type of what it holds: a sequence, an optional, or one of the other."""
+    words = []
+    if value_type.HasField("optional_type"):
+        words.append("optional")
+        value_type = value_type.optional_type.elem_type
+    if value_type.HasField("sequence_type"):
+        words.append("sequence")
+        value_type = value_type.sequence_type.elem_type
+    return " ".join(words), value_type
 
 
 def unreadable_kind(value_type: TypeProto) -> str:
-    """Return the kind of a value that no operator is able to read: a sequence, a tensor of texts; "" for others."""
-    kind = value_type.WhichOneof("value") or ""
-    if kind != "tensor_type":
-        return str(kind).removesuffix("_type")
-    code = value_type.tensor_type.elem_type
+    """Return the kind of a value that no operator is able to read: a map, a sequence of sequences; "" for others."""
+    container, held = _unpacked(value_type)
+    kind = held.WhichOneof("value") or ""
+    if kind not in ("tensor_type", ""):
+        return f"{container} of a {kind.removesuffix('_type')}" if container else str(kind).removesuffix("_type")
+    code = held.tensor_type.elem_type
     return f"tensor of {name}" if code and not is_supported(name := dtype_name(code)) else ""
 
 
-def blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
-    """Return the shape and dtype that a file notes of a tensor."""
+def blob_type(value_type: TypeProto) -> BlobType | None:
+    """Return the shape and dtype that a file notes of a tensor, or of the tensors in a container; None for others."""
+    container, held = _unpacked(value_type)
+    if not held.HasField("tensor_type"):
+        return None
+    tensor_type = held.tensor_type
     name = dtype_name(tensor_type.elem_type)
     dtype = name if is_supported(name) else None
     if not tensor_type.HasField("shape"):
-        return BlobType(None, dtype)
+        return BlobType(None, dtype, container)
     shape: list[Dimension] = []
     for dimension in tensor_type.shape.dim:
         # some exporters write −1 for an unknown length
@@ -37,4 +48,4 @@ def blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
         else:
             # "?" is how exporters write that there is no name: two of them are two lengths
             shape.append(dimension.dim_param if any(map(str.isalnum, dimension.dim_param)) else None)
-    return BlobType(tuple(shape), dtype)
+    return BlobType(tuple(shape), dtype, container)

@@ -20,6 +20,7 @@ from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
+from explorer.net.building.containers import leaves, with_leaves
 from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import UNSIZED, Opaque, is_unsized
 from explorer.net.building.weights import NetWeights
@@ -47,11 +48,13 @@ def _type(operator: OperatorDefinition) -> str:
 class Build:
     """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, plain values included.
 
+    A sequence is a tuple of expressions, an optional that is absent is None.
+
     ``problems`` maps operators recorded as opaque operations to the reason why they cannot run.
     """
 
     definition: NetDefinition
-    inputs: dict[str, Expr]
+    inputs: dict[str, Any]
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
     unsized: dict[str, ExplorerError] = field(default_factory=dict)
@@ -62,22 +65,37 @@ class Build:
     """opaque operations of operators without outputs"""
 
     @property
-    def outputs(self) -> dict[str, Expr]:
-        """The expressions of the net's outputs by name; raises an error for one that is no tensor."""
+    def outputs(self) -> dict[str, Any]:
+        """The expressions of the net's outputs by name; raises an error for one that is no tensor and holds none."""
         return {name: self.output(name) for name in self.definition.outputs}
 
-    def output(self, name: str) -> Expr:
-        """Return the expression of one operand."""
+    @property
+    def roots(self) -> list[Expr]:
+        """The expressions of the outputs, those in sequences one by one."""
+        return leaves(self.outputs.values())
+
+    def bound(self, arrays: Mapping[str, Any]) -> dict[Expr, Any]:
+        """Return the arrays of inputs by their parameters."""
+        return dict(zip(leaves(self.inputs.values()), leaves(arrays.values()), strict=True))
+
+    def results(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Return the outputs by name for the values of ``roots``."""
+        return with_leaves(self.outputs, values)
+
+    def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
+        """Return the expression of one operand; a tuple of them for a sequence, None for an absent optional."""
         blob = self.definition.blob(name)
         value = self.values[blob.name]
-        if isinstance(value, Expr):
+        if isinstance(value, Expr) or (value is None and blob.is_optional):
+            return value
+        if isinstance(value, tuple) and all(isinstance(member, Expr) for member in value):
             return value
         producer = blob.producer
         raise graph_error(
             self.definition.source,
             self.definition.operator(producer) if producer else None,
             f"operand {name!r} is {value!r}",
-            rule="an output of a net must be a tensor",
+            rule="an output of a net must be a tensor, or a sequence of tensors",
             fix="cut the net at another operand: net.cut(outputs=[…])",
         )
 
@@ -96,7 +114,7 @@ class NetBuilder:
         """builders of inner graphs, by operator and name of the graph"""
         self._within: Scope | None = None
 
-    def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False, ask: Ask | None = None) -> Build:
+    def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
         """Return the expressions over these inputs; ``ask`` answers operators that must know a value.
 
         The first operator that does not fit raises an error with its name and line; with ``opaque`` it becomes an
@@ -105,7 +123,8 @@ class NetBuilder:
         # An input that is rewritten has another name for its first version than for the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
-        lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
+        shapes = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
+        lengths = Lengths.of(self.definition, shapes)
         with counted(), gc_paused():
             self._build(build, lengths, opaque, ask)
         declare(self.definition, build.values, lengths)
@@ -165,7 +184,8 @@ class NetBuilder:
             )
         self.table.check(self.definition.operator(operator.name))
         operands = tuple(values[blob] for blob in operator.inputs)
-        waiting = next((blob for blob, value in zip(operator.inputs, operands, strict=True) if is_unsized(value)), "")
+        pairs = zip(operator.inputs, operands, strict=True)
+        waiting = next((blob for blob, value in pairs if any(map(is_unsized, leaves([value])))), "")
         if waiting:
             raise unknown_shape(operator.type, f"the shape of {waiting!r}")
         context = OperatorContext(
@@ -221,17 +241,17 @@ class NetBuilder:
                 )
             given = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
             try:
-                outputs = builder.build_within(state.scope, given, ask).outputs
+                inner = builder.build_within(state.scope, given, ask)
             except ExplorerError as error:
                 # A graph without parameters is recorded once the net's inputs have values; a loop's never is.
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):
                     raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
                 raise
-            return [outputs[output] for output in definition.outputs]
+            return [inner.values[definition.blob(output).name] for output in definition.outputs]
 
         return build
 
-    def build_within(self, scope: Scope | None, inputs: Mapping[str, Expr], ask: Ask | None) -> Build:
+    def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
         if scope is not self._within:
             self._within, self._scopes = scope, {}
@@ -243,7 +263,8 @@ class NetBuilder:
     ) -> tuple[Any, ...]:
         noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
         kinds = tuple(type_ for type_ in noted if type_ is not None)
-        operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
+        values = leaves([build.values[blob] for blob in operator.inputs])
+        operands = tuple([value for value in values if isinstance(value, Expr)])
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
         # Types are the file's notes where it has all of them; else the outputs are one value of no type.
         results = kinds if len(kinds) == len(noted) else ()

@@ -17,6 +17,7 @@ from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import TupleType
 from explorer.net.building.builder import Build, NetBuilder
+from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import Opaque
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.definition.shape_notes import disagreement
@@ -186,9 +187,9 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     if name in operators:
         box = builder.scope(operators[name])
         nodes += [node for node in everything if _is_inside(node.scope, box)]
-    value = build.values[definition.blob(name).name] if definition.has_blob(name) else None
-    if isinstance(value, Expr) and all(value is not node for node in nodes):
-        nodes.append(value)
+    for value in leaves([build.values[definition.blob(name).name]]) if definition.has_blob(name) else ():
+        if isinstance(value, Expr) and all(value is not node for node in nodes):
+            nodes.append(value)
     if name in weights:
         nodes.append(builder.weights.tensor(*weights[name]))
     return nodes
@@ -232,9 +233,8 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 def ends(build: Build) -> list[Expr]:
     """Return the net's outputs, then unread values; from these, every operator that computes a tensor is reachable."""
-    outputs = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
-    for name, blob in build.definition.blobs.items():
-        value = build.values[name]
-        if not blob.consumers and blob.producer is not None and isinstance(value, Expr):
-            outputs.setdefault(name, value)
-    return [*outputs.values(), *build.silent]
+    names = dict.fromkeys(build.definition.ssa.outputs)
+    blobs = build.definition.blobs.items()
+    names |= dict.fromkeys([name for name, blob in blobs if not blob.consumers and blob.producer is not None])
+    values = leaves([build.values[name] for name in names])
+    return [*[value for value in values if isinstance(value, Expr)], *build.silent]

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
+from explorer.net.building.containers import EXAMPLE_MEMBERS
 from explorer.net.building.diagnostics import unknown_types
 from explorer.net.definition.definition import Dimension, NetDefinition
 from explorer.net.definition.shape_notes import Lengths, is_name, is_open, shape_text
@@ -29,6 +30,8 @@ _REST = (16, 1)
 """lengths of axes that are neither a batch nor those of a picture: a short sequence"""
 _ALL = (1, 2, 16, 64)
 """lengths tried for all axes if nothing else fits"""
+_RANKS = (2, 1, 3, 4, 0)
+"""numbers of axes of inputs whose file notes none, most common first"""
 _TRIED = 20_000
 """maximum number of operators built to find lengths, in addition to four nets"""
 _TEXT = 20
@@ -40,9 +43,12 @@ def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
     return _filled(definition, lambda name, axis: None)
 
 
-def same_shapes(definition: NetDefinition, length: int, known: Shapes) -> dict[str, Shape]:
-    """Return the inputs' shapes with one length for all unknown ones; ``known`` are those that were said."""
-    return _filled(definition, lambda name, axis: length, known=known)
+def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int | None = None) -> dict[str, Shape]:
+    """Return the inputs' shapes with one length for all unknown ones; ``known`` are those that were said.
+
+    Inputs whose file notes no shape have ``rank`` axes.
+    """
+    return _filled(definition, lambda name, axis: length, known=known, rank=rank)
 
 
 def fitting(
@@ -52,7 +58,8 @@ def fitting(
 
     ``known`` are shapes of inputs that were said: they are not tried out, and bind the names of lengths elsewhere.
     """
-    if not is_open(definition) or len(known) == len(definition.inputs):
+    without_rank = any(definition.input(name).shape is None for name in definition.inputs if name not in known)
+    if not (is_open(definition) or without_rank) or len(known) == len(definition.inputs):
         return _filled(definition, lambda name, axis: None, known=known)
     # These cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
@@ -86,13 +93,15 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     unnamed: set[int] = set()
     lines = []
     for name, shape in shapes.items():
-        pairs = [*zip(definition.input(name).shape or (), shape, strict=True)]
+        noted = definition.input(name).shape
+        pairs = [*zip((None,) * len(shape) if noted is None else noted, shape, strict=True)]
         named.update((size, length) for size, length in pairs if is_name(size))
         nameless = [length for size, length in pairs if not isinstance(size, int) and size not in named]
         if nameless:
             lines.append(f"{name}: {'×'.join(map(str, shape))}")
             unnamed.update(nameless)
     known = [f"{name} = {length}" for name, length in named.items()]
+    known += [f"{name}: {EXAMPLE_MEMBERS} members" for name in shapes if definition.input(name).is_sequence]
     return ", ".join([*known, *(lines if len(unnamed) > 1 else [f"? = {length}" for length in unnamed])])
 
 
@@ -101,8 +110,12 @@ def _filled(
     length: Callable[[str, int], int | None],
     named: Mapping[str, int] | None = None,
     known: Shapes | None = None,
+    rank: int | None = None,
 ) -> dict[str, Shape]:
-    """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths."""
+    """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths.
+
+    Inputs without a noted shape have ``rank`` axes.
+    """
     said = known or {}
     lengths = {**(named or {}), **Lengths.of(definition, said).named}
     shapes = {}
@@ -111,6 +124,8 @@ def _filled(
             shapes[name] = said[name]
             continue
         noted = definition.input(name).shape
+        if noted is None and rank is not None:
+            noted = (None,) * rank
         shape: list[int] = []
         for axis, dimension in enumerate(noted or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
@@ -129,11 +144,15 @@ def _filled(
 
 
 def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, Shape]]:
-    """Yield shapes to try: a picture of a usual size, a short sequence, then one length for all axes."""
+    """Yield shapes to try: a picture of a usual size, a short sequence, then one length for all axes.
+
+    Where the file notes no shape of an input, each of these is tried with some numbers of axes.
+    """
     notes = {name: definition.input(name).shape or () for name in definition.inputs}
     sides = {name: _sides(noted) for name, noted in notes.items()}
     has_pictures = any(sides.values())
     tried: list[dict[str, Shape]] = []
+    ranks = _RANKS if any(definition.input(name).shape is None for name in notes) else (None,)
     for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
         for side in _SIDES if has_pictures else (0,):
 
@@ -142,8 +161,8 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
 
             axes = [notes[name][axis] for name, open_axes in sides.items() for axis in open_axes]
             named = {axis: side for axis in axes if isinstance(axis, str)}
-            tried.append(_filled(definition, length, named, known))
-    tried += [same_shapes(definition, length, known) for length in _ALL]
+            tried += [_filled(definition, length, named, known, rank) for rank in ranks]
+    tried += [same_shapes(definition, length, known, rank) for length in _ALL for rank in ranks]
     # Inputs with few open lengths get the same shapes from several choices.
     yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
 

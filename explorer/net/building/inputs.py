@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.shape_notes import noted_dtype, shape_text
@@ -44,6 +45,28 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
 def is_shape(value: Any) -> bool:
     """Whether a value is a shape: a tuple of lengths."""
     return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
+
+
+def is_symbolic(blob: BlobDefinition, value: Any) -> bool:
+    """Whether a value of an input is expressions, or shapes that parameters are made of, and no arrays."""
+    if blob.is_sequence and isinstance(value, (tuple, list)) and not (value and is_shape(value)):
+        return any(isinstance(member, Expr) or is_shape(member) for member in value)
+    return isinstance(value, Expr) or is_shape(value)
+
+
+def as_value(blob: BlobDefinition, value: Any) -> Any:
+    """Return an input's array, the arrays of a sequence as a tuple, or None for an optional that is absent."""
+    if value is None and blob.is_optional:
+        return None
+    if not blob.is_sequence:
+        return as_array(blob, value)
+    if not isinstance(value, (tuple, list)):
+        raise OperandError(
+            f"input {blob.name!r} is given {value!r:.80}",
+            rule=f"it must be a list of arrays{', or None' * blob.is_optional}, since the file notes {blob.container}",
+            fix=f"pass a list: {{{blob.name!r}: [x, y]}}",
+        )
+    return tuple([as_array(blob, member) for member in value])
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Array:

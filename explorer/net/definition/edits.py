@@ -37,7 +37,7 @@ def changed(
     def note(own: str, blob: str, version: int, producer: str | None) -> BlobType:
         noted = more.get(own) or (more.get(blob) if version == 0 else None)
         earlier = kept.get((producer, blob))
-        return noted or (BlobType(earlier.shape, earlier.dtype) if earlier else BlobType())
+        return noted or (earlier.noted if earlier else BlobType())
 
     return NetDefinition.of(
         definition.name,

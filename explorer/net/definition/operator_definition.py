@@ -26,6 +26,8 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 """arrays by key; a file's mapping reads an array when it is asked for, a plain dict serves as well"""
 
 
+CONTAINERS = ("sequence", "optional", "optional sequence")
+"""what may hold tensors: a list of them, a value that may be absent, and both"""
 _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
 """what names of dtypes look like; NumPy reads others as descriptions of records, of any length"""
 
@@ -87,10 +89,14 @@ class OperatorDefinition:
 
 @dataclass(frozen=True, slots=True)
 class BlobType:
-    """Type of a blob as a file notes it: shape (None where the file notes none) and the name of the dtype."""
+    """Type of a blob as a file notes it: shape (None where the file notes none) and the name of the dtype.
+
+    ``container`` is one of CONTAINERS where it is the type of the tensors in one, else "".
+    """
 
     shape: tuple[Dimension, ...] | None = None
     dtype: str | None = None
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,23 @@ class BlobDefinition:
     """the name that the program's text uses"""
     version: int = 0
     """how often the blob had been written before"""
+    container: str = ""
+    """one of CONTAINERS where it holds tensors of this type, else nothing"""
+
+    @property
+    def noted(self) -> BlobType:
+        """What the file notes of its type."""
+        return BlobType(self.shape, self.dtype, self.container)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether its value is a tuple of tensors."""
+        return self.container.endswith("sequence")
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether its value may be absent."""
+        return self.container.startswith("optional")
 
     @property
     def params(self) -> dict[str, str]:

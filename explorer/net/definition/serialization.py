@@ -16,6 +16,7 @@ from explorer.core.errors import OperandError
 from explorer.core.memory_budget import NESTING, whole_number
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.operator_definition import (
+    CONTAINERS,
     BlobType,
     OperatorDefinition,
     Plain,
@@ -48,6 +49,7 @@ class _Operator:
 class _Type:
     shape: tuple[Any, ...] | None = None
     dtype: str | None = None
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,13 @@ class _Net:
 def to_json(definition: NetDefinition) -> dict[str, Any]:
     """The plain form of a definition: dicts, lists, strings, numbers, booleans and None; empty fields are left out."""
     types = {
-        name: {"shape": None if blob.shape is None else list(blob.shape), "dtype": blob.dtype}
+        name: {
+            "shape": None if blob.shape is None else list(blob.shape),
+            "dtype": blob.dtype,
+            **({"container": blob.container} if blob.container else {}),
+        }
         for name, blob in definition.blobs.items()
-        if blob.shape is not None or blob.dtype is not None
+        if blob.shape is not None or blob.dtype is not None or blob.container
     }
     return {
         "schema": SCHEMA,
@@ -235,7 +241,9 @@ def _type(row: _Type, place: str) -> BlobType:
             memory_dtype(row.dtype)
         except TypeError:
             raise _mismatch(f"{place}.dtype", "the name of a dtype", spoken(row.dtype)) from None
-    return BlobType(row.shape, row.dtype)
+    if row.container not in ("", *CONTAINERS):
+        raise _mismatch(f"{place}.container", f"one of {', '.join(CONTAINERS)}", spoken(row.container))
+    return BlobType(row.shape, row.dtype, row.container)
 
 
 def dumps(definition: NetDefinition) -> str:

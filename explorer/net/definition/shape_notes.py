@@ -7,7 +7,7 @@ operators that cannot run take their types from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -132,10 +132,13 @@ def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
     )
 
 
-def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> None:
-    """Raise OperandError for inputs that contradict the file: dtype, rank, known lengths, or lengths of one name."""
+def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorType]]) -> None:
+    """Raise OperandError for inputs that contradict the file: dtype, rank, known lengths, or lengths of one name.
+
+    ``types`` are those of inputs by name, and of each member of a sequence.
+    """
     named: dict[str, tuple[int, str]] = {}
-    for name, type_ in types.items():
+    for name, type_ in types:
         blob = definition.input(name)
         dtype = noted_dtype(blob)
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
@@ -155,7 +158,8 @@ def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> 
                 fix="reshape or resize the input to that shape",
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
-            if isinstance(dimension, str):
+            # members of a sequence have lengths of their own
+            if isinstance(dimension, str) and not blob.is_sequence:
                 first, where = named.setdefault(dimension, (length, name))
                 if first != length:
                     raise OperandError(

@@ -260,7 +260,9 @@ class Resolver:
                 producer = maker.name if maker is not None else None
                 type = note(name, blob, version, producer)
                 readers = tuple(self._readers[name])
-                blobs[name] = BlobDefinition(name, type.shape, type.dtype, producer, readers, blob, version)
+                blobs[name] = BlobDefinition(
+                    name, type.shape, type.dtype, producer, readers, blob, version, type.container
+                )
         return blobs
 
     def _error(self, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.core.errors import OperandError
-from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
@@ -45,9 +45,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             needed.add(producer)
             pending.extend(program.operator(producer).inputs)
     operators = [_kept(operator, names) for operator in program.operators if operator.name in needed]
-    types = {
-        name: BlobType(blob.shape, blob.dtype) for name, blob in definition.blobs.items() if blob.shape is not None
-    }
+    types = {name: blob.noted for name, blob in definition.blobs.items() if blob.shape is not None or blob.container}
     kept_inputs = [name for name in names if name in reached or inputs is not None]
     return NetDefinition.of(
         definition.name,

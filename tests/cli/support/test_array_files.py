@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from explorer.cli import main
 from explorer.cli.support.array_files import npz
@@ -81,3 +82,22 @@ def test_objects_are_not_written() -> None:
     """A file of arrays holds no pickles, which run code where they are read."""
     with pytest.raises(ValueError, match="allow_pickle"):
         npz({"odd": np.array([{}], object)})
+
+
+def test_members_of_a_sequence_are_arrays_by_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sequence ``q`` is read from the arrays q.0, q.1, … of a file, and one that comes out is written so."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None]))
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["q"], ["y"])],
+        "graph",
+        [helper.make_value_info("q", sequence)],
+        [helper.make_value_info("y", sequence)],
+    )
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    arrays = {"q.0": np.zeros(2, np.float32), "q.1": np.ones(3, np.float32)}
+    np.savez(tmp_path / "in.npz", **arrays)
+    written = tmp_path / "out.npz"
+    assert main(["run", str(tmp_path / "m.onnx"), "--input", str(tmp_path / "in.npz"), "-o", str(written)]) == 0
+    assert "y.1: float32 (3,)" in capsys.readouterr().out
+    with np.load(written) as results:
+        assert {name: array.tolist() for name, array in results.items()} == {"y.0": [0, 0], "y.1": [1, 1, 1]}

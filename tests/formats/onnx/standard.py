@@ -106,6 +106,13 @@ def widened(array: Any) -> Any:
 
 
 def differs(found: Any, expected: Any, case: Case) -> str:
+    """How a value differs from the right one; "" where it does not."""
+    if isinstance(expected, list):
+        if not isinstance(found, tuple) or len(found) != len(expected):
+            return f"{found!r} where {len(expected)} members are right"
+        return next(filter(None, (differs(*pair, case) for pair in zip(found, expected, strict=True))), "")
+    if found is None or expected is None:
+        return "" if found is expected else f"{found!r} where {expected!r} is right"
     wanted = widened(expected)
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return f"{found.dtype}{found.shape} where {wanted.dtype}{wanted.shape} is right"

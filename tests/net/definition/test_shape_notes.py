@@ -78,8 +78,10 @@ def test_lengths_of_one_name_are_equal_in_all_inputs(lengths: tuple[int, int]) -
     first, second = lengths
     definition = net(x=("n", 1), y=("n",), z=("m", "m"))
     square = TensorType((4, 4), FLOAT)
-    check_inputs(definition, {"x": TensorType((2, 1), FLOAT), "y": TensorType((2,), FLOAT), "z": square})
+    check_inputs(definition, {"x": TensorType((2, 1), FLOAT), "y": TensorType((2,), FLOAT), "z": square}.items())
     with pytest.raises(OperandError, match=f"where n is {second}; input 'x' has n = {first}"):
-        check_inputs(definition, {"x": TensorType((first, 1), FLOAT), "y": TensorType((second,), FLOAT), "z": square})
+        check_inputs(
+            definition, {"x": TensorType((first, 1), FLOAT), "y": TensorType((second,), FLOAT), "z": square}.items()
+        )
     with pytest.raises(OperandError, match=f"where m is {second}; input 'z' has m = {first}"):
-        check_inputs(definition, {"z": TensorType(lengths, FLOAT)})
+        check_inputs(definition, [("z", TensorType(lengths, FLOAT))])

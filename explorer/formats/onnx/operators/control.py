@@ -7,7 +7,7 @@ change their shapes from turn to turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_of
+from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_given, value_of
 from explorer.formats.onnx.operators.table import TABLE, operator
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape
@@ -89,11 +89,15 @@ def loop(op: OperatorContext) -> Any:
             f"{len(state)} values of state, {stacked + len(state) + 1} outputs of the body",
             rule="Loop: the body must return the condition, each value of the state, and what is stacked",
         )
+    probe = _probe(body, state)
+    if probe is None or not all(isinstance(value, Expr) for value in state):
+        return _used(op, _one_by_one(op, body, state, limit, condition, stacked))
     if limit is not None and is_known(limit) and is_known(condition):
         turns = int(value_of(limit)) if bool(value_of(condition)) else 0
-        results = _counted(op, body, state, turns, stacked)
-        if results is not None:
-            return _used(op, results)
+        again = probe[0]
+        # Where the body may end the loop earlier, how many turns there are is known after them only.
+        if is_known(again) and (value_of(again).all() or turns <= 1):
+            return _used(op, _repeated(op, body, state, turns, stacked, probe))
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
@@ -110,31 +114,24 @@ def loop(op: OperatorContext) -> Any:
         return _used(op, final[2:])
     # A stack has as many elements as there were turns: the loop runs without its stacks to count them.
     turns = int(op.value("the number of turns", final[0]))
-    return _used(op, _repeated(op, body, state, turns, stacked))
+    return _used(op, _repeated(op, body, state, turns, stacked, probe))
 
 
-def _counted(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int) -> list[Expr] | None:
-    """Return the results of a known number of turns; None where the body may end the loop earlier."""
-    always = tensor(np.array(True))
-    probe = body([Parameter(tensor(np.array(0)).type, "number")(), always, *state])
-    again = probe[0]
-    if not is_known(again) or (not value_of(again).all() and turns > 1):
-        return None
-    return _repeated(op, body, state, turns, stacked, probe)
+def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
+    """Return what a turn records; None where a shape or a position in a sequence follows from the turn's number."""
+    try:
+        return body([Parameter(tensor(np.array(0)).type, "number")(), tensor(np.array(True)), *state])
+    except ExplorerError as error:
+        if isinstance(error.__cause__, UnknownShapeError):
+            return None
+        raise
 
 
 def _repeated(
-    op: OperatorContext,
-    body: BuildBody,
-    state: list[Expr],
-    turns: int,
-    stacked: int,
-    probe: Sequence[Expr] | None = None,
+    op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int, probe: Sequence[Expr]
 ) -> list[Expr]:
     """Return the results of so many turns, whatever condition the body gives; ``probe`` is what one turn records."""
     always = tensor(np.array(True))
-    if probe is None:
-        probe = body([Parameter(tensor(np.array(0)).type, "number")(), always, *state])
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
         return _unrolled(op, body, state, turns, stacked)
 
@@ -146,17 +143,47 @@ def _repeated(
     return scan_operands(step, state, [numbers], (0,), None, False, op.definition.name)
 
 
-def _unrolled(op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int) -> list[Expr]:
-    """Return the results of turns that are recorded one after the other, since a value changes its shape."""
-    claim_steps("a loop whose values change their shapes", _NODES * turns)
+def _one_by_one(
+    op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr, stacked: int
+) -> list[Any]:
+    """Return the results of turns whose number, and whether each is taken, are computed while they are recorded."""
+
+    def value(name: str, node: Expr) -> Any:
+        return (value_of(node) if is_known(node) else op.value(name, node)).item()
+
+    def goes_on(again: Expr) -> bool:
+        return bool(value("the condition", _one(op, "cond", again, "b")))
+
+    turns = None if limit is None else max(0, value("the number of turns", limit))
+    return _unrolled(op, body, state, turns if goes_on(condition) else 0, stacked, goes_on)
+
+
+def _unrolled(
+    op: OperatorContext,
+    body: BuildBody,
+    state: list[Any],
+    turns: int | None,
+    stacked: int,
+    goes_on: Callable[[Expr], bool] | None = None,
+) -> list[Any]:
+    """Return the results of turns that are recorded one after the other, since a value changes its shape.
+
+    ``goes_on`` tells whether a turn's condition asks for another one; without a number of ``turns`` it decides alone.
+    """
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
-    for number in range(turns):
+    number = 0
+    claim_steps("a loop whose values change their shapes", _NODES * (turns or 1))
+    while turns is None or number < turns:
         with scope(f"turn {number}", "file"):
-            _, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
+            again, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
         state = results[: len(state)]
         for values, output in zip(outputs, results[len(state) :], strict=True):
             values.append(output)
-    if stacked and not turns:
+        number += 1
+        if goes_on is not None and number != turns and not goes_on(again):
+            break
+        claim_steps("a loop whose values change their shapes", _NODES * number)
+    if stacked and not number:
         raise OperandError(
             "a loop of no turns with stacked outputs", rule="Loop: there must be a turn that gives their shapes"
         )
@@ -174,6 +201,8 @@ def scan(op: OperatorContext) -> Any:
             f"num_scan_inputs={count} of {len(operands)} inputs",
             rule="Scan: the number of sequences must be 1 or more, and at most the number of inputs",
         )
+    if not all(isinstance(value, Expr) for value in operands):
+        raise OperandError("a sequence or an optional", rule="Scan: states and sequences must be tensors")
     states, sequences = operands[:-count], operands[-count:]
     stacked = len(graph.outputs) - len(states)
     axes = [
@@ -219,16 +248,19 @@ def _used(op: OperatorContext, results: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(results[: len(op.definition.outputs)])
 
 
-def _members(op: OperatorContext, name: str) -> list[Expr]:
-    values: list[Expr] = []
-    while is_given(op, f"{name}.{len(values)}"):
-        values.append(given(op, f"{name}.{len(values)}"))
+def _members(op: OperatorContext, name: str) -> list[Any]:
+    values: list[Any] = []
+    while is_given(op, member := f"{name}.{len(values)}"):
+        values.append(value_given(op, member))
     return values
 
 
 def _scalar(op: OperatorContext, name: str, kinds: str) -> Expr:
     """Return an input of one element as a scalar; raises OperandError for another size or kind of number."""
-    value = given(op, name)
+    return _one(op, name, given(op, name), kinds)
+
+
+def _one(op: OperatorContext, name: str, value: Expr, kinds: str) -> Expr:
     if value.size != 1 or value.dtype.kind not in kinds:
         wanted = "truth value" if kinds == "b" else "whole number"
         raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must be one {wanted}")

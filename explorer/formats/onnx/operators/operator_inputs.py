@@ -47,6 +47,14 @@ def given(op: OperatorContext, name: str) -> Expr:
     return expression
 
 
+def value_given(op: OperatorContext, name: str) -> Any:
+    """Return an input as an expression, a tuple of them for a sequence, or None for an optional that is absent."""
+    value = op.argument(name, None)
+    if isinstance(value, tuple) and name in op.definition.input_names:
+        return value
+    return None if value is None and op.has(name) else given(op, name)
+
+
 def first(op: OperatorContext) -> Expr:
     """Return the first input, whatever ONNX calls it."""
     return given(op, next((name for name in _FIRST if is_given(op, name)), "input"))

@@ -8,6 +8,7 @@ Reshape are numbers.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from explorer.formats.onnx.operators.operator_inputs import (
     known,
     number,
     optional_integers,
+    value_given,
     whole,
     word,
 )
@@ -154,8 +156,14 @@ def transpose_(op: OperatorContext) -> Expr:
     return transpose(x, op.integers("perm") if is_given(op, "perm") else None)
 
 
-@operator("Identity", "Dropout")
-def identity(op: OperatorContext) -> Expr | tuple[Expr, ...]:
+@operator("Identity")
+def identity(op: OperatorContext) -> Any:
+    """The operand itself, also a sequence or an optional."""
+    return (value_given(op, "input"),)
+
+
+@operator("Dropout")
+def dropout(op: OperatorContext) -> Expr | tuple[Expr, ...]:
     """The operand itself; the mask of a dropout that is not trained with keeps all."""
     x = first(op)
     if is_given(op, "training_mode") and number(op, "training_mode") and number(op, "ratio"):

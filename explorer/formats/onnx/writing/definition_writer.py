@@ -27,7 +27,7 @@ from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.formats.common.onnx_words import FLATTENS, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.writing.model import Model, note_boxes, refused, schema_of, value_info
-from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain
 
 _EXPORT = "export the model again with the framework that made it"
 _LISTS = {AttributeProto.INTS: int, AttributeProto.FLOATS: float, AttributeProto.STRINGS: str}
@@ -56,8 +56,7 @@ def _values(definition: NetDefinition) -> Iterator[str]:
 
 
 def _noted(definition: NetDefinition, name: str) -> ValueInfoProto:
-    blob = definition.blobs[name]
-    return value_info(name, BlobType(blob.shape, blob.dtype))
+    return value_info(name, definition.blobs[name].noted)
 
 
 def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
@@ -71,7 +70,7 @@ def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
 
 def _with_output_types(whole: ModelProto, model: Model) -> ModelProto:
     """Return the model with the outputs' types: the standard's rules infer those that nobody noted."""
-    if all(output.type.tensor_type.elem_type for output in whole.graph.output):
+    if all(output.type.WhichOneof("value") for output in whole.graph.output):
         return whole
     inferred = shape_inference.infer_shapes(whole)
     types = {value.name: value.type for value in (*inferred.graph.output, *inferred.graph.value_info)}

@@ -162,7 +162,12 @@ def value_info(name: str, type_: BlobType) -> ValueInfoProto:
     """Return the note of a value's type; one of unknown dtype has none."""
     if type_.dtype is None:
         return ValueInfoProto(name=name)
-    return helper.make_tensor_value_info(name, code_of(type_.dtype), type_.shape)
+    proto = helper.make_tensor_type_proto(code_of(type_.dtype), type_.shape)
+    if type_.container.endswith("sequence"):
+        proto = helper.make_sequence_type_proto(proto)
+    if type_.container.startswith("optional"):
+        proto = helper.make_optional_type_proto(proto)
+    return helper.make_value_info(name, proto)
 
 
 def refused(operator: str, given: str, rule: str, fix: str) -> OperandError:

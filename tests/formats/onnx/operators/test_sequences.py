@@ -1,4 +1,4 @@
-"""Sequences and optionals: tuples of expressions while a net is built; what is known only at a run is refused."""
+"""Sequences and optionals: tuples of expressions while a net is built, lists and None where a net is given them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
+from explorer.net import Net
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
 pytestmark = pytest.mark.spec("I-6", "I-9")
@@ -96,7 +97,6 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
             [node("SplitToSequence", ["x", "s"], ["q"]), node("SequenceAt", ["q", "s"], ["y"])],
             "sum up to that of the axis",
         ),
-        ([node("SequenceConstruct", ["x"], ["y"])], "an output of a net must be a tensor"),
         (
             [node("SequenceEmpty", [], ["q"]), node("ConcatFromSequence", ["q"], ["y"], axis=0)],
             "must be a member or more",
@@ -109,12 +109,149 @@ def test_what_is_no_sequence_is_refused_by_its_rule(tmp_path: Path, nodes: list[
         net.run(X)
 
 
-def test_a_sequence_that_is_an_input_is_refused_by_name(tmp_path: Path) -> None:
+SEQUENCE = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["n", 2]))
+OPTIONAL = helper.make_optional_type_proto(SEQUENCE)
+A, B = X[:2], X[2:3] - 10
+
+
+def net_of(folder: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **constants: Any) -> Net:
+    """A net whose inputs have these types."""
     graph = helper.make_graph(
-        [node("SequenceLength", ["q"], ["y"])],
+        nodes,
         "graph",
-        [helper.make_tensor_sequence_value_info("q", FLOAT, None)],
-        [helper.make_empty_tensor_value_info("y")],
+        [helper.make_value_info(name, type_) for name, type_ in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
-    net = opened(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), tmp_path)
-    assert [unknown.type for unknown in net.unknown()] == ["SequenceLength (of a sequence)"]
+    return opened(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), folder)
+
+
+def body(nodes: list[Any], inputs: list[str], outputs: list[str]) -> Any:
+    return helper.make_graph(
+        nodes, "body", *[[helper.make_empty_tensor_value_info(name) for name in names] for names in (inputs, outputs)]
+    )
+
+
+def test_a_net_takes_and_gives_sequences_of_any_length(tmp_path: Path) -> None:
+    """Sequences are lists of arrays for a net: members have lengths of their own, each length is planned once."""
+    nodes = [
+        node("Identity", ["q"], ["same"]),
+        node("SequenceInsert", ["same", "x"], ["more"]),
+        node("SequenceLength", ["more"], ["n"]),
+        node("ConcatFromSequence", ["more"], ["all"], axis=0),
+    ]
+    net = net_of(
+        tmp_path, nodes, {"q": SEQUENCE, "x": helper.make_tensor_type_proto(FLOAT, [5, 2])}, ["more", "n", "all"]
+    )
+    assert net.check() == []
+    for members in ([A, B], [], [B]):
+        results = net.run(members, X)
+        assert [member.tolist() for member in results["more"]] == [member.tolist() for member in (*members, X)]
+        assert results["n"] == len(members) + 1
+        np.testing.assert_array_equal(results["all"], np.concatenate([*members, X]))
+    assert net.plan([A, B], X).recording.schedule.kernels
+    expressions = net.build([(1, 2), (3, 2)], (5, 2))
+    assert [member.shape for member in expressions["more"]] == [(1, 2), (3, 2), (5, 2)]
+
+
+def test_a_net_is_drawn_for_two_members_and_says_so(tmp_path: Path) -> None:
+    net = net_of(tmp_path, [node("ConcatFromSequence", ["q"], ["y"], axis=0)], {"q": SEQUENCE}, ["y"])
+    recording = net.preview_plan().recording
+    assert [name for name in recording.nodes.label if name.startswith("q[")] == ["q[0]", "q[1]"]
+    assert "q: 2 members" in recording.title
+
+
+@pytest.mark.parametrize("given", [None, [], [A, B]], ids=["absent", "empty", "two"])
+def test_an_optional_input_is_none_or_its_value(tmp_path: Path, given: Any) -> None:
+    """An absent optional is None, which is another plan than that of an empty sequence."""
+    then = body([node("OptionalGetElement", ["o"], ["t"])], [], ["t"])
+    otherwise = body([node("SequenceConstruct", ["c"], ["e"])], [], ["e"])
+    nodes = [
+        node("OptionalHasElement", ["o"], ["has"]),
+        node("If", ["has"], ["y"], then_branch=then, else_branch=otherwise),
+    ]
+    results = net_of(tmp_path, nodes, {"o": OPTIONAL}, ["has", "y"], c=X).run(given)
+    assert results["has"] == (given is not None)
+    right = [X] if given is None else given
+    assert [member.tolist() for member in results["y"]] == [member.tolist() for member in right]
+
+
+def test_a_choice_between_equal_containers_is_made_while_it_runs(tmp_path: Path) -> None:
+    """Branches that give as many members of equal types are one cond; others are chosen by the value."""
+    inputs = {
+        "c": helper.make_tensor_type_proto(TensorProto.BOOL, []),
+        "x": helper.make_tensor_type_proto(FLOAT, [5, 2]),
+    }
+
+    def branch(*members: str) -> Any:
+        return body([node("Neg", ["x"], ["m"]), node("SequenceConstruct", [*members], ["s"])], [], ["s"])
+
+    for other, kernels in ((("m", "x"), 1), (("m",), 0)):
+        choice = node("If", ["c"], ["y"], then_branch=branch("x", "m"), else_branch=branch(*other))
+        net = net_of(tmp_path, [choice], inputs, ["y"])
+        for c in (True, False):
+            right = [{"x": X, "m": -X}[name].tolist() for name in (("x", "m") if c else other)]
+            assert [member.tolist() for member in net.run(np.array(c), X)] == right
+        labels = net.plan(np.array(True), X).recording.nodes.label
+        assert sum(label.startswith("If") for label in labels) == kernels
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_loop_collects_a_sequence_in_as_many_turns_as_it_is_told(tmp_path: Path, count: int) -> None:
+    turn = body(
+        [
+            node("Mul", ["x", "x"], ["m"]),
+            node("SequenceInsert", ["before", "m"], ["after"]),
+            node("Identity", ["go"], ["on"]),
+        ],
+        ["number", "go", "before"],
+        ["on", "after"],
+    )
+    nodes = [node("SequenceEmpty", [], ["none"]), node("Loop", ["n", "", "none"], ["y"], body=turn)]
+    inputs = {
+        "n": helper.make_tensor_type_proto(TensorProto.INT64, []),
+        "x": helper.make_tensor_type_proto(FLOAT, [5, 2]),
+    }
+    results = net_of(tmp_path, nodes, inputs, ["y"]).run(np.int64(count), X)
+    assert [member.tolist() for member in results] == [(X * X).tolist()] * count
+
+
+def test_a_loop_over_a_sequence_ends_where_its_condition_says(tmp_path: Path) -> None:
+    """Without a limit the condition of each turn is computed before the next one is recorded."""
+    turn = body(
+        [
+            node("SequenceAt", ["q", "number"], ["m"]),
+            node("SequenceInsert", ["before", "m"], ["after"]),
+            node("ReduceMax", ["m"], ["largest"], keepdims=0),
+            node("Less", ["largest", "limit"], ["on"]),
+        ],
+        ["number", "go", "before"],
+        ["on", "after"],
+    )
+    nodes = [node("SequenceEmpty", [], ["none"]), node("Loop", ["", "yes", "none"], ["y"], body=turn)]
+    net = net_of(tmp_path, nodes, {"q": SEQUENCE}, ["y"], yes=np.array(True), limit=np.float32(5))
+    assert len(net.run([A, A, X, A])) == 3
+    with pytest.raises(ex.ExplorerError, match="must lie in the sequence"):
+        net.run([A, A])
+
+
+@pytest.mark.parametrize(("given", "words"), [(X, "must be a list of arrays"), ([X[0]], "must be as the file says")])
+def test_what_is_no_list_of_members_is_refused(tmp_path: Path, given: Any, words: str) -> None:
+    net = net_of(tmp_path, [node("SequenceLength", ["q"], ["y"])], {"q": SEQUENCE}, ["y"])
+    with pytest.raises(ex.ExplorerError, match=words):
+        net.run(given)
+
+
+def test_members_without_a_noted_shape_are_drawn_with_one_that_fits(tmp_path: Path) -> None:
+    type_ = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    net = net_of(tmp_path, [node("ConcatFromSequence", ["q"], ["y"], axis=2)], {"q": type_}, ["y"])
+    assert net.check() == []
+    assert len(net.example_shapes()["q"]) == 3
+
+
+def test_a_net_with_sequences_is_written_again(tmp_path: Path) -> None:
+    net = net_of(
+        tmp_path, [node("SequenceInsert", ["q", "c"], ["y"])], {"q": OPTIONAL.optional_type.elem_type}, ["y"], c=X
+    )
+    net.save(tmp_path / "again.json")
+    assert [m.tolist() for m in ex.open(tmp_path / "again.json").run([A])] == [A.tolist(), X.tolist()]
