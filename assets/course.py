@@ -1,7 +1,9 @@
 """Write the course: goals and links of the notebooks, the map in README.md, the glossary: ``python assets/course.py``.
 
-Each notebook's first cell ends with its goal, the notebooks that it needs, and minutes; its last cell leads to those
-before and behind it; the first use of a term in the course leads to the glossary.
+Each notebook's first cell ends with its goal, the notebooks that it needs, and minutes; its exercises stand before
+"What to try next", or where a cell shows them; its last cell leads to those before and behind it; the first use of a
+term in the course leads to the glossary; slides begin at headings. What a new exercise shows comes of
+``python tests/notebooks/execute.py NOTEBOOK``.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
+from explorer.course import exercises  # noqa: E402
 from explorer.record.glossary import GLOSSARY, inflections  # noqa: E402
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -58,23 +61,47 @@ LESSONS = (
         30,
     ),
     Lesson(
-        "03_layers_and_policies",
-        "layers and policies",
-        "ports, parameters, a composite from clauses, who gave which policy",
-        "you write a layer, connect layers to one, and say of each part who gave it its policy",
+        "03_layers_and_parameters",
+        "layers and parameters",
+        "ports, arguments, parameters that are filled, saved, shared",
+        "you write a layer with ports and arguments, and say where its parameters' values come from",
         ("01",),
-        45,
+        30,
     ),
     Lesson(
-        "04_gradients",
+        "04_composites_and_policies",
+        "composites and policies",
+        "a layer from clauses, and who gave which policy to which part",
+        "you connect layers to one, and say of each part who gave it its policy",
+        ("03",),
+        35,
+    ),
+    Lesson(
+        "05_gradients",
         "gradients",
-        "gradients as expressions, those that were never built, a recurrent network trained by hand",
-        "you differentiate programs and layers, and say which gradients were never built, and why",
-        ("01", "03"),
-        50,
+        "gradients as expressions, by hand and in one plan with the forward program",
+        "you differentiate a program, check its gradient, and say what is saved for it",
+        ("01",),
+        35,
     ),
     Lesson(
-        "05_dedup_and_batching",
+        "06_layers_fed_backward",
+        "layers, fed backward",
+        "gradients of layers, those that were never built, a loss that the plan makes stable",
+        "you feed layers backward, and say which gradients were never built, and why",
+        ("04", "05"),
+        30,
+    ),
+    Lesson(
+        "07_a_network_that_remembers",
+        "a network that remembers",
+        "a gated recurrent unit, gradients through time, training by hand",
+        "you run a step along time, write one, and say what its gradients cost",
+        ("06",),
+        35,
+    ),
+    Lesson(
+        "08_dedup_and_batching",
         "deduplication and batching",
         "a loop over single samples becomes a batch: `ex.map`, sequences, trees, gradients, training",
         "you write programs for one sample, and say when the plan makes a batch of them and when not",
@@ -82,7 +109,7 @@ LESSONS = (
         50,
     ),
     Lesson(
-        "06_fusion_and_stability",
+        "09_fusion_and_stability",
         "fusion and stability",
         "chains and epilogues as one kernel; formulas that no longer overflow; rules of one's own",
         "you say what is fused, what ends a kernel, and which formulas the plan makes stable",
@@ -90,23 +117,31 @@ LESSONS = (
         50,
     ),
     Lesson(
-        "07_memory_and_executors",
-        "memory and executors",
-        "live ranges, the arena, order and threads; a kernel that fails",
-        "you read a schedule: how long values live, where they lie, and what can run at the same time",
-        ("01", "06"),
-        45,
-    ),
-    Lesson(
-        "08_a_picture_through_a_classifier",
-        "a picture through a classifier",
-        "ResNet-18 from its file, value by value",
-        "you open a large net that you do not know, and say what it is and what its plan decided",
-        ("02", "06"),
+        "10_memory",
+        "memory",
+        "live ranges, places that are shared, the arena and the peak",
+        "you say how long values live, where they lie, and what the peak is made of",
+        ("01", "09"),
         35,
     ),
     Lesson(
-        "09_nets_by_name",
+        "11_order_and_executors",
+        "order and executors",
+        "order, levels and chains; one thread and several; a kernel that fails",
+        "you say what can run at the same time, what threads cost, and what a failing kernel leaves behind",
+        ("10",),
+        30,
+    ),
+    Lesson(
+        "12_a_picture_through_a_classifier",
+        "a picture through a classifier",
+        "ResNet-18 from its file, value by value",
+        "you open a large net that you do not know, and say what it is and what its plan decided",
+        ("02", "09"),
+        35,
+    ),
+    Lesson(
+        "13_nets_by_name",
         "nets by name",
         "a net written by operators' names, edited, saved, given an operator type of its own; a table loaded",
         "you write, edit, save and train a net by the names of its operators",
@@ -114,54 +149,54 @@ LESSONS = (
         45,
     ),
     Lesson(
-        "10_data_types_and_the_default_plan",
+        "14_data_types_and_the_default_plan",
         "data types, the default plan, policies",
         "data of one's own and rules for it, hidden types, values asked for one by one and computed together, how an"
         " operation computes",
         "you give the engine a data type and a rule for it, and say how an operation computes",
-        ("01", "03", "06"),
+        ("01", "04", "09"),
         40,
     ),
     Lesson(
-        "11_your_own",
+        "15_your_own",
         "your own",
         "an operation, a rule, a pass, a file format, an executor and a heat metric of one's own, each in twenty lines",
         "you add an operation, a rule, a pass, a format, an executor and a heat metric of your own",
-        ("01", "06", "07"),
+        ("01", "09", "11"),
         40,
     ),
     Lesson(
-        "12_training",
+        "16_training",
         "training",
         "a module, its loss and optimizer; one step as a graph, with its updates; an update rule of one's own; stopped"
         " and continued",
         "you train a network, read one step of it as a plan, and write an update rule",
-        ("03", "04"),
+        ("06",),
         40,
     ),
     Lesson(
-        "13_more_than_one_worker",
+        "17_more_than_one_worker",
         "more than one worker",
         "what workers would gain, on paper; chains on threads and on Dask's processes; data-parallel training, a worker"
         " that is killed",
         "you say on paper what workers would gain, and run the same plan on threads and processes",
-        ("07", "12"),
+        ("11", "16"),
         35,
     ),
     Lesson(
-        "14_write_the_pass_yourself",
+        "18_write_the_pass_yourself",
         "write the pass yourself",
         "deduplication, a topological order and fusion in fifteen lines each, in the places of the planner's own",
         "you write a pass that merges, orders or fuses, run it, and compare it with the planner's",
-        ("05", "06", "07"),
+        ("08", "09", "11"),
         50,
     ),
     Lesson(
-        "15_your_own_model",
+        "19_your_own_model",
         "a model of your own",
         "any file: checked, run, compared operator by operator with a reference; a quantised and a recurrent model",
         "you bring a model's file, say whether it runs right, and where it first differs if not",
-        ("02", "08"),
+        ("02", "12"),
         30,
     ),
 )
@@ -170,6 +205,13 @@ LINKED = (
     "one-hot", "operand", "peak", "policy", "reduction", "sigmoid", "softmax", "temporary", "working memory",
 )  # fmt: skip
 """terms whose first use leads to the glossary: those that mean nothing else in the notebooks"""
+NEXT = "## What to try next"
+ABOUT_EXERCISES = (
+    "## Exercises\n\nEach cell below shows a task. Write your answer in the cell behind it and hand it to `check`: it"
+    " tells whether it is right, and by which facts of the plan. `hint()` helps a little more at each call,"
+    " `solution()` shows a folded solution."
+)
+_EXERCISE = re.compile(r"(exercises?|answer)-\d\d")
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./assets/glossary\.md#[^)]+\)")
 _GOAL = re.compile(r"\n\n\*\*Goal:\*\* [^\n]+\Z")
 _SKIPPED = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]+>|^#[^\n]*|\$[^$]+\$", re.DOTALL | re.MULTILINE)
@@ -191,7 +233,9 @@ def pages() -> dict[Path, str]:
         path = NOTEBOOKS / f"{lesson.name}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         _frame(notebook, lesson)
+        _exercises(notebook, lesson)
         _link(notebook, waiting)
+        _slides(notebook)
         found[path] = nbformat.writes(notebook) + "\n"
     return found
 
@@ -227,6 +271,38 @@ def _frame(notebook: nbformat.NotebookNode, lesson: Lesson) -> None:
     ]
     notebook.cells = [cell for cell in notebook.cells if cell.id != LINKS]
     notebook.cells.append(new_markdown_cell(" · ".join(filter(None, around)), id=LINKS))
+
+
+def _exercises(notebook: nbformat.NotebookNode, lesson: Lesson) -> None:
+    """Write the section of exercises, each with a cell for its answer; keep outputs, and those that stand elsewhere."""
+    number = lesson.name[:2]
+    section = []
+    others = [cell for cell in notebook.cells if not _EXERCISE.match(cell.id)]
+    elsewhere = {cell.source for cell in others}
+    for place, exercise in enumerate((e for e in exercises() if e.number.startswith(f"{number}.")), 1):
+        call = f'ex.exercise("{exercise.number}")'
+        if call not in elsewhere:
+            section.append(new_code_cell(call, id=f"exercise-{number}-{place}"))
+            section.append(new_code_cell(f"# Your answer. Then: {call}.check(…)", id=f"answer-{number}-{place}"))
+    if section:
+        section.insert(0, new_markdown_cell(ABOUT_EXERCISES, id=f"exercises-{number}"))
+    standing = {(cell.id, cell.source): cell for cell in notebook.cells}
+    ends = [place for place, cell in enumerate(others) if cell.source.startswith(NEXT) or cell.id == LINKS]
+    section = [standing.get((cell.id, cell.source), cell) for cell in section]
+    notebook.cells = [*others[: ends[0]], *section, *others[ends[0] :]]
+
+
+def _slides(notebook: nbformat.NotebookNode) -> None:
+    """Let a slide begin at each heading, and prose further down below it; answers and links are on none."""
+    for cell in notebook.cells:
+        if cell.id == LINKS or cell.id.startswith("answer-") or cell.source.startswith(NEXT):
+            cell.metadata["slideshow"] = {"slide_type": "skip"}
+        elif cell.cell_type == "markdown":
+            cell.metadata["slideshow"] = {
+                "slide_type": "slide" if cell.source.startswith(("# ", "## ")) else "subslide"
+            }
+        else:
+            cell.metadata.pop("slideshow", None)
 
 
 def _link(notebook: nbformat.NotebookNode, waiting: list[str]) -> None:

@@ -35,7 +35,7 @@ STYLE = """
 
 
 class Leaky(layers.Layer):
-    """x where it is positive, a part of it elsewhere: the layer of notebook 03."""
+    """x where it is positive, a part of it elsewhere: the layer of notebook 04."""
 
     slope: float = 0.1
 
@@ -45,7 +45,7 @@ class Leaky(layers.Layer):
 
 
 class Residual(layers.Composite):
-    """input + leaky(input @ weight + bias): the composite of notebook 03."""
+    """input + leaky(input @ weight + bias): the composite of notebook 04."""
 
     topology = Topology(
         InConnect("input", "linear", "input"),

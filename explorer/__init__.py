@@ -19,7 +19,7 @@ gradients            ex.grad(loss, [W]); many calls of one function: @ex.functio
 operations           help(ex.ops) lists all; ex.tanh is ex.ops.tanh, and so is np.tanh of a recorded value
 layers, training     help(ex.layers), help(ex.train), ex.Net for nets by name
 extensions           ex.Operation, ex.Rule, ex.Pass, ex.Policy; ex.check tries the laws on yours
-exercises            ex.exercise("06.1"): tasks of the notebooks, which check the answer
+exercises            ex.exercise("09.1"): tasks of the notebooks, which check the answer
 
 dir(ex) lists every name; a star import brings the functions below alone.
 """

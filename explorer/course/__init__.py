@@ -1,7 +1,7 @@
 """Exercises of the notebooks: each shows its task and hints, and checks an answer by what a plan recorded of it.
 
-    ex.exercise("06.1")
-    ex.exercise("06.1").check(plan)
+    ex.exercise("09.1")
+    ex.exercise("09.1").check(plan)
 
 An exercise of one's own is a subclass of `Exercise`, one class body.
 """

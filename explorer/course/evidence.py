@@ -54,6 +54,12 @@ def kernel_names(recording: Recording) -> str:
     return "; ".join(names) or "none"
 
 
+def memory_counts(recording: Recording) -> dict[str, int]:
+    """Return the counts of the stage that places results in memory: ``peak``, ``peak_arena`` …"""
+    (counts,) = [stage.counts for stage in recording.stages if stage.name == "buffers"]
+    return counts
+
+
 def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decision]:
     """Return the decisions of one code, and of one verdict if it is named."""
     return [d for d in recording.decisions if d.code == code and verdict in ("", d.verdict)]

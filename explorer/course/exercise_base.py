@@ -26,7 +26,7 @@ class Exercise(ABC):
     """
 
     number: ClassVar[str] = ""
-    """notebook and place in it: "06.1" """
+    """notebook and place in it: "09.1" """
     title: ClassVar[str]
     level: ClassVar[int]
     """1 to 3 stars"""
@@ -114,12 +114,12 @@ def exercise(number: str) -> Exercise:
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
-    >>> bool(ex.exercise("06.1").check(plan))
+    >>> bool(ex.exercise("09.1").check(plan))
     False
     """
-    check_type(number, "number", str, "the number of an exercise, as text", 'ex.exercise("06.1")')
+    check_type(number, "number", str, "the number of an exercise, as text", 'ex.exercise("09.1")')
     if number not in _EXERCISES:
-        raise UnknownNameError(number, kind="exercise", known=_EXERCISES, fix='ex.exercise("06.1")')
+        raise UnknownNameError(number, kind="exercise", known=_EXERCISES, fix='ex.exercise("09.1")')
     return _EXERCISES[number]
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 @pytest.mark.spec("P-4", "M-E4")
 def test_a_thousand_calls_become_one_box(notebook):
     """In the notebook on batching a thousand calls are folded where they are recorded, and one box once grouped."""
-    opened = notebook(*cells("05_dedup_and_batching.ipynb"))
+    opened = notebook(*cells("08_dedup_and_batching.ipynb"))
     view = opened.view()
     view.locator(".ex-node").first.focus()
     expect(stage(view)).to_contain_text("recorded")
@@ -33,7 +33,7 @@ def test_a_thousand_calls_become_one_box(notebook):
 @pytest.mark.spec("P-6", "P-12")
 def test_a_refused_fusion_is_read_beside_its_node(notebook):
     """In the notebook on fusion a click on an operation that stayed outside says which facts kept it there."""
-    opened = notebook(*cells("06_fusion_and_stability.ipynb"))
+    opened = notebook(*cells("09_fusion_and_stability.ipynb"))
     view = opened.view(1)
     view.locator(".ex-node").first.evaluate(
         "node => node.closest('.explorer-view').scrollIntoView({ block: 'center' })"
@@ -51,10 +51,10 @@ def test_a_refused_fusion_is_read_beside_its_node(notebook):
     assert opened.execute(finite % []) == "{True}\n"
 
 
-@pytest.mark.spec("P-8", "P-11", "V-5")
-def test_live_buffers_and_threads_are_stepped_through(notebook):
-    """In the notebook on memory the run is stepped with what lives in which buffer; the dag executor's run too."""
-    opened = notebook(*cells("07_memory_and_executors.ipynb"))
+@pytest.mark.spec("P-8", "V-5")
+def test_live_buffers_are_stepped_through(notebook):
+    """In the notebook on memory the run is stepped with what lives in which buffer."""
+    opened = notebook(*cells("10_memory.ipynb"))
     blocks = opened.view(0)
     press(blocks, "End")
     expect(blocks.locator(".ex-say")).to_contain_text("step 24 of 24")
@@ -62,6 +62,12 @@ def test_live_buffers_and_threads_are_stepped_through(notebook):
     press(blocks, ",", ",")
     expect(heading(blocks, "live now")).to_be_visible()
     expect(blocks.locator(".ex-living")).to_contain_text("in place")
-    branches = opened.view(1)
+
+
+@pytest.mark.spec("P-11", "V-5")
+def test_threads_are_stepped_through(notebook):
+    """In the notebook on executors the dag executor's run is stepped, chain by chain."""
+    opened = notebook(*cells("11_order_and_executors.ipynb"))
+    branches = opened.view(0)
     press(branches, "End")
     expect(branches.locator(".ex-say")).to_contain_text("step 9 of 9")

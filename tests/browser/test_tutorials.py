@@ -56,8 +56,8 @@ def middle(view):
 
 @pytest.mark.spec("M-L10", "M-L12", "M-L15")
 def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
-    """The third notebook's own composite shows its clauses and the order found, and a part who gave each policy."""
-    opened = notebook(*cells("03_layers_and_policies.ipynb"))
+    """A composite of one's own shows its clauses and the order found, and a part who gave each policy."""
+    opened = notebook(*cells("04_composites_and_policies.ipynb"))
     view = opened.view()
     middle(view)
     box(view, "block · Residual").click(position={"x": 60, "y": 8})
@@ -73,8 +73,8 @@ def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
 
 @pytest.mark.spec("V-11", "M-L13")
 def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
-    """In the fourth notebook a click on tanh lights its gradient and says what is saved; dedup joins both ways."""
-    opened = notebook(*cells("04_gradients.ipynb"))
+    """A click on tanh in the notebook on gradients lights its gradient, and says what is saved; dedup joins both."""
+    opened = notebook(*cells("05_gradients.ipynb"))
     view = opened.view()
     middle(view)
     box(view, "gradient").dblclick()
@@ -85,8 +85,18 @@ def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
     view.page.keyboard.press(".")
     expect(stage(view)).to_contain_text("dedup")
     expect(view.locator(".ex-say")).to_contain_text("square")
-    perceptron = opened.view(1)
+
+
+@pytest.mark.spec("M-L13")
+def test_layers_fed_backward_say_what_was_not_built(notebook):
+    """A frozen weight of the notebook on layers fed backward says that its gradient was not built, and why."""
+    opened = notebook(*cells("06_layers_fed_backward.ipynb"))
+    perceptron = opened.view(0)
     middle(perceptron)
     perceptron.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
     expect(perceptron.locator(".ex-unbuilt")).to_contain_text("GradPolicy.update = False")
+
+
+def test_gradients_through_time_train_further(notebook):
+    opened = notebook(*cells("07_a_network_that_remembers.ipynb"))
     assert opened.execute("print(through[-1] < within[-1] < through[0])") == "True\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -400,18 +401,39 @@ def test_a_terminal_is_not_commanded_by_a_file(folder: Path, capsys: pytest.Capt
 
 
 def test_lab_makes_a_notebook_that_runs(folder: Path) -> None:
-    """`explorer lab FILE` makes a notebook whose cells run, and keeps one that is there."""
+    """`explorer lab FILE` makes a notebook that runs and says what to do next; one that is there is kept."""
     path = notebook_for(Path(MODEL))
     book = json.loads(path.read_text())
     cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
     assert path.name == "digits.explorer.ipynb"
-    assert any(".explore((np.zeros((1, 1, 8, 8), 'float32'),))" in cell for cell in cells)
+    assert any("inputs = (np.zeros((1, 1, 8, 8), 'float32'),)\nnet.explore(inputs)" in cell for cell in cells)
     values: dict[str, object] = {}
     for cell in cells:
         exec(cell, values)
+    last = book["cells"][-1]
+    assert last["cell_type"] == "markdown"
+    steps = last["source"]
+    assert steps.startswith("## What to do next")
+    (inner,) = re.findall(r"`(net\.cut\([^`]*)`", steps)
+    assert eval(inner, values).shape[0] == 1
+    (why,) = re.findall(r"`explorer (why [^`]*)`", steps)
+    assert main(shlex.split(why)) == 0
+    (save,) = re.findall(r"`(net\.explore\(\)\.save[^`]*)`", steps)
+    eval(save, values)
+    assert (folder / "net.html").stat().st_size > 10_000
     path.write_text("{}")
     assert notebook_for(Path(MODEL)) == path
     assert path.read_text() == "{}"
+
+
+def test_lab_says_of_a_model_that_does_not_run_where_to_look(folder: Path) -> None:
+    """The notebook of a file with an unknown operator has no inputs; its end leads to `net.check()`."""
+    lines = ("7767517", "3 2", "pnnx.Input a 0 1 x #x=(2,3)f32", "nn.Unheard u 1 1 x y", "pnnx.Output b 1 0 y")
+    (folder / "x.param").write_text("\n".join(lines))
+    book = json.loads(notebook_for(folder / "x.param").read_text())
+    assert not any("inputs =" in cell["source"] for cell in book["cells"])
+    assert "`net.check()` names each operator" in book["cells"][-1]["source"]
+    assert "`explorer why x.param u`" in book["cells"][-1]["source"]
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("V-20")
-def test_05_stacking_pays_from_some_number_of_small_products_on() -> None:
+def test_stacking_pays_from_some_number_of_small_products_on() -> None:
     """Two products are never stacked; those of 10×10 are from some number on, those of 30×30 are not."""
-    names = defined("05_dedup_and_batching", "import explorer as ex", "def product(")
+    names = defined("08_dedup_and_batching", "import explorer as ex", "def product(")
 
     def stacked(size: int, calls: int) -> bool:
         plan = ex.EvalPlan()
@@ -54,9 +54,9 @@ def test_05_stacking_pays_from_some_number_of_small_products_on() -> None:
 
 
 @pytest.mark.spec("V-20")
-def test_08_resnet_needs_a_little_less_memory_without_fusion() -> None:
+def test_resnet_needs_a_little_less_memory_without_fusion() -> None:
     """It is the block of working memory, as the notebook says; a part of the net is explored for a shape."""
-    names = defined("08_a_picture_through_a_classifier", "import explorer as ex", "resnet18.pnnx", "def draw_weights")
+    names = defined("12_a_picture_through_a_classifier", "import explorer as ex", "resnet18.pnnx", "def draw_weights")
     net = names["net"]
     names["draw_weights"](net)
     fused, apart = net.plan((1, 3, 224, 224)), net.plan((1, 3, 224, 224), without=["fuse"])

@@ -6,14 +6,19 @@ import argparse
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.cli.support.output import stem
 from explorer.cli.support.terminal import report
 from explorer.core.errors import ExplorerError
 from explorer.core.files.atomic_write import write_file
+
+if TYPE_CHECKING:
+    from explorer.net import Net
 
 HELP = "start JupyterLab, with a notebook for a model's file"
 DESCRIPTION = """\
@@ -78,13 +83,48 @@ def notebook_for(file: Path) -> Path:
             f"np.zeros({shape}, {net.inputs[name].dtype or 'float32'!r})"
             for name, shape in net.example_shapes().items()
         )
-        cells.append(_cell("markdown", "With inputs the same view shows values and times."))
-        cells.append(_cell("code", f"import numpy as np\n\nnet.explore(({shapes},))"))
+        cells.append(_cell("markdown", _VALUES))
+        cells.append(_cell("code", f"import numpy as np\n\ninputs = ({shapes},)\nnet.explore(inputs)"))
+    cells.append(_cell("markdown", _next_steps(where, net)))
     book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
     write_file(path, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
     return path
+
+
+_VALUES = """\
+With inputs the same view shows values and times. These are zeros: put numbers that the model was made for in
+their place, from a file (`np.load("x.npz")["images"]`) or a picture."""
+
+
+def _next_steps(where: str, net: Net) -> str:
+    """Return what a reader can do next, with a model that runs or with one that does not."""
+    operators = [operator for operator in net.definition.operators if operator.inputs and operator.outputs]
+    steps = [
+        "Press the play button of the view, or `.`: it is planned before your eyes, and the panel says why; `?` lists"
+        " the keys."
+    ]
+    if operators:
+        middle = operators[len(operators) // 2]
+        steps.append(
+            "Why was an operator joined with its neighbours, or why not? Click it; in a terminal:"
+            f" `explorer why {shlex.quote(where)} {shlex.quote(middle.name)}`."
+        )
+        if not net.check():
+            steps.append(
+                f"What does it hold inside? `net.cut(outputs=[{middle.outputs[0]!r}]).run(*inputs)` ends with the"
+                f" operator `{middle.name}`."
+            )
+    if net.check():
+        steps.append("It does not run yet: `net.check()` names each operator that is in the way, and what would help.")
+    else:
+        steps.append(
+            "Is it right? `net.compare(other, *inputs)` names the first operator whose value differs, beside another"
+            ' net, arrays by operand\'s name, or `"onnxruntime"` where that is installed.'
+        )
+    steps.append('Send it: `net.explore().save("net.html")` is one page that steps without Python.')
+    return "\n".join(["## What to do next", "", *(f"- {step}" for step in steps)])
 
 
 def _cell(kind: str, source: str) -> dict[str, object]:

@@ -1,9 +1,12 @@
 """Exercises of the notebooks, a module for each notebook."""
 
 from explorer.course.chapters import (
+    backward,
     batching,
     classifier,
+    composites,
     data_types,
+    executors,
     expressions,
     fusion,
     gradients,
@@ -14,14 +17,18 @@ from explorer.course.chapters import (
     own,
     own_model,
     passes,
+    recurrent,
     training,
     workers,
 )
 
 __all__ = [
+    "backward",
     "batching",
     "classifier",
+    "composites",
     "data_types",
+    "executors",
     "expressions",
     "fusion",
     "gradients",
@@ -32,6 +39,7 @@ __all__ = [
     "own",
     "own_model",
     "passes",
+    "recurrent",
     "training",
     "workers",
 ]

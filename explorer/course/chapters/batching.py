@@ -1,4 +1,4 @@
-"""Exercises of notebook 05: deduplication and batching."""
+"""Exercises of notebook 08: deduplication and batching."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FromHowManyOn(Exercise):
     calls as possible so that stacking pays. Hand in the plan; its decision has both prices.
     """
 
-    number = "05.1"
+    number = "08.1"
     title = "From how many calls on?"
     level = 2
     answer = "the plan"
@@ -98,7 +98,7 @@ class WithoutBatching(Exercise):
     the plan; time `eval()` of both, if you like.
     """
 
-    number = "05.2"
+    number = "08.2"
     title = "What a batch saves"
     level = 1
     answer = "the plan"
@@ -131,7 +131,7 @@ class SameStructure(Exercise):
     that the plan of the first one is used again. Hand in the second plan.
     """
 
-    number = "05.3"
+    number = "08.3"
     title = "Planned once"
     level = 2
     answer = "the plan"
@@ -176,7 +176,7 @@ class OneNode(Exercise):
     once: hand in the expression of all results.
     """
 
-    number = "05.4"
+    number = "08.4"
     title = "A thousand calls in one node"
     level = 1
     answer = "the expression"

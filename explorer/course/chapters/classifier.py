@@ -1,4 +1,4 @@
-"""Exercises of notebook 08: a picture through a classifier."""
+"""Exercises of notebook 12: a picture through a classifier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OtherClassifier(Exercise):
     a picture of 224 × 224. Which of its convolutions does algorithms decline, and why?
     """
 
-    number = "08.1"
+    number = "12.1"
     title = "Another classifier"
     level = 2
     answer = "the plan"
@@ -63,7 +63,7 @@ answer = net.plan((1, 3, 224, 224))
 class UnfusedClassifier(Exercise):
     """Plan ResNet-18 `without=["fuse"]`: how many kernels are there, what does the peak become, and what is written?"""
 
-    number = "08.2"
+    number = "12.2"
     title = "What fusing saves"
     level = 1
     answer = "the plan"
@@ -99,7 +99,7 @@ class FirstLayer(Exercise):
     `13`.
     """
 
-    number = "08.3"
+    number = "12.3"
     title = "One layer of many"
     level = 1
     answer = "the cut net"

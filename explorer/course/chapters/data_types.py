@@ -1,4 +1,4 @@
-"""Exercises of notebook 10: data types, the default plan, policies of operations."""
+"""Exercises of notebook 14: data types, the default plan, policies of operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TwoPolicies(Exercise):
     once, or twice?
     """
 
-    number = "10.1"
+    number = "14.1"
     title = "Equal, but for the policy"
     level = 1
     answer = "the plan"
@@ -56,7 +56,7 @@ class HiddenType(Exercise):
     with that reason. `ex.ZeroTensor` has rules, `ex.make_dynamic` hides a type.
     """
 
-    number = "10.2"
+    number = "14.2"
     title = "What a hidden type costs"
     level = 2
     answer = "the expression"
@@ -92,7 +92,7 @@ class ScaledColumns(Exercise):
     second structure, and hand in such a product, of a matrix and a `Diagonal` with 1, 10 and 100.
     """
 
-    number = "10.3"
+    number = "14.3"
     title = "A second structure for a rule"
     level = 3
     answer = "the expression"

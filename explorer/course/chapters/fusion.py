@@ -1,4 +1,4 @@
-"""Exercises of notebook 06: fusion and stability."""
+"""Exercises of notebook 09: fusion and stability."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MiddleOfAChain(Exercise):
     and what does it cost?
     """
 
-    number = "06.1"
+    number = "09.1"
     title = "A chain whose middle is asked for"
     level = 1
     answer = "the plan"
@@ -75,7 +75,7 @@ class Movements(Exercise):
     operations, and of which nothing but the product is written to memory, since all three are views of it.
     """
 
-    number = "06.2"
+    number = "09.2"
     title = "Is a transposition computed?"
     level = 2
     answer = "the plan"
@@ -112,7 +112,7 @@ class EvenFunction(Exercise):
     leaves the negation out. A wrong declaration would be believed: make sure that yours is right.
     """
 
-    number = "06.3"
+    number = "09.3"
     title = "A property that is declared"
     level = 2
     answer = "the class"
@@ -161,7 +161,7 @@ class OneMinusSigmoid(Exercise):
     every plan from its cell on; `.remove()` takes it out again.
     """
 
-    number = "06.4"
+    number = "09.4"
     title = "A rule of your own"
     level = 3
     answer = "the rule's class"

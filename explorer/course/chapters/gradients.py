@@ -1,4 +1,4 @@
-"""Exercises of notebook 04: gradients."""
+"""Exercises of notebook 05: gradients."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.core.policy import Policy
 from explorer.course.card import Finding
-from explorer.course.evidence import agree, decisions, kernel_names, operations, planned, record
+from explorer.course.evidence import agree, decisions, kernel_names, kernels, operations, planned, record
 from explorer.course.exercise_base import Exercise
 from explorer.grad import grad
-from explorer.layers import GRUStep as Gated
-from explorer.layers import Layer, PFeedbackOutput, PUpdate, Recurrent, RecurrentPolicy, Sub
 from explorer.run import evaluate
 
 
@@ -24,7 +21,7 @@ class ChainRule(Exercise):
     rule yourself: a function `slope(x, w)` that returns an expression and does not call `ex.grad`.
     """
 
-    number = "04.1"
+    number = "05.1"
     title = "The chain rule, by hand"
     level = 2
     answer = "the function"
@@ -62,53 +59,12 @@ answer = slope
         )
 
 
-class LayerWithBiases(Exercise):
-    """With `layers.GRUPolicy.bias_involved(True)` a GRU's step has biases, too. Make the recurrent layer of this
-    notebook, four features of one, with them: how many parameters has it then? Hand in the layer.
-    """
-
-    number = "04.2"
-    title = "Counting parameters"
-    level = 1
-    answer = "the layer"
-    accepts = (Recurrent,)
-    hints = (
-        "The policy stands among the others: `policies=[…, layers.GRUPolicy.bias_involved(True)]`.",
-        "`layer.paths()` names the parameters; each path that ends in `parameter` is one.",
-    )
-    source = """
-import explorer as ex
-from explorer import layers
-
-chosen = [layers.RecurrentPolicy.step(layers.GRUStep), layers.PUpdate, layers.GRUPolicy.bias_involved(True)]
-answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
-"""
-    mistakes = (("bias_involved(True)", "bias_involved(False)"), ('"out_features": 4', '"out_features": 1'))
-
-    def findings(self, answer: Recurrent) -> Iterator[Finding]:
-        """Count the parameters of the layer, and those of one without biases."""
-        chosen: list[Policy | Sub] = [RecurrentPolicy.step(Gated), PUpdate]
-        plain = Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
-        before, after = (len(_parameters(layer)) for layer in (plain, answer))
-        yield Finding(
-            after == 2 * before,
-            f"Parameters: {after}. Without biases there are {before}: two for each of the two gates and the candidate;"
-            " each has a bias.",
-        )
-        features = vars(answer)["step"].get("out_features")
-        yield Finding(features == 4, f"Features of the result: {features}.")
-
-
-def _parameters(layer: Recurrent) -> list[str]:
-    return [path for path in layer.paths() if path.endswith("parameter")]
-
-
 class ThirdDerivative(Exercise):
     """A gradient has a gradient. Write a function of a tensor `x` that returns the third derivative of `ex.sin` at
     each of its elements, by `ex.grad` alone.
     """
 
-    number = "04.3"
+    number = "05.2"
     title = "A gradient of a gradient of a gradient"
     level = 2
     answer = "the function"
@@ -141,60 +97,130 @@ answer = third
         yield Finding(True, f"The plan leaves of it: {kernel_names(planned(expression))}.")
 
 
-class StepOfYourOwn(Exercise):
-    """Write a step for `layers.Recurrent`: a layer with `inputs = ("input", "previous")` whose new state is
-    tanh(input + previous / 2). Gradients come back through time by themselves.
+class NothingSaved(Exercise):
+    """The gradient of `ex.tanh(x).sum()` needs tanh's result, which must be kept until then. Write a function of `x`
+    with something before the sum whose gradient for `x` needs no value that depends on `x`.
     """
 
-    number = "04.4"
-    title = "A recurrent step of your own"
-    level = 3
-    answer = "the class"
-    accepts = (type,)
+    number = "05.3"
+    title = "What need not be saved"
+    level = 2
+    answer = "the function"
+    accepts = (FunctionType,)
     hints = (
-        "A layer class needs `inputs` and `forward(self, input, previous)`, nothing else.",
-        "There is no gradient to write: `forward` is made of operations that have theirs.",
+        "The derivative of each operation must be the same wherever `x` is: which operations have a straight graph?",
+        "`3 * x + 1`, for example.",
     )
     source = """
 import explorer as ex
-from explorer import layers
 
 
-class Fading(layers.Layer):
-    \"\"\"tanh(input + previous / 2).\"\"\"
-
-    inputs = ("input", "previous")
-
-    def forward(self, input, previous):
-        return ex.tanh(input + previous / 2)
+def loss(x):
+    return (3 * x + 1).sum()
 
 
-answer = Fading
+answer = loss
+"""
+    mistakes = (("3 * x + 1", "ex.square(x) + 1"), ("3 * x + 1", "ex.relu(x) + 1"), ("(3 * x + 1)", "x"))
+
+    def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
+        """Ask the recording which values are saved for the gradient."""
+        x = tensor(np.linspace(-1, 1, 12).reshape(3, 4), name="x")
+        loss = answer(x)
+        recording = planned(loss, grad(loss, x))
+        differentiated = [recording.label(row.node) for row in recording.gradients]
+        yield Finding(
+            len(differentiated) > 1,
+            f"Gradients are recorded of: {', '.join(differentiated) or 'nothing'}; two operations are needed.",
+        )
+        kept = {node for row in recording.gradients for node in row.saved if recording.nodes.kind[node] != "constant"}
+        saved = ", ".join(sorted(recording.label(node) for node in kept))
+        slope = np.ravel(evaluate(grad(loss, x)))[:3]
+        yield Finding(
+            not saved,
+            f"Saved for the gradient: {saved}."
+            if saved
+            else f"Nothing but constants is saved: the gradient begins {np.round(slope, 4).tolist()}, whatever x is.",
+        )
+
+
+class Jacobian(Exercise):
+    """A gradient is of one number. Write `jacobian(y, x)` for two vectors, of expressions: the matrix whose row i is
+    the gradient of element i of `y` for `x`.
+    """
+
+    number = "05.4"
+    title = "A gradient for each element"
+    level = 3
+    answer = "the function"
+    accepts = (FunctionType,)
+    hints = (
+        "A `seed` with 1 at element i and 0 elsewhere picks element i.",
+        "The rows of `np.eye(n)` are such seeds, and `ex.stack` makes a matrix of rows.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+def jacobian(y, x):
+    return ex.stack([ex.grad(y, x, seed=row) for row in np.eye(y.shape[0])])
+
+
+answer = jacobian
 """
     mistakes = (
-        ("ex.tanh(input + previous / 2)", "ex.tanh(input + previous)"),
-        ("ex.tanh(input + previous / 2)", "ex.tanh(input)"),
+        ("seed=row", "seed=np.ones(y.shape[0])"),
+        ("for row in np.eye(y.shape[0])])", "for row in np.eye(y.shape[0])], axis=1)"),
     )
 
-    def findings(self, answer: type) -> Iterator[Finding]:
-        """Run the step along a sequence, forward and backward."""
-        if not issubclass(answer, Layer):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
-            return
-        policies: list[Policy | Sub] = [RecurrentPolicy.step(answer), PFeedbackOutput]
-        layer = Recurrent("steps", {}, policies=policies, train=True)
-        numbers, state, states = np.array([[0.5, -1.0], [1.0, 0.0], [0.0, 2.0]]), np.zeros(2), []
-        for row in numbers:
-            state = np.tanh(row + state / 2)
-            states.append(state)
-        x = tensor(numbers, name="x")
-        given = layer(input=x, previous=np.zeros(2))
-        yield agree("The states of three steps", evaluate(given), np.array(states))
-        first = evaluate(layer.feed_backward(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))["input"])[0]
-        reaches = bool(np.all(first != 0))
+    def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
+        """Compare with differences, and see what the rows share."""
+        rng = np.random.default_rng(0)
+        weight, at = rng.normal(size=(4, 3)), rng.normal(size=4)
+        x = tensor(at, name="x")
+        matrix = answer(record("tanh", x @ tensor(weight)), x)
+        steps = [(np.tanh((at + step) @ weight) - np.tanh((at - step) @ weight)) / 2e-5 for step in np.eye(4) * 1e-5]
+        yield agree("tanh(x @ W), from 4 numbers to 3, beside differences", evaluate(matrix), np.stack(steps, axis=1))
+        count = operations(planned(matrix)).count("tanh")
+        yield Finding(count == 1, f"The gradients are recorded one by one; the plan computes tanh {count} time(s).")
+
+
+class NewtonStep(Exercise):
+    """Newton's method looks for a minimum with two derivatives: one step goes from `x` to x − f′(x) / f″(x). Write
+    `step(f, x)`, with both by `ex.grad`; `f` takes an expression and returns one.
+    """
+
+    number = "05.5"
+    title = "Two derivatives in one step"
+    level = 2
+    answer = "the function"
+    accepts = (FunctionType,)
+    hints = ("`first = ex.grad(f(x), x)` is an expression: it has a gradient, too.", "`x - first / ex.grad(first, x)`")
+    source = """
+import explorer as ex
+
+
+def step(f, x):
+    first = ex.grad(f(x), x)
+    return x - first / ex.grad(first, x)
+
+
+answer = step
+"""
+    mistakes = (("ex.grad(first, x)", "first"), ("x - first", "x + first"))
+
+    def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
+        """Take one step on a parabola and five on a curve."""
+        x = tensor(7.0, name="x")
+        once = evaluate(answer(lambda u: (u - 3) ** 2 + 1, x))
+        yield agree("On a parabola one step from 7 ends at its minimum, 3", once, 3.0)
+        at = x = tensor(1.0, name="x")
+        for _ in range(5):
+            at = answer(lambda u: record("exp", u) - 2 * u, at)
+        yield agree("Of exp(x) − 2x five steps from 1 end at log 2", evaluate(at), np.log(2.0))
+        recording = planned(at)
         yield Finding(
-            reaches,
-            "The gradient of the last state reaches the first input: through time."
-            if reaches
-            else "The gradient of the last state does not reach the first input: the step does not read `previous`.",
+            True,
+            f"Five steps are one plan of {len(operations(recording))} operations in {len(kernels(recording))} kernels.",
         )

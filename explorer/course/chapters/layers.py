@@ -1,4 +1,4 @@
-"""Exercises of notebook 03: layers and policies."""
+"""Exercises of notebook 03: layers and parameters."""
 
 from __future__ import annotations
 
@@ -6,171 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from explorer.core.types.tensor_type import TensorType
+from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names
+from explorer.course.evidence import agree, kernel_names, planned
 from explorer.course.exercise_base import Exercise
-from explorer.layers import Layer
+from explorer.layers import Initializer, Layer, Linear, VarScale
 from explorer.run import evaluate
-
-ROWS = TensorType((8, 4), np.dtype(np.float32))
-
-
-class FrozenWeight(Exercise):
-    """Make a layer `layers.Linear("linear", 4, 3, …)` for training whose bias is trained and whose weight is not.
-    `print(layer.describe())` says who gave each part its policy.
-    """
-
-    number = "03.1"
-    title = "Who is trained?"
-    level = 1
-    answer = "the layer"
-    accepts = (Layer,)
-    hints = (
-        "`policies=[…]` takes policies for the whole layer, and `Sub(name, …)` for one sublayer.",
-        "The parts of a `Linear` are called `weight` and `bias`.",
-    )
-    source = """
-import explorer as ex
-from explorer import layers
-from explorer.layers import PNoUpdate, PUpdate, Sub
-
-answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdate)], train=True)
-"""
-    mistakes = (('Sub("weight", PNoUpdate)', 'Sub("bias", PNoUpdate)'), (", train=True", ""))
-
-    def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Ask the recording for which parameters gradients are built."""
-        recording = answer.explore({"input": ROWS}).recording
-        rows = [row for row in recording.layers if row.name.endswith("/parameter")]
-        told = [(row.name, decision) for row in rows for decision in row.feedback]
-        yield Finding(
-            answer.train, f"The layer is for {'training' if answer.train else 'inference: train=True is missing'}."
-        )
-        for name, built in (("weight", False), ("bias", True)):
-            found = [decision for path, decision in told if f"/{name}/" in path]
-            text = "; ".join(decision.text for decision in found) or "no such parameter"
-            yield Finding([decision.built for decision in found] == [built], f"{name}: {text}")
-
-
-class Chained(Exercise):
-    """Write a composite of two sublayers `layers.Linear` of 4 features in and out, one behind the other, with the ports
-    `input` and `output`: a class with a `topology`. Hand in a layer of it.
-    """
-
-    number = "03.2"
-    title = "A composite from clauses"
-    level = 2
-    answer = "the layer"
-    accepts = (Layer,)
-    hints = (
-        "Five clauses: two `Sublayer`, one `InConnect`, one `InternalConnect`, one `OutConnect`.",
-        'What the sublayers are made with is in `arguments`: `{"first": {"in_features": 4, "out_features": 4}, …}`.',
-    )
-    source = """
-import explorer as ex
-from explorer import layers
-from explorer.layers import InConnect, InternalConnect, OutConnect, Sublayer, Topology
-
-
-class Twice(layers.Composite):
-    \"\"\"Two linear layers, one behind the other.\"\"\"
-
-    topology = Topology(
-        Sublayer("first", layers.Linear),
-        Sublayer("second", layers.Linear),
-        InConnect("input", "first", "input"),
-        InternalConnect("first", "output", "second", "input"),
-        OutConnect("second", "output", "output"),
-    )
-
-    def arguments(self):
-        return {name: {"in_features": 4, "out_features": 4} for name in ("first", "second")}
-
-
-answer = Twice("twice")
-"""
-    mistakes = (
-        ('InternalConnect("first", "output", "second", "input")', 'InConnect("input", "second", "input")'),
-        ('OutConnect("second"', 'OutConnect("first"'),
-    )
-
-    def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Look at the parts and at the kernels that come of them."""
-        recording = answer.explore({"input": ROWS}).recording
-        whole = recording.layers[0]
-        types = [
-            f"{part} · {row.type}"
-            for part in whole.order
-            for row in recording.layers
-            if row.name == f"{whole.name}/{part}"
-        ]
-        linear = sum(text.endswith("· Linear") for text in types)
-        yield Finding(
-            linear == 2 and len(types) == 2, f"The parts, in the order of their run: {', '.join(types) or 'none'}."
-        )
-        yield Finding(len(whole.clauses) == 5, f"{len(whole.clauses)} clauses connect them.")
-        yield Finding(
-            "matmul → add; matmul → add" in kernel_names(recording),
-            f"The plan makes of them: {kernel_names(recording)}.",
-        )
-
-
-class SlopeByPolicy(Exercise):
-    """`Leaky` has its slope as an argument. Write a layer that reads it from a policy of your own, with the default
-    0.1, and hand in one for which a policy says 0.25.
-    """
-
-    number = "03.3"
-    title = "An argument becomes a policy"
-    level = 3
-    answer = "the layer"
-    accepts = (Layer,)
-    hints = (
-        "A class of choices is a subclass of `layers.PolicyClass`, a choice in it `layers.Minor(0.1)`.",
-        "`self.select(SlopePolicy).slope` reads it in `forward`.",
-        "`SlopePolicy.slope(0.25)` is a policy: it goes to `policies=[…]`.",
-    )
-    source = """
-import explorer as ex
-from explorer import layers
-
-
-class SlopePolicy(layers.PolicyClass):
-    \"\"\"How much of what is negative is kept.\"\"\"
-
-    slope = layers.Minor(0.1)
-
-
-class Leaky(layers.Layer):
-    \"\"\"The input where it is positive, a small part of it elsewhere.\"\"\"
-
-    def forward(self, input):
-        return ex.maximum(input, self.select(SlopePolicy).slope * input)
-
-
-answer = Leaky("leaky", policies=[SlopePolicy.slope(0.25)])
-"""
-    mistakes = (
-        (", policies=[SlopePolicy.slope(0.25)]", ""),
-        ("self.select(SlopePolicy).slope * input", "0.25 * input"),
-    )
-
-    def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Evaluate the layer, and ask it who gave the policy."""
-        numbers = np.array([-2.0, 0.5, 4.0])
-        yield agree("Of −2, 0.5 and 4 the layer makes −0.5, 0.5 and 4", evaluate(answer(numbers)), [-0.5, 0.5, 4.0])
-        plain = type(answer)("plain")
-        yield agree("Without a policy, with 0.1: −0.2, 0.5 and 4", evaluate(plain(numbers)), [-0.2, 0.5, 4.0])
-        lines = [line.strip() for line in str(answer.describe()).splitlines() if "= 0.25" in line]
-        by_policy = [line for line in lines if "given by" in line]
-        yield Finding(bool(by_policy), "; ".join(by_policy) or "`describe()` names no policy with 0.25 that was given.")
 
 
 class TwoPorts(Exercise):
     """Write a layer with the inputs `left` and `right` that returns their mean, in plain `forward`, and hand it in."""
 
-    number = "03.4"
+    number = "03.1"
     title = "A layer with two ports"
     level = 1
     answer = "the layer"
@@ -204,3 +51,144 @@ answer = Mean("mean")
         if sorted(ports) == ["left", "right"]:
             left, right = np.array([1.0, 5.0]), np.array([3.0, -1.0])
             yield agree("The mean of (1, 5) and (3, −1)", evaluate(answer(right=right, left=left)), [2.0, 2.0])
+
+
+class Clipped(Exercise):
+    """Write a layer `Clipped` with an argument `limit`, 1.0 if nothing else is said, that returns its input with
+    everything above the limit set to it, and everything below −limit to −limit. Hand in one with the limit 2.
+    """
+
+    number = "03.2"
+    title = "An argument, and what it becomes"
+    level = 1
+    answer = "the layer"
+    accepts = (Layer,)
+    hints = (
+        "`limit: float = 1.0` in the class body is an argument; `self.limit` reads it in `forward`.",
+        "`ex.minimum(…, self.limit)` and `ex.maximum(…, -self.limit)`, one inside the other.",
+    )
+    source = """
+import explorer as ex
+from explorer import layers
+
+
+class Clipped(layers.Layer):
+    \"\"\"The input, between −limit and limit.\"\"\"
+
+    limit: float = 1.0
+
+    def forward(self, input):
+        return ex.maximum(ex.minimum(input, self.limit), -self.limit)
+
+
+answer = Clipped("clipped", limit=2.0)
+"""
+    mistakes = (
+        (", limit=2.0", ""),
+        (", -self.limit)", ", -2.0)"),
+        ("ex.maximum(ex.minimum(input, self.limit), -self.limit)", "ex.minimum(input, self.limit)"),
+    )
+
+    def findings(self, answer: Layer) -> Iterator[Finding]:
+        """Evaluate with both limits, and see what the plan makes of the layer."""
+        numbers = tensor(np.array([-5.0, -1.5, 0.5, 1.5, 5.0]), name="numbers")
+        result = answer(numbers)
+        yield agree("With the limit 2, of −5, −1.5, 0.5, 1.5 and 5", evaluate(result), [-2.0, -1.5, 0.5, 1.5, 2.0])
+        plain = type(answer)("plain")
+        yield agree("Without an argument, with 1", evaluate(plain(numbers)), [-1.0, -1.0, 0.5, 1.0, 1.0])
+        yield Finding(
+            True, f"The plan sees no layer, only operations: its kernels are {kernel_names(planned(result))}."
+        )
+
+
+class FilledByName(Exercise):
+    """Make a layer `layers.Linear("linear", 2, 3)` and initialise it: the bias is 1, 2, 3, the weight is drawn by
+    `layers.VarScale()` with the seed 7. Hand in the layer. Would the weight be the same if the layer had another name?
+    """
+
+    number = "03.3"
+    title = "What a parameter begins with"
+    level = 1
+    answer = "the layer"
+    accepts = (Layer,)
+    hints = (
+        "`layers.Initializer(values, filler=…, seed=…)`: values are by the parameter's full name.",
+        'The full name is a path: "linear/bias/parameter".',
+    )
+    source = """
+from explorer import layers
+
+answer = layers.Linear("linear", 2, 3)
+answer.init(layers.Initializer({"linear/bias/parameter": [1.0, 2.0, 3.0]}, filler=layers.VarScale(), seed=7))
+"""
+    mistakes = (
+        ("seed=7", "seed=0"),
+        ('layers.Linear("linear"', 'layers.Linear("other"'),
+        ("[1.0, 2.0, 3.0]", "[3.0, 2.0, 1.0]"),
+    )
+
+    def findings(self, answer: Layer) -> Iterator[Finding]:
+        """Compare the parameters with those that seed and name give."""
+        expected = Linear("linear", 2, 3)
+        expected.init(Initializer({"linear/bias/parameter": [1.0, 2.0, 3.0]}, filler=VarScale(), seed=7))
+        weights = answer.save_weights()
+        for name, value in expected.save_weights().items():
+            if name not in weights:
+                yield Finding(False, f"There is no parameter {name}: the layer has {', '.join(weights)}.")
+            else:
+                yield agree(name, weights[name], value)
+        renamed = Linear("renamed", 2, 3)
+        renamed.init(Initializer(filler=VarScale(), seed=7))
+        first = float(renamed.save_weights()["renamed/weight/parameter"][0, 0])
+        yield Finding(
+            True,
+            f"Under the name `renamed` the first weight would be {first:.4f}: what is drawn depends on seed and name.",
+        )
+
+
+class TiedWeights(Exercise):
+    """Two layers `layers.Linear("first", 4, 4)` and `layers.Linear("second", 4, 4)` share one weight, and each has a
+    bias of its own. Hand in the list of both. An assignment to the one must be seen by the other.
+    """
+
+    number = "03.4"
+    title = "One weight for two layers"
+    level = 3
+    answer = "the list of both layers"
+    accepts = (list, tuple)
+    hints = (
+        'An initializer maps names: `names={"second/weight/parameter": "first/weight/parameter"}`.',
+        "Both layers are initialised with the same dictionary as load buffer: `layer.init(initializer, held)`.",
+    )
+    source = """
+from explorer import layers
+
+first, second = layers.Linear("first", 4, 4), layers.Linear("second", 4, 4)
+names = {"second/weight/parameter": "first/weight/parameter"}
+held = {}
+for layer in (first, second):
+    layer.init(layers.Initializer(filler=layers.VarScale(), names=names), held)
+answer = [first, second]
+"""
+    mistakes = (
+        (", held)", ")"),
+        ('{"second/weight/parameter": "first/weight/parameter"}', "{}"),
+        ("names = {", 'names = {"second/bias/parameter": "first/bias/parameter", '),
+    )
+
+    def findings(self, answer: list[Layer]) -> Iterator[Finding]:
+        """Assign to a parameter of the first layer, and look whether the second has it, too."""
+        if len(answer) != 2 or not all(isinstance(layer, Layer) for layer in answer):
+            yield Finding(False, "Two layers are to be handed in: `[first, second]`.")
+            return
+        first, second = answer
+        for part, shared in (("weight", True), ("bias", False)):
+            before, other = first.save_weights(), second.save_weights()
+            (name,) = [key for key in before if f"/{part}/" in key]
+            (theirs,) = [value for key, value in other.items() if f"/{part}/" in key]
+            first.load_weights({**before, name: before[name] + 1})
+            (after,) = [value for key, value in second.save_weights().items() if f"/{part}/" in key]
+            first.load_weights(before)
+            moved = bool(np.any(after != theirs))
+            sees = "sees" if moved else "does not see"
+            yield Finding(moved is shared, f"{part}: 1 was added to that of the first layer; the second {sees} it.")

@@ -1,13 +1,12 @@
-"""Exercises of notebook 07: memory and executors."""
+"""Exercises of notebook 10: memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from explorer.course.card import Finding
-from explorer.course.evidence import decisions, kernels, recording_of, replanned, sentences
+from explorer.course.evidence import decisions, kernel_names, kernels, memory_counts, recording_of, replanned, sentences
 from explorer.course.exercise_base import Exercise
-from explorer.record import Recording
 from explorer.record.reasons import bytes_text
 from explorer.run.evalplan import EvalPlan
 
@@ -40,7 +39,7 @@ class WithoutFusion(Exercise):
     the three parts of the peak has changed, and why?
     """
 
-    number = "07.1"
+    number = "10.1"
     title = "What fusing costs in memory"
     level = 1
     answer = "the plan"
@@ -62,7 +61,7 @@ answer = plan
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Compare the parts of the peak with those of the fused plan."""
-        mine, fused = _counts(recording_of(answer)), _counts(replanned(answer))
+        mine, fused = memory_counts(recording_of(answer)), memory_counts(replanned(answer))
         text = "; ".join(
             f"{name.removeprefix('peak_') or name} {bytes_text(fused[name])} → {bytes_text(mine[name])}"
             for name in ("peak", "peak_lower_bound", "peak_arena", "peak_results", "peak_working")
@@ -80,7 +79,7 @@ answer = plan
 class EveryResult(Exercise):
     """Ask for every `h` of the loop, not only for the last one. Which results leave the arena?"""
 
-    number = "07.2"
+    number = "10.2"
     title = "Results are yours"
     level = 1
     answer = "the plan"
@@ -104,7 +103,7 @@ answer = plan
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Compare results and arena."""
         recording = recording_of(answer)
-        counts = _counts(recording)
+        counts = memory_counts(recording)
         asked = len(set(recording.roots))
         yield Finding(
             asked >= 4, f"{asked} values are asked for; they take {bytes_text(counts['peak_results'])} of their own."
@@ -120,7 +119,7 @@ class SharedPlace(Exercise):
     ranges on paper first: two of them may not be needed at the same time.
     """
 
-    number = "07.3"
+    number = "10.3"
     title = "An arena by hand"
     level = 2
     answer = "the plan"
@@ -157,52 +156,48 @@ answer = plan
             most >= 3,
             sentences(recording, reused) or f"No buffer is used twice: there are {len(kernels(recording))} kernels.",
         )
-        counts = _counts(recording)
+        counts = memory_counts(recording)
         yield Finding(
             counts["peak"] < counts["peak_without_reuse"],
             f"The peak is {bytes_text(counts['peak'])}; without reuse {bytes_text(counts['peak_without_reuse'])}.",
         )
 
 
-class PriceOfThreads(Exercise):
-    """Write a program whose plan for `executor="dag"` takes more memory than that for `"simple"`: two values that are
-    made at the same time cannot share a place.
+class Overwritten(Exercise):
+    """Write a program of three matrix products or more, with an elementwise operation on the way that is a kernel of
+    its own and writes its result over its operand. Why must the operand have no other reader? Hand in the plan.
     """
 
-    number = "07.4"
-    title = "The price of threads"
+    number = "10.4"
+    title = "In place"
     level = 2
-    answer = 'the plan for "dag"'
+    answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "It needs branches that do not read each other, with intermediate results of their own.",
-        "One chain of kernels takes the same memory on any number of threads.",
+        "Elementwise operations are fused with the product that they read. Otherwise they are kernels of their own.",
+        '`ex.EvalPlan(without=["fuse"])`, and an operation such as `ex.tanh` between two products.',
     )
     source = """
 import numpy as np
 import explorer as ex
 
-x = ex.tensor(np.ones((128, 128), np.float32))
-branches = [ex.softmax(ex.softmax(x @ ex.tensor(np.full((128, 128), n, np.float32))) @ x) for n in range(3)]
-plan = ex.EvalPlan(executor="dag")
-plan.register(ex.concatenate(branches, axis=1))
+x = W = ex.tensor(np.full((64, 64), 0.01, np.float32))
+h = x @ W
+h = ex.tanh(h) @ W
+h = h @ W
+plan = ex.EvalPlan(without=["fuse"])
+plan.register(h)
 plan.prepare()
 answer = plan
 """
-    mistakes = (('executor="dag"', ""), ("for n in range(3)]", "for n in range(1)]"))
+    mistakes = (('without=["fuse"]', ""), ("h = h @ W\n", ""))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare the peaks of both plans, and the chains."""
-        yield Finding(answer.executor == "dag", f"The plan is for the executor `{answer.executor}`.")
+        """Look for a kernel of one elementwise operation in place of its operand."""
         recording = recording_of(answer)
-        mine, simple = _counts(recording)["peak"], _counts(replanned(answer))["peak"]
-        chains = len({kernel.chain for kernel in kernels(recording)})
-        yield Finding(
-            mine > simple, f"{chains} chains; the peak is {bytes_text(mine)}, for `simple` {bytes_text(simple)}."
-        )
-
-
-def _counts(recording: Recording) -> dict[str, int]:
-    """Return the counts of the stage that places results in memory."""
-    (counts,) = [stage.counts for stage in recording.stages if stage.name == "buffers"]
-    return counts
+        rows = kernels(recording)
+        products = sum(recording.nodes.label[node] == "matmul" for kernel in rows for node in kernel.nodes)
+        yield Finding(products >= 3, f"The kernels are {kernel_names(recording)}.")
+        placed = [recording.label(kernel.nodes[0]) for kernel in rows if kernel.in_place and len(kernel.nodes) == 1]
+        found = sentences(recording, decisions(recording, "in_place", "applied"))
+        yield Finding(bool(placed), found or "No kernel of one operation writes its result over its operand.")

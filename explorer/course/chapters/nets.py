@@ -1,4 +1,4 @@
-"""Exercises of notebook 09: nets by name."""
+"""Exercises of notebook 13: nets by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ net.output("answer")
 class Inserted(Exercise):
     """Put a `Tanh` between the blob `scores` of the net `flowers` and its readers."""
 
-    number = "09.1"
+    number = "13.1"
     title = "An operator in between"
     level = 1
     answer = "the net"
@@ -67,7 +67,7 @@ class Between(Exercise):
     out is `scores`.
     """
 
-    number = "09.2"
+    number = "13.2"
     title = "A blob that is written twice"
     level = 2
     answer = "the cut net"
@@ -96,7 +96,7 @@ class OwnType(Exercise):
     output. Its gradient is that of the expressions that it writes.
     """
 
-    number = "09.3"
+    number = "13.3"
     title = "An operator type of your own"
     level = 2
     answer = "the net"

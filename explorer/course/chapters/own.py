@@ -1,4 +1,4 @@
-"""Exercises of notebook 11: an operation, a rule, a pass, an executor and a heat metric of the reader's own."""
+"""Exercises of notebook 15: an operation, a rule, a pass, an executor and a heat metric of the reader's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SmoothStep(Exercise):
     `ex.Elementwise` with `kernel`, `gradient` and `examples`.
     """
 
-    number = "11.1"
+    number = "15.1"
     title = "An operation and its gradient"
     level = 1
     answer = "the class"
@@ -72,7 +72,7 @@ class ProductOfPowers(Exercise):
     left alone. The rule takes part in every plan from its cell on; `.remove()` takes it out again.
     """
 
-    number = "11.2"
+    number = "15.2"
     title = "A rule that saves an exponential"
     level = 2
     answer = "the rule's class"
@@ -126,7 +126,7 @@ class Doubled(Exercise):
     decision about all of them, with the fact `count`. A program without any gets no decision.
     """
 
-    number = "11.3"
+    number = "15.3"
     title = "A pass that looks for something"
     level = 2
     answer = "the class of the pass"
@@ -183,7 +183,7 @@ class LargestFirst(Exercise):
     flops runs next. Hand in the function.
     """
 
-    number = "11.4"
+    number = "15.4"
     title = "An executor with a preference"
     level = 3
     answer = "the function"
@@ -229,7 +229,7 @@ answer = largest_first
         """Run three chains of different sizes, and a program whose last kernel reads all of them."""
         x = tensor(np.linspace(-1, 1, 3600).reshape(60, 60), name="x")
         parts = [record("tanh", x[:size, :size] @ x[:size, :size]).sum() for size in (20, 60, 40)]
-        name = "exercise 11.4"
+        name = "exercise 15.4"
         EXECUTORS.register(name, RegisteredExecutor(answer, 4), replace=True)
         try:
             plan = EvalPlan(executor=name, without=["fuse", "batch"])
@@ -250,7 +250,7 @@ class Intensity(Exercise):
     node, its flops divided by the bytes of its result, and 0 where nothing is written. Hand in the function.
     """
 
-    number = "11.5"
+    number = "15.5"
     title = "A heat metric"
     level = 1
     answer = "the function"

@@ -1,4 +1,4 @@
-"""Exercises of notebook 15: a model of your own."""
+"""Exercises of notebook 19: a model of your own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WrongWeight(Exercise):
     this one with the other on the twelve digits.
     """
 
-    number = "15.1"
+    number = "19.1"
     title = "Which operator is to blame"
     level = 1
     answer = "the comparison"
@@ -57,7 +57,7 @@ class PytorchsValues(Exercise):
     `../assets/digits.pnnx.param`, and so on. Compare the net with all of them.
     """
 
-    number = "15.2"
+    number = "19.2"
     title = "Beside another framework"
     level = 2
     answer = "the comparison"
@@ -91,7 +91,7 @@ class LastOperator(Exercise):
     with `../assets/digits.onnx` in everything but the operator whose relu the quantiser left out?
     """
 
-    number = "15.3"
+    number = "19.3"
     title = "How much is a little"
     level = 2
     answer = "the comparison"

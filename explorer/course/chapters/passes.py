@@ -1,4 +1,4 @@
-"""Exercises of notebook 14: write the pass yourself."""
+"""Exercises of notebook 18: write the pass yourself."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class EqualConstants(Exercise):
     tensors apart. A constant's operation is `full`, and equal operations are one object.
     """
 
-    number = "14.1"
+    number = "18.1"
     title = "Constants are equal, too"
     level = 1
     answer = "the class of the pass"
@@ -109,7 +109,7 @@ class TooFewFacts(Exercise):
     in an expression that has another value if it is planned with this pass.
     """
 
-    number = "14.2"
+    number = "18.2"
     title = "A key that is too short"
     level = 2
     answer = "an expression"
@@ -169,7 +169,7 @@ class OtherOrder(Exercise):
     `node.operation.commutative`.
     """
 
-    number = "14.3"
+    number = "18.3"
     title = "Operands in the other order"
     level = 2
     answer = "the class of the pass"
@@ -205,7 +205,7 @@ class LeastMemory(Exercise):
     of them is.
     """
 
-    number = "14.4"
+    number = "18.4"
     title = "An order that saves memory"
     level = 2
     answer = "the class of the pass"
@@ -267,7 +267,7 @@ class WithProduct(Exercise):
     two products: in `x @ W + x @ V` one of them stays alone.
     """
 
-    number = "14.5"
+    number = "18.5"
     title = "An epilogue"
     level = 3
     answer = "the class of the pass"

@@ -1,4 +1,4 @@
-"""Exercises of notebook 12: training."""
+"""Exercises of notebook 16: training."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NeverWritten(Exercise):
     inside the kernel of the matrix product. Hand in the plan of one step.
     """
 
-    number = "12.1"
+    number = "16.1"
     title = "A gradient that is never written"
     level = 2
     answer = "the plan"
@@ -78,7 +78,7 @@ class FrozenLayer(Exercise):
     besides the update of its weight?
     """
 
-    number = "12.2"
+    number = "16.2"
     title = "A frozen layer"
     level = 2
     answer = "the module"
@@ -123,7 +123,7 @@ class LabelsInRows(Exercise):
     such a step.
     """
 
-    number = "12.3"
+    number = "16.3"
     title = "Labels in rows"
     level = 1
     answer = "the plan"
@@ -155,7 +155,7 @@ class SignDescent(Exercise):
     any state: p ← p − lr · sign g.
     """
 
-    number = "12.4"
+    number = "16.4"
     title = "An update rule"
     level = 3
     answer = "the rule's class"

@@ -1,4 +1,4 @@
-"""Exercises of notebook 13: more than one worker."""
+"""Exercises of notebook 17: more than one worker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MostWorkers(Exercise):
     make them as fast as they get on paper. Hand in that estimate.
     """
 
-    number = "13.1"
+    number = "17.1"
     title = "How many workers?"
     level = 1
     answer = "the estimate"
@@ -75,7 +75,7 @@ class SlowNetwork(Exercise):
     estimate at it.
     """
 
-    number = "13.2"
+    number = "17.2"
     title = "How slow may the network be?"
     level = 2
     answer = "the estimate"
@@ -116,7 +116,7 @@ class Streams(Exercise):
     `executor="async"`, so that more than one stream computes. Hand in the plan after its run.
     """
 
-    number = "13.3"
+    number = "17.3"
     title = "Chains on streams"
     level = 2
     answer = "the plan"

@@ -1,0 +1,188 @@
+"""Exercises of notebook 11: order and executors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from explorer.core.errors import RunError
+from explorer.course.card import Finding
+from explorer.course.evidence import kernels, memory_counts, recording_of, replanned
+from explorer.course.exercise_base import Exercise
+from explorer.record.reasons import bytes_text
+from explorer.run.evalplan import EvalPlan
+
+
+class PriceOfThreads(Exercise):
+    """Write a program whose plan for `executor="dag"` takes more memory than that for `"simple"`: two values that are
+    made at the same time cannot share a place.
+    """
+
+    number = "11.1"
+    title = "The price of threads"
+    level = 2
+    answer = 'the plan for "dag"'
+    accepts = (EvalPlan,)
+    hints = (
+        "It needs branches that do not read each other, with intermediate results of their own.",
+        "One chain of kernels takes the same memory on any number of threads.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+x = ex.tensor(np.ones((128, 128), np.float32))
+branches = [ex.softmax(ex.softmax(x @ ex.tensor(np.full((128, 128), n, np.float32))) @ x) for n in range(3)]
+plan = ex.EvalPlan(executor="dag")
+plan.register(ex.concatenate(branches, axis=1))
+plan.prepare()
+answer = plan
+"""
+    mistakes = (('executor="dag"', ""), ("for n in range(3)]", "for n in range(1)]"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Compare the peaks of both plans, and the chains."""
+        yield Finding(answer.executor == "dag", f"The plan is for the executor `{answer.executor}`.")
+        recording = recording_of(answer)
+        mine, simple = memory_counts(recording)["peak"], memory_counts(replanned(answer))["peak"]
+        chains = len({kernel.chain for kernel in kernels(recording)})
+        yield Finding(
+            mine > simple, f"{chains} chains; the peak is {bytes_text(mine)}, for `simple` {bytes_text(simple)}."
+        )
+
+
+class FourAtOnce(Exercise):
+    """Write a program with at least four kernels on one level, each of which could run while the other three do. Hand
+    in its plan.
+    """
+
+    number = "11.2"
+    title = "Side by side"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "Kernels of one level are equally far from the beginning: none of them reads another.",
+        "Four `ex.softmax` of four tensors, joined at the end by `ex.concatenate`.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+tensors = [ex.tensor(np.full((64, 64), n, np.float32)) for n in range(4)]
+plan = ex.EvalPlan(executor="dag")
+plan.register(ex.concatenate([ex.softmax(x) for x in tensors], axis=1))
+plan.prepare()
+answer = plan
+"""
+    mistakes = (
+        ("for n in range(4)]", "for n in range(3)]"),
+        (
+            "ex.concatenate([ex.softmax(x) for x in tensors], axis=1)",
+            "tensors[0] @ tensors[1] @ tensors[2] @ tensors[3]",
+        ),
+    )
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Count the kernels of each level."""
+        recording = recording_of(answer)
+        levels: dict[int, list[str]] = {}
+        for kernel in kernels(recording):
+            levels.setdefault(kernel.level, []).append(recording.label(kernel.nodes[-1]))
+        told = "; ".join(f"level {level}: {', '.join(names)}" for level, names in sorted(levels.items()))
+        yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{told or 'There is no kernel'}.")
+
+
+class OneChain(Exercise):
+    """Write a program of six kernels or more that is one execution chain, so that a second thread would have nothing to
+    do. What may none of its results have? Hand in the plan.
+    """
+
+    number = "11.3"
+    title = "Nothing to share"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "A chain ends where a result has two readers, or a kernel reads two results.",
+        "Products one after the other, with what is read beside them from tensors.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+h = W = ex.tensor(np.full((64, 64), 0.01, np.float32))
+for _ in range(6):
+    h = h @ W
+plan = ex.EvalPlan(executor="dag")
+plan.register(h)
+plan.prepare()
+answer = plan
+"""
+    mistakes = (("h = h @ W\n", "h = h @ W + ex.softmax(h)\n"), ("range(6)", "range(5)"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Count kernels and chains."""
+        recording = recording_of(answer)
+        rows = kernels(recording)
+        chains: dict[int, int] = {}
+        for kernel in rows:
+            chains[kernel.chain] = chains.get(kernel.chain, 0) + 1
+        yield Finding(len(rows) >= 6, f"Kernels: {len(rows)}.")
+        lengths = ", ".join(str(length) for length in chains.values())
+        yield Finding(
+            len(chains) == 1,
+            f"Chains: {len(chains)}, of {lengths} kernels. A result with two readers ends its chain: two kernels then"
+            " wait for it, and either may go on first.",
+        )
+
+
+class NamedFailure(Exercise):
+    """Write an elementwise operation whose kernel raises an error, and use it so that it is fused with two other
+    operations. Evaluate, catch the `ex.RunError` and hand it in: it names the three, and the cause is your error.
+    """
+
+    number = "11.4"
+    title = "Which of the three failed?"
+    level = 3
+    answer = "the error"
+    accepts = (RunError,)
+    hints = (
+        "The class `Root` of this notebook is such an operation; `except ex.RunError as error:` catches it.",
+        "One operation before it and one behind it, on tensors of the same shape: `2 * ex.fragile(x + 1)`.",
+        "The name `error` is gone after the block: keep it, `answer = error`.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+
+class Fragile(ex.Elementwise):
+    \"\"\"An operation that cannot be computed.\"\"\"
+
+    nondifferentiable = "an example"
+    examples = (ex.Example(ex.real(2, 3)),)
+
+    def kernel(self, out, x):
+        raise ValueError("not today")
+
+
+x = ex.tensor(np.ones((64, 64)))
+try:
+    ex.evaluate(ex.sin(ex.fragile(ex.exp(x))))
+except ex.RunError as error:
+    answer = error
+"""
+    mistakes = (
+        ("ex.sin(ex.fragile(ex.exp(x)))", "ex.fragile(x)"),
+        ("ex.sin(ex.fragile(ex.exp(x)))", "ex.softmax(ex.fragile(x @ x))"),
+    )
+
+    def findings(self, answer: RunError) -> Iterator[Finding]:
+        """Read the kernel that the error names, and its cause."""
+        text = " ".join(str(answer).split())
+        within = re.search(r"\(in the kernel ([^)]*)\)", text)
+        parts = within[1].split(" · ") if within else []
+        yield Finding(len(parts) >= 3, f"The kernel: {' · '.join(parts) or 'of one operation'}.")
+        cause = answer.__cause__
+        yield Finding(cause is not None, f"The cause: {type(cause).__name__}: {cause}.")

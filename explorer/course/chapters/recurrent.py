@@ -1,0 +1,204 @@
+"""Exercises of notebook 07: a network that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from explorer.core.ir.tensor import tensor
+from explorer.core.policy import Policy
+from explorer.core.types.tensor_type import TensorType
+from explorer.course.card import Finding
+from explorer.course.evidence import agree
+from explorer.course.exercise_base import Exercise
+from explorer.layers import GRUStep as Gated
+from explorer.layers import Layer, PFeedbackOutput, PUpdate, Recurrent, RecurrentPolicy, Sub
+from explorer.run import evaluate
+
+
+class LayerWithBiases(Exercise):
+    """With `layers.GRUPolicy.bias_involved(True)` a GRU's step has biases, too. Make the recurrent layer of this
+    notebook, four features of one, with them: how many parameters has it then? Hand in the layer.
+    """
+
+    number = "07.1"
+    title = "Counting parameters"
+    level = 1
+    answer = "the layer"
+    accepts = (Recurrent,)
+    hints = (
+        "The policy stands among the others: `policies=[…, layers.GRUPolicy.bias_involved(True)]`.",
+        "`layer.paths()` names the parameters; each path that ends in `parameter` is one.",
+    )
+    source = """
+import explorer as ex
+from explorer import layers
+
+chosen = [layers.RecurrentPolicy.step(layers.GRUStep), layers.PUpdate, layers.GRUPolicy.bias_involved(True)]
+answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
+"""
+    mistakes = (("bias_involved(True)", "bias_involved(False)"), ('"out_features": 4', '"out_features": 1'))
+
+    def findings(self, answer: Recurrent) -> Iterator[Finding]:
+        """Count the parameters of the layer, and those of one without biases."""
+        chosen: list[Policy | Sub] = [RecurrentPolicy.step(Gated), PUpdate]
+        plain = Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
+        before, after = (len(_parameters(layer)) for layer in (plain, answer))
+        yield Finding(
+            after == 2 * before,
+            f"Parameters: {after}. Without biases there are {before}: two for each of the two gates and the candidate;"
+            " each has a bias.",
+        )
+        features = vars(answer)["step"].get("out_features")
+        yield Finding(features == 4, f"Features of the result: {features}.")
+
+
+class StepOfYourOwn(Exercise):
+    """Write a step for `layers.Recurrent`: a layer with `inputs = ("input", "previous")` whose new state is
+    tanh(input + previous / 2). Gradients come back through time by themselves.
+    """
+
+    number = "07.2"
+    title = "A recurrent step of your own"
+    level = 3
+    answer = "the class"
+    accepts = (type,)
+    hints = (
+        "A layer class needs `inputs` and `forward(self, input, previous)`, nothing else.",
+        "There is no gradient to write: `forward` is made of operations that have theirs.",
+    )
+    source = """
+import explorer as ex
+from explorer import layers
+
+
+class Fading(layers.Layer):
+    \"\"\"tanh(input + previous / 2).\"\"\"
+
+    inputs = ("input", "previous")
+
+    def forward(self, input, previous):
+        return ex.tanh(input + previous / 2)
+
+
+answer = Fading
+"""
+    mistakes = (
+        ("ex.tanh(input + previous / 2)", "ex.tanh(input + previous)"),
+        ("ex.tanh(input + previous / 2)", "ex.tanh(input)"),
+    )
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Run the step along a sequence, forward and backward."""
+        if not issubclass(answer, Layer):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
+            return
+        policies: list[Policy | Sub] = [RecurrentPolicy.step(answer), PFeedbackOutput]
+        layer = Recurrent("steps", {}, policies=policies, train=True)
+        numbers, state, states = np.array([[0.5, -1.0], [1.0, 0.0], [0.0, 2.0]]), np.zeros(2), []
+        for row in numbers:
+            state = np.tanh(row + state / 2)
+            states.append(state)
+        x = tensor(numbers, name="x")
+        given = layer(input=x, previous=np.zeros(2))
+        yield agree("The states of three steps", evaluate(given), np.array(states))
+        first = evaluate(layer.feed_backward(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))["input"])[0]
+        reaches = bool(np.all(first != 0))
+        yield Finding(
+            reaches,
+            "The gradient of the last state reaches the first input: through time."
+            if reaches
+            else "The gradient of the last state does not reach the first input: the step does not read `previous`.",
+        )
+
+
+class CutOff(Exercise):
+    """Make the recurrent layer of this notebook, four features of one, so that its parameters are trained and no
+    gradient goes from one step to the step before. Hand in the layer.
+    """
+
+    number = "07.3"
+    title = "Gradients that stay within a step"
+    level = 1
+    answer = "the layer"
+    accepts = (Recurrent,)
+    hints = (
+        "Two policies decide: `PUpdate`, and one that ends in `Bptt`, which stands for backpropagation through time.",
+        "`layers.PDisableBptt`",
+    )
+    source = """
+from explorer import layers
+
+chosen = [layers.RecurrentPolicy.step(layers.GRUStep), layers.PUpdate, layers.PDisableBptt]
+answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
+"""
+    mistakes = (("PDisableBptt", "PEnableBptt"), ("layers.PUpdate, ", ""))
+
+    def findings(self, answer: Recurrent) -> Iterator[Finding]:
+        """Record three steps, and count what is written for gradients."""
+        short = np.dtype(np.float32)
+        types = {"input": TensorType((3, 1, 1), short), "previous": TensorType((1, 4), short)}
+        recording = answer.explore(types).recording
+        (step,) = recording.layers[0].feedback
+        yield Finding(not step.built, f"{step.text}.")
+        written = {node for row in recording.gradients for node in row.backward}
+        yield Finding(bool(written), f"The gradients of the parameters take {len(written)} operations in three steps.")
+
+
+class LastingGradient(Exercise):
+    """Through tanh(input + previous / 2) a gradient is halved at each step, and after thirty nothing is left of it.
+    Write a step with the same two ports that reads both, and through which it neither vanishes nor explodes.
+    """
+
+    number = "07.4"
+    title = "A gradient that lasts"
+    level = 2
+    answer = "the class"
+    accepts = (type,)
+    hints = (
+        "At each step the gradient of the state is multiplied by ∂state / ∂previous: that must be about 1.",
+        "Add to the state what the input says, and leave what stood there: `previous + …`.",
+    )
+    source = """
+import explorer as ex
+from explorer import layers
+
+
+class Adding(layers.Layer):
+    \"\"\"The state, and what the input adds to it.\"\"\"
+
+    inputs = ("input", "previous")
+
+    def forward(self, input, previous):
+        return previous + ex.tanh(input)
+
+
+answer = Adding
+"""
+    mistakes = (
+        ("previous + ex.tanh(input)", "ex.tanh(input + previous)"),
+        ("previous + ex.tanh(input)", "1.5 * previous + ex.tanh(input)"),
+        ("previous + ex.tanh(input)", "previous + 0 * input"),
+    )
+
+    def findings(self, answer: type) -> Iterator[Finding]:
+        """Feed thirty steps forward, and the last state backward."""
+        if not issubclass(answer, Layer):
+            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
+            return
+        layer = Recurrent("steps", {}, policies=[RecurrentPolicy.step(answer), PFeedbackOutput], train=True)
+        numbers = np.full((30, 2), 0.2)
+        layer(input=tensor(numbers, name="x"), previous=np.zeros(2))
+        seed = np.zeros((30, 2))
+        seed[-1] = 1
+        slopes = np.abs(evaluate(layer.feed_backward(seed)["input"])).max(axis=1)
+        first, last = float(slopes[0]), float(slopes[-1])
+        yield Finding(last > 0, f"The gradient of the last state for the last input is {last:.3g}.")
+        yield Finding(
+            0.1 < first < 10, f"For the first of thirty inputs it is {first:.3g}: 0.1 to 10 would have lasted."
+        )
+
+
+def _parameters(layer: Recurrent) -> list[str]:
+    return [path for path in layer.paths() if path.endswith("parameter")]
