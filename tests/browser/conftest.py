@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from explorer import __version__
 from explorer.lab import build_hook
@@ -37,6 +37,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS = 60
+expect.set_options(timeout=15_000)  # machines that are busy with something else, too
 
 _executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
 _missed = 0
@@ -90,17 +91,31 @@ class Watch:
             self.requests.append(url)
 
 
+def _context(browser: Browser, **options: Any) -> BrowserContext:
+    # Without motion, so that a click lands where its node is; a test of motion asks for it.
+    still = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+    context = browser.new_context(**{**still, **options})
+    context.set_default_timeout(15_000)
+    context.set_default_navigation_timeout(SECONDS * 1000)
+    return context
+
+
 @pytest.fixture
-def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
-    """Open pages; at the end none may have asked another machine for anything, or met an error."""
-    watch, contexts = Watch([], []), []
+def watch() -> Generator[Watch]:
+    """At the end no page that it attended may have asked another machine for anything, or met an error."""
+    watching = Watch([], [])
+    yield watching
+    assert watching.requests == []
+    assert watching.errors == []
+
+
+@pytest.fixture
+def open_page(browser: Browser, watch: Watch) -> Generator[Callable[..., Page]]:
+    """Open pages that know nothing of each other."""
+    contexts = []
 
     def open_one(**options: object) -> Page:
-        # Without motion, so that a click lands where its node is; a test of motion asks for it.
-        still = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
-        context = browser.new_context(**{**still, **options})
-        context.set_default_timeout(15_000)
-        context.set_default_navigation_timeout(SECONDS * 1000)
+        context = _context(browser, **options)
         contexts.append(context)
         page = context.new_page()
         watch.attend(page)
@@ -109,8 +124,32 @@ def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
     yield open_one
     for context in contexts:
         context.close()
-    assert watch.requests == []
-    assert watch.errors == []
+
+
+@pytest.fixture(scope="session")
+def lab_cache(browser: Browser) -> Generator[BrowserContext]:
+    """Pages of JupyterLab share it: what JupyterLab loads, 13 MB, is loaded and compiled once."""
+    context = _context(browser)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def open_lab_page(lab_cache: BrowserContext, watch: Watch) -> Generator[Callable[[], Page]]:
+    """Open pages of JupyterLab; what they remember is forgotten at the end."""
+    pages = []
+
+    def open_one() -> Page:
+        page = lab_cache.new_page()
+        watch.attend(page)
+        pages.append(page)
+        return page
+
+    yield open_one
+    for page in pages:
+        if not page.is_closed():
+            page.evaluate("() => localStorage.clear()")
+            page.close()
 
 
 @pytest.fixture
@@ -195,11 +234,11 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture
-def notebook(lab: Lab, open_page: Callable[..., Page]) -> Callable[..., Notebook]:
+def notebook(lab: Lab, open_page: Callable[..., Page], open_lab_page: Callable[[], Page]) -> Callable[..., Notebook]:
     """Write a notebook of some cells, open it in JupyterLab and run it."""
 
     def run(*cells: str, theme: str = "JupyterLab Light", **options: object) -> Notebook:
-        return Notebook.run(lab, open_page(**options), list(cells), theme)
+        return Notebook.run(lab, open_page(**options) if options else open_lab_page(), list(cells), theme)
 
     return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,11 @@ pytestmark = pytest.mark.browser
 
 ASSETS = Path(__file__).parents[2] / "assets"
 HOSTILE = "<img src=x onerror=\"document.title='run'\">.onnx"
+
+
+@pytest.fixture
+def page(open_lab_page: Callable[[], Page]) -> Page:
+    return open_lab_page()
 
 
 @pytest.fixture

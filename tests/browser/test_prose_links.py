@@ -112,11 +112,11 @@ def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callabl
     expect(stage(view)).to_contain_text("recorded")
 
 
-def test_a_link_in_jupyterlab_drives_a_stored_view(lab: Lab, page: Page) -> None:
+def test_a_link_in_jupyterlab_drives_a_stored_view(lab: Lab, open_lab_page: Callable[[], Page]) -> None:
     """A notebook of somebody else, opened without a kernel: its links lead its views."""
     document = json.loads((NOTEBOOKS / "06_fusion_and_stability.ipynb").read_text(encoding="utf-8"))
     shutil.copytree(NOTEBOOKS / "figures", lab.root / "figures", dirs_exist_ok=True)
-    reopened(lab, page, "links.ipynb", document)
+    page = reopened(lab, open_lab_page(), "links.ipynb", document)
     link = page.get_by_role("link", name="the whole chain")
     link.click()
     view = page.locator(".jp-Notebook .explorer-view").first

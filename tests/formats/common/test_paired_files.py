@@ -20,25 +20,32 @@ from tests.formats.common.pairs import TYPES, net, number
 
 ENDINGS = {"m.pnnx.param": "m.pnnx.bin", "m.json": "m.npz"}
 formats = pytest.mark.parametrize("name", list(ENDINGS))
-# The n-th step on disk of a save is its last, or the first that never happens.
+# A child for each number that is read; the n-th step on disk of its save is its last, or the first that never happens.
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from pairs import net
-step, count = int(sys.argv[3]), 0
-def counting(call):
-    def counted(*arguments, **named):
-        global count
-        count += 1
-        if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments, **named)
-    return counted
 import explorer.formats
 new = net(1)
-for name in ("open", "fsync", "replace", "unlink", "close"):
-    setattr(os, name, counting(getattr(os, name)))
-new.save(sys.argv[2])
+def save_until(step):
+    count = 0
+    def counting(call):
+        def counted(*arguments, **named):
+            nonlocal count
+            count += 1
+            if count == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **named)
+        return counted
+    for name in ("open", "fsync", "replace", "unlink", "close"):
+        setattr(os, name, counting(getattr(os, name)))
+    new.save(sys.argv[2])
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        save_until(int(line))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 _SAVING = """
 import sys
@@ -114,20 +121,26 @@ def test_no_reader_sees_a_mixed_pair(tmp_path: Path, name: str) -> None:
 def test_a_save_that_is_killed_at_any_step_leaves_one_whole_net(tmp_path: Path, name: str) -> None:
     """A save is killed at each of its steps on disk: the old net opens, or the new one, and the next save cleans up."""
     path = tmp_path / name
-    here = str(Path(__file__).parent)
     outcomes = []
-    for step in range(1, 40):
-        net(0).save(path)
-        assert files(tmp_path) == sorted([name, ENDINGS[name]])
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED, here, str(path), str(step)], capture_output=True, text=True, check=False
-        )
-        outcomes.append(number(path))
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    else:
-        pytest.fail("the save never came to its end")
+    with subprocess.Popen(
+        [sys.executable, "-c", _KILLED, str(Path(__file__).parent), str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for step in range(1, 40):
+            net(0).save(path)
+            assert files(tmp_path) == sorted([name, ENDINGS[name]])
+            print(step, file=parent.stdin, flush=True)
+            status = int(parent.stdout.readline())
+            outcomes.append(number(path))
+            if status == 0:
+                break
+            assert status == -signal.SIGKILL
+        else:
+            pytest.fail("the save never came to its end")
     assert outcomes == sorted(outcomes), "the old net, and from some step on the new one"
     assert set(outcomes) == {0, 1}
 
