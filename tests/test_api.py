@@ -167,7 +167,7 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
     assert view.selected_expression.type.shape == recording.type_of(found[0]).shape
     view.focus("residual / convbn2d_1")
     assert view.selected_scope == "residual / convbn2d_1"
-    with pytest.raises(ValueError, match="no operator, layer or scope is called 'conv3'; near are conv2"):
+    with pytest.raises(ValueError, match="no operator, layer, scope or variable is called 'conv3'; near are conv2"):
         view.focus("conv3")
     view.selected = -1
     assert view.selected_scope is None

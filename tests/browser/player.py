@@ -28,8 +28,8 @@ def press(view: Locator, *keys: str) -> None:
 
 
 def node(view: Locator, name: str) -> Locator:
-    """The first node of a name on the canvas."""
-    return view.locator(f'.ex-node[aria-label^="{name},"]').first
+    """The first node of a name on the canvas, that of a variable's value among them."""
+    return view.locator(f'.ex-node:is([aria-label^="{name},"], [aria-label*=" = {name},"])').first
 
 
 def box(view: Locator, name: str) -> Locator:

@@ -17,7 +17,7 @@ view
 
 
 def node(view, name):
-    return view.locator(f'.ex-node[aria-label^="{name},"]').first
+    return view.locator(f'.ex-node:is([aria-label^="{name},"], [aria-label*=" = {name},"])').first
 
 
 @pytest.mark.spec("V-1", "V-13")

@@ -73,7 +73,7 @@ def test_what_is_lit_is_said_aloud(show):
     loss = ex.tanh(x @ w).sum()
     view = show(ex.explore([loss, ex.grad(loss, w)], run=False).recording)
     view.locator(".ex-box.ex-closed", has_text="gradient").first.dblclick()
-    view.locator('.ex-node[aria-label^="tanh,"]').first.click()
+    view.locator('.ex-node:is([aria-label^="tanh,"], [aria-label*=" = tanh,"])').first.click()
     expect(view.locator(".ex-node.ex-lit-backward").first).to_be_visible()
     spoken = view.locator(".ex-node.ex-lit-backward").first.get_attribute("aria-label")
     assert spoken.endswith("part of the gradient of the selection")

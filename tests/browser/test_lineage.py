@@ -27,7 +27,7 @@ def lit(view, way):
 
 
 def select(view, name):
-    view.locator(f'.ex-node[aria-label^="{name},"]').first.click()
+    view.locator(f'.ex-node:is([aria-label^="{name},"], [aria-label*=" = {name},"])').first.click()
     expect(view.locator(".ex-why h4")).to_have_text(name)
 
 

@@ -1,5 +1,6 @@
 """The collector of cycles rests while rows are made, and is afterwards as it was."""
 
+import functools
 import gc
 import json
 
@@ -39,9 +40,7 @@ def test_planning_and_recording_a_large_program_are_not_interrupted(collections)
 
 def test_writing_and_reading_a_large_recording_are_not_interrupted(collections):
     plan = ex.EvalPlan()
-    y = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
-    for _ in range(3000):
-        y = ex.tanh(y)
+    y = functools.reduce(lambda x, _: ex.tanh(x), range(3000), ex.tensor([[1.0, 2.0], [3.0, 4.0]]))
     plan.register(y)
     recording = plan.prepare().recording
     gc.collect()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import itertools
 import linecache
 import os
 import sys
@@ -67,29 +65,6 @@ def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
         if start <= instruction < end and line is not None:
             return line, linecache.getline(filename, line).strip()
     return code.co_firstlineno, ""
-
-
-@functools.lru_cache(maxsize=4096)
-def assigned_name(code: CodeType, instruction: int) -> str:
-    """Return the variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
-
-    Empty unless the instruction is the whole right-hand side of a line that assigns to one plain name.
-    """
-    place = place_of(code, instruction)
-    try:
-        body = ast.parse(place.text).body
-    except SyntaxError:
-        return ""
-    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
-        return ""
-    target, value = body[0].targets[0], body[0].value
-    # f_lasti counts bytes, co_positions instructions of two bytes; columns tell a whole right-hand side from a part of
-    # one
-    _, _, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    if not isinstance(target, ast.Name) or start is None or end is None:
-        return ""
-    length = len(place.text.encode()[value.col_offset : value.end_col_offset])
-    return target.id if end - start == length else ""
 
 
 def users_line() -> Place:

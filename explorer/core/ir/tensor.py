@@ -17,12 +17,13 @@ import numpy as np
 from explorer.core.attributes import stands_for_expression
 from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import ExplorerError, OperandError, StateError
+from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.call_chain import function_code
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
-from explorer.core.ir.source_location import Place, assigned_name
+from explorer.core.ir.source_location import Place
 from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, numbers_of, refuse_beyond

@@ -39,6 +39,7 @@ from explorer.run.recording.numbers import numbers
 from explorer.run.recording.operator_tables import operators
 from explorer.run.recording.source_texts import source_texts
 from explorer.run.recording.stage_rows import schedule, stage
+from explorer.run.recording.variable_tables import variables
 from explorer.run.runtime.timing import Note
 
 
@@ -71,6 +72,7 @@ def build(
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.substitutions = in_order(rows)
     recording.dimensions = dimensions(recording, everything)
+    recording.variables = variables(recording, everything)
     recording.compositions = compositions(recording, numbers(everything))
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))

@@ -7,13 +7,12 @@ import functools
 import linecache
 from collections.abc import Iterator, Mapping
 
+from explorer.core.ir.assigned_names import parsed
 from explorer.core.ir.source_location import cell_name
 from explorer.record import SourceText
 
 BUDGET = 24_000
 """maximum characters of all texts of a recording; of what is longer, the recorded lines alone are kept"""
-_PARSED = 1_000_000
-"""maximum characters of a file that is searched for functions: a generated one of 10 MB takes seconds"""
 _AROUND = 2
 """lines kept before and after a recorded line outside of functions"""
 
@@ -50,15 +49,9 @@ def _around(functions: list[tuple[int, int]], number: int) -> Iterator[int]:
 @functools.lru_cache(maxsize=32)
 def _functions(text: str) -> list[tuple[int, int]]:
     """Return the first and last line of each function in a file, decorators included."""
-    if len(text) > _PARSED:
-        return []
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # the file has changed since it was imported, or is not Python
-        return []
+    tree = parsed(text)
     return [
         (min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]

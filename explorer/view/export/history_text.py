@@ -25,7 +25,7 @@ def why(recording: Recording, node: int) -> str:
     """
     if not 0 <= node < len(recording.nodes):
         raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
-    lines = [f"{recording.label(node)} · {recording.named_type_text(node)}", *_origins(recording, [node])]
+    lines = [f"{recording.named_label(node)} · {recording.named_type_text(node)}", *_origins(recording, [node])]
     lines += _decision_lines(recording, [node]) or ["no rule matched this node"]
     lines += [*_twins(recording, node), *_fate(recording, node)]
     return "\n".join(visible(line) for line in lines) + "\n"
@@ -62,6 +62,7 @@ def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
     sources = [recording.sources[row] for node in nodes if (row := recording.nodes.source[node]) >= 0]
     scopes = [" / ".join(scope_path(recording, node)) for node in nodes]
     lines = [f"recorded at {source.place}: {source.text.strip()}" for source in sources]
+    lines += [note for node in nodes if (note := recording.variable_note(node))]
     lines += [f"scope {scope}" for scope in scopes if scope]
     declared = [recording.dimensions[node] for node in nodes if node in recording.dimensions]
     lines += [f"declared as {row.shape}: {row.origin}" for row in declared]

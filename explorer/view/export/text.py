@@ -119,9 +119,11 @@ def _node_lines(recording: Recording) -> list[str]:
     lines = []
     drawn = [node for node in recording.visible(recording.end) if nodes.kind[node] != "constant"]
     for node in drawn[:_NODES]:
-        operands = [recording.label(operand) for operand in nodes.operands[node] if nodes.kind[operand] != "constant"]
+        operands = [
+            recording.named_label(operand) for operand in nodes.operands[node] if nodes.kind[operand] != "constant"
+        ]
         reads = f" ← {', '.join(operands)}" if operands else ""
-        lines.append(f"  {recording.label(node)} · {recording.named_type_text(node)}{reads}")
+        lines.append(f"  {recording.named_label(node)} · {recording.named_type_text(node)}{reads}")
     if len(drawn) > _NODES:
         lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
     return lines
@@ -145,7 +147,7 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
 
 def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     """Return the line of a kernel, which is ``number`` in the schedule, from 1."""
-    names = [recording.label(node) for node in kernel.nodes[:8]]
+    names = [recording.named_label(node) for node in kernel.nodes[:8]]
     names += ["…"] if len(kernel.nodes) > 8 else []
     row = recording.nodes.source[kernel.nodes[-1]]
     line = f", {recording.sources[row].short_place}" if row >= 0 else ""

@@ -84,7 +84,7 @@ class Lines:
         names = self.recording.dimension_names(node)
         ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
         computed = self._computed(node)
-        key = (self.recording.label(node), nodes.type[node], names, ghost, computed)
+        key = (self.recording.named_label(node), nodes.type[node], names, ghost, computed)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)

@@ -11,11 +11,12 @@ _NAMED = 2
 
 
 def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:
-    """Return where a node is in the program: ``layer1.0 / Add / add`` in a file, ``block / add, line 3`` in a cell.
+    """Return where a node is in the program: ``layer1.0 / Add / add`` in a file, ``block / h = add, line 3`` in a cell.
 
     Without ``lines`` the place stays the same when the program is edited above it: ``block / add``.
     """
-    path = " / ".join([*scope_path(recording, node), recording.label(node)])
+    name = recording.named_label(node) if lines else recording.label(node)
+    path = " / ".join([*scope_path(recording, node), name])
     line = source_text(recording, node) if lines else ""
     # An operator of a file has a name that is its own, and files such as ONNX's have no lines.
     return path if not line or _is_read(recording, node) else f"{path}, {line}"

@@ -23,6 +23,7 @@ They are those of the plain form (explorer/record) but for these; texts are safe
     "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
                    "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
     "compositions"  as in the recording, if any was found    known functions of several nodes: GELU, softmax, …
+    "variables"     {node: name, …}    of the user's variables, if any is known
     "leaf_values"   {node: Summary, …}    of values that exist before a run, if any was looked at
     "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
                    of the values that exist before a run (model/totals.py)

@@ -150,6 +150,7 @@ class RecordingTables(TypedDict):
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
     compositions: NotRequired[list[Composition]]
+    variables: NotRequired[dict[int, str]]
     leaf_values: NotRequired[dict[int, Summary]]
     leaves: LeafTable
     first_nan: int

@@ -231,6 +231,7 @@ export interface RecordingTables {
   layers: LayerTable[];
   operators?: FileOperator[];
   compositions?: Composition[];
+  variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;
   leaves: LeafTable;
   first_nan: number;

@@ -151,8 +151,8 @@ class GraphView(SteppedWidget):
     def focus(self, what: int | str) -> None:
         """Select a node, open the boxes around it, and scroll to it at a step at which it exists.
 
-        A string names an operator of a file, a layer or a scope, ``fc`` or ``layer1 / conv2``: its last node is
-        selected.
+        A string names an operator of a file, a layer, a scope or a variable, ``fc``, ``layer1 / conv2`` or ``loss``:
+        its last node is selected.
         """
         node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node

@@ -8,9 +8,10 @@ from types import CodeType
 import numpy as np
 
 import explorer as ex
+from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import Place, assigned_name
+from explorer.core.ir.source_location import Place
 
 
 def here() -> int:

@@ -15,7 +15,7 @@ def test_a_place_is_the_scopes_the_name_and_the_line() -> None:
     plan.register(y)
     recording = plan.prepare().recording
     where = recording.sources[recording.nodes.source[recording.roots[0]]].place
-    assert node_place(recording, recording.roots[0]) == f"block / inner / tanh, {where}"
+    assert node_place(recording, recording.roots[0]) == f"block / inner / y = tanh, {where}"
     assert where.startswith("test_places.py line ")
 
 

@@ -43,7 +43,7 @@ export class Focus {
   #describe() {
     const { canvas, scene, trace } = this.view;
     if (!this.stop || !scene) return;
-    const name = (key) => (key[0] === "n" ? trace.label(scene.slots.get(Number(key.slice(1))).node) : trace.layout.boxes[Number(key.slice(1))].text[0]);
+    const name = (key) => (key[0] === "n" ? trace.namedLabel(scene.slots.get(Number(key.slice(1))).node) : trace.layout.boxes[Number(key.slice(1))].text[0]);
     const tell = (words, keys) => {
       const more = keys.length - NAMED;
       return keys.length > 0 && `${words} ${keys.slice(0, NAMED).map(name).join(", ")}${more > 0 ? ` and ${grouped(more)} more` : ""}`;

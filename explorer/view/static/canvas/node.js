@@ -80,9 +80,9 @@ export class SlotView {
 
   #spoken(mark, second, lit, differs) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), second, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
+    const parts = [trace.namedLabel(mark.node), second, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
     if (mark.flags.includes("output")) parts.push("output");
-    if (mark.apart.length) parts.push(`not fused with ${[...new Set(mark.apart.map(trace.label))].join(", ")}`);
+    if (mark.apart.length) parts.push(`not fused with ${[...new Set(mark.apart.map(trace.namedLabel))].join(", ")}`);
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`represents ${mark.copies} equal nodes`);
     return parts.filter(Boolean).join(", ");

@@ -67,7 +67,7 @@ function stepOf({ trace, timeline }, parts, stage) {
 function nodeOf({ trace, now }, named) {
   if (/^\d+$/.test(named)) return Number(named) < trace.count ? Number(named) : -1;
   if (!named) return -1;
-  const isNamed = (node) => trace.label(node) === named || trace.scopePath(node).join(" / ") === named;
+  const isNamed = (node) => [trace.label(node), trace.variable(node)].includes(named) || trace.scopePath(node).join(" / ") === named;
   const nodes = [...trace.nodes.label.keys()].filter(isNamed);
   return nodes.filter((node) => trace.exists(node, now.position)).at(-1) ?? nodes.at(-1) ?? -1;
 }

@@ -228,7 +228,7 @@ export class Shell {
     if (isFirst) return;
     const decisions = selected >= 0 ? trace.decisionsOf(selected) : [];
     const declined = decisions.filter((index) => trace.decisions[index].verdict !== "applied").length;
-    const what = selected >= 0 ? trace.label(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
+    const what = selected >= 0 ? trace.namedLabel(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
     const counts = selected >= 0 ? `: ${counted(decisions.length, "decision")}, ${grouped(declined)} declined` : "";
     say(this.heard, what ? `selected ${what}${counts}` : "nothing is selected");
   }

@@ -154,7 +154,7 @@ const WHY = {
 /** The sentence of a kernel that is picked, or has run, in fragments. */
 export function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
-  const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
+  const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.namedLabel(node), node }]);
   if (moment.phase === "order") {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
     const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];

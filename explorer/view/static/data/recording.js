@@ -23,6 +23,7 @@ export class Trace {
     this.decisions = this.recording.decisions;
     this.count = this.nodes.label.length;
     this.label = this.label.bind(this);
+    this.namedLabel = this.namedLabel.bind(this);
     this.roots = new Set(this.recording.bodies.flatMap((body) => body.outputs));
     this.#indexSlots();
     this.#indexKernels();
@@ -110,6 +111,22 @@ export class Trace {
     return this.nodes.label[node];
   }
 
+  /** The name of a node behind the variable that its value was given to, "h = tanh". */
+  namedLabel(node) {
+    const variable = this.variable(node);
+    return variable ? `${variable} = ${this.label(node)}` : this.label(node);
+  }
+
+  /** The variable of the user's program that a node's value was given to, or "". @param {number} node */
+  variable(node) {
+    return this.recording.variables?.[node] ?? "";
+  }
+
+  /** How many recorded values were given to a variable of this name. @param {string} name */
+  valuesOf(name) {
+    return Object.entries(this.recording.variables ?? {}).filter(([node, each]) => each === name && this.nodes.born[node] < 0).length;
+  }
+
   /** "32×64 float32", "batch=32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
   typeText(row) {
     return this.shapeText(row) + this.recording.types[row].text;
@@ -136,7 +153,7 @@ export class Trace {
 
   /** Where a node stands: "layer1 / conv2 / add", or where there is no scope "In[3] line 2 · add". */
   whereText(node) {
-    const [scopes, place, label] = [this.scopePath(node), this.sourceText(node), this.label(node)];
+    const [scopes, place, label] = [this.scopePath(node), this.sourceText(node), this.namedLabel(node)];
     return scopes.length ? [...scopes, ...(scopes.at(-1) === label ? [] : [label])].join(" / ") : [place, label].filter(Boolean).join(" · ");
   }
 

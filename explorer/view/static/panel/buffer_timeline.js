@@ -75,7 +75,7 @@ export class BufferTimeline {
     const taken = buffer >= 0 && this.trace.kernels[to].in_place && this.trace.kernels[to].buffer === buffer && to > from;
     const right = Math.min(WIDE, (to - start + (taken ? 0.5 : 1)) * step);
     const state = kernel < 0 ? "" : kernel < from ? " ex-later" : kernel > to ? " ex-dead" : " ex-alive";
-    const label = this.trace.label(node);
+    const label = this.trace.namedLabel(node);
     const group = svg("g", { class: `ex-life${state}${node === selected ? " ex-chosen" : ""}`, "data-life": node });
     const title = svg("title");
     title.textContent = `${label}: ${buffer < 0 ? "the caller's" : `buffer ${buffer}`}, ${bytesText(bytes)}, kernel ${grouped(from + 1)} to ${grouped(to + 1)}`;
@@ -91,7 +91,7 @@ export class BufferTimeline {
   #spoken(kernel) {
     if (kernel < 0) return "contents of each buffer, kernel by kernel";
     const alive = this.alive(kernel);
-    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.label(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
+    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.namedLabel(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
   }
 
   /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */

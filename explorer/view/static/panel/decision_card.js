@@ -15,7 +15,7 @@ export class DecisionCard {
   }
 
   /** A link with a node's name that selects the node. */
-  link(node, text = this.trace.label(node)) {
+  link(node, text = this.trace.namedLabel(node)) {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
 

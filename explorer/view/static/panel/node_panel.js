@@ -20,7 +20,7 @@ export class NodePanel {
   content(node) {
     const { trace, moment, decisionCard } = this.parts;
     const { type } = trace.nodes;
-    const parts = [html("h4", { "aria-level": 2 }, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node), this.parts.tracing(node)];
+    const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node), this.parts.tracing(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     parts.push(...this.parts.compositions.tell(node, this.parts));
     const changes = this.parts.actions.changes(node);
@@ -83,7 +83,14 @@ export class NodePanel {
     const strides = this.#strides(node);
     if (strides.length) place.append(" · one block, strides ", html("code", {}, `(${strides.join(",\u00a0")})`), " elements");
     const declared = trace.recording.declared?.[node];
-    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node));
+    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node), this.#namesakes(node));
+  }
+
+  /** How many values the variable of a node was given, where it is not the only one. @param {number} node */
+  #namesakes(node) {
+    const name = this.parts.trace.variable(node);
+    const count = name ? this.parts.trace.valuesOf(name) : 0;
+    return count > 1 && html("div", { class: "ex-sub" }, `${grouped(count)} values were given to a variable `, html("code", {}, name), "; this is one of them");
   }
 
   /** Elements between neighbours along each axis of a tensor that is held: one contiguous block, its last axis the closest. */

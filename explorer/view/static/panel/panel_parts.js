@@ -72,7 +72,7 @@ export class PanelParts {
   /** Nodes as links, with their lines where `located`. @param {number[]} nodes */
   list(nodes, located = false) {
     const where = (node) => (located ? this.trace.sourceText(node) : "");
-    return nodeList(nodes, (node) => `${this.trace.label(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
+    return nodeList(nodes, (node) => `${this.trace.namedLabel(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
   }
 
   /** How sound the values are: the number of those with NaN or inf, and a button that goes to the first. */
@@ -117,7 +117,7 @@ export class PanelParts {
     const kernel = trace.kernels[index];
     const step = trace.steps[trace.stepOf.get(index)];
     const { nodes } = kernel;
-    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.label(member) : this.link(member)]);
+    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.namedLabel(member) : this.link(member)]);
     const rows = [
       ["fuses", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "nothing: this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],

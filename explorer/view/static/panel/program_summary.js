@@ -67,7 +67,7 @@ export class Summary {
   /** Whether somebody named a node: others are called by their operation. */
   #isNamed(node) {
     const { nodes, recording } = this.trace;
-    return this.trace.label(node) !== recording.operations[nodes.operation[node]];
+    return this.trace.namedLabel(node) !== recording.operations[nodes.operation[node]];
   }
 
   #type(node) {
@@ -81,7 +81,7 @@ export class Summary {
     const ends = [["inputs", this.takes], ["outputs", this.gives]];
     for (const [name, nodes] of ends) {
       if (!nodes.length) continue;
-      const alike = [...groups(nodes, (node) => `${this.trace.label(node)} ${this.#type(node)}`).values()];
+      const alike = [...groups(nodes, (node) => `${this.trace.namedLabel(node)} ${this.#type(node)}`).values()];
       const [shown, left] = fitting(alike.flatMap((same) => (same.length > NAMED ? [same] : same.map((node) => [node]))), NAMED);
       const rows = shown.map(([node, ...others]) => {
         const count = others.length ? ` ×${grouped(others.length + 1)}` : "";

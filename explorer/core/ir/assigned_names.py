@@ -1,0 +1,97 @@
+"""Names of variables in the user's source: which statement takes the whole value of an expression that was running.
+
+A recorded node keeps its code object and instruction, and Python knows the columns of each instruction's expression.
+Where these are all of the right-hand side of ``h = …``, the expression's value was given to ``h``. Nothing is looked up
+while recording: files are parsed when somebody asks.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import linecache
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+_PARSED = 1_000_000
+"""maximum characters of a file that is parsed: a generated one of 10 MB takes seconds"""
+_Span = tuple[int | None, int | None, int | None, int | None]
+"""first line, last line, first column and last column of an expression, as ``co_positions`` has them"""
+
+
+class WholeValue(NamedTuple):
+    """Statement that takes the whole value of an expression."""
+
+    variable: str
+    """the plain name that the value is assigned to, "" where it is returned"""
+    callee: str
+    """name of the function or method that is called for the value, "" where an operator or an index gives it"""
+
+
+@functools.lru_cache(maxsize=4096)
+def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue | None:
+    # f_lasti counts bytes, co_positions instructions of two bytes
+    span = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
+    return None if span is None else _whole_values("".join(linecache.getlines(filename))).get(span)
+
+
+def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
+    """Return the statement that takes the value of an instruction; None if it takes a part of it, or more."""
+    # the file name tells apart code objects, equal without it
+    return _whole_value(code, instruction, code.co_filename)
+
+
+def assigned_name(code: CodeType, instruction: int) -> str:
+    """Return the variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
+
+    Empty unless the instruction is the whole right-hand side of a statement that assigns to one plain name.
+    """
+    value = whole_value(code, instruction)
+    return value.variable if value is not None else ""
+
+
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None for one that is not Python, any more, or too large."""
+    if len(text) > _PARSED:
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@functools.lru_cache(maxsize=32)
+def _whole_values(text: str) -> dict[_Span, WholeValue]:
+    """Return the statements of a file that take one value, by the span of the expression that computes it."""
+    tree = parsed(text)
+    return dict(pair for node in ast.walk(tree) for pair in _values(node)) if tree is not None else {}
+
+
+def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield _span(value), WholeValue(name, _callee(value))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield _span(value), WholeValue(name, _callee(value))
+        case ast.NamedExpr(target=ast.Name(id=name), value=value):
+            yield _span(value), WholeValue(name, _callee(value))
+        case ast.AugAssign(target=ast.Name(id=name)):
+            # Python gives the operator of ``h += x`` the span of the statement
+            yield _span(node), WholeValue(name, "")
+        case ast.Return(value=ast.expr() as value):
+            yield _span(value), WholeValue("", _callee(value))
+
+
+def _span(node: ast.expr | ast.stmt) -> _Span:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _callee(value: ast.expr) -> str:
+    match value:
+        case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
+            return name
+        case ast.Call():
+            return "?"
+    return ""

@@ -1,0 +1,94 @@
+"""Variable tables: the names of the user's variables that values were given to, ``h`` of ``h = ex.tanh(w @ x)``.
+
+A name is claimed only where the source leaves no doubt: all of the right-hand side is one operator, one index or one
+call of a function that gives a single value; or it calls a function of the user's, of the same name as the one whose
+``return`` recorded the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType
+
+from explorer.core.ir.assigned_names import WholeValue, whole_value
+from explorer.core.ir.call_chain import CalledCode, function_code
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call
+from explorer.core.ir.operation import Operation
+from explorer.core.registry import functions
+from explorer.core.types.tensor_type import TensorType
+from explorer.record import Recording
+
+_LATE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+"""flags of code that does not run when its function is called"""
+
+
+def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
+    """Return the variable of each node's value, by node id; a node that a pass put in the place of another has its."""
+    expressions: dict[tuple[object, ...], list[int]] = {}
+    """nodes recorded by one expression of the source, each time that it ran"""
+    for number, node in enumerate(nodes):
+        if node.operands and recording.nodes.born[number] < 0 and isinstance(node.code, (CodeType, CalledCode)):
+            calls = [(id(code), at) for code, at in _calls(node.code)]
+            key = (recording.nodes.body[number], id(function_code(node.code)), node.instruction, *calls)
+            expressions.setdefault(key, []).append(number)
+    names: dict[int, str] = {}
+    for numbers in expressions.values():
+        numbers.sort(key=lambda number: nodes[number].uid)
+        node = nodes[numbers[-1]]
+        assert isinstance(node.code, (CodeType, CalledCode))
+        value = whole_value(function_code(node.code), node.instruction)
+        name = _name(value, node.code) if value is not None else ""
+        if name and value is not None:
+            names.update(dict.fromkeys(_results(value, numbers, nodes), name))
+    for _, old, new in recording.substitutions if names else ():
+        if old in names and recording.nodes.born[new] >= 0:
+            names.setdefault(new, names[old])
+    return dict(sorted(names.items()))
+
+
+def _calls(code: CodeType | CalledCode) -> tuple[tuple[CodeType, int], ...]:
+    return code.calls if isinstance(code, CalledCode) else ()
+
+
+def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
+    """Return the variable that takes a value, through the functions that return it."""
+    inner = function_code(code)
+    for outer, instruction in _calls(code):
+        if value.variable:
+            break
+        call = whole_value(outer, instruction)
+        # another name is that of a function that calls this one: what it does with the value is unknown
+        if call is None or call.callee != inner.co_name or inner.co_flags & _LATE:
+            return ""
+        value, inner = call, outer
+    return value.variable
+
+
+def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
+    """Return which of the nodes that an expression recorded, in order, are its value.
+
+    An operation records one node each time; a function made of several leaves the last one, unless it gives several.
+    """
+    members = [nodes[number] for number in numbers]
+    last = members[-1]
+    if type(last.type) is not TensorType:
+        return ()
+    function = functions.get(value.callee)
+    if isinstance(last.operation, Call):
+        bodies = [node.operation.body for node in members if isinstance(node.operation, Call)]
+        # a list or a dict of one value is written as a structure
+        is_value = all(body.name == value.callee and body.structure is None for body in bodies)
+        return numbers if is_value and len(bodies) == len(members) else ()
+    if not value.callee or isinstance(function, Operation):
+        return numbers if len({node.operation.name for node in members}) == 1 else _last(numbers, members)
+    declared = function or getattr(Expr, value.callee, None)
+    gives_one = getattr(declared, "__annotations__", {}).get("return") == "Expr"
+    return _last(numbers, members) if gives_one else ()
+
+
+def _last(numbers: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
+    """Return the last node, if the function's others lead to it: each is read by one of them."""
+    inner = {operand.uid for node in members for operand in node.operands}
+    return numbers[-1:] if all(node.uid in inner for node in members[:-1]) else ()
