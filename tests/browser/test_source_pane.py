@@ -103,7 +103,7 @@ def test_which_line_made_a_node_takes_two_clicks(show, recording):
 def test_a_line_under_the_pointer_lights_its_nodes_and_a_node_its_line(view):
     line(view, 11).hover()
     expect(view.locator(".ex-node.ex-lit-line")).to_have_count(2)
-    assert lit(view) == ["matmul", "softmax"]
+    assert lit(view) == ["matmul", "scores = softmax"]
     node(view, "tanh").hover()
     expect(line(view, 5)).to_have_class("ex-line ex-pointed")
     assert lit(view) == ["add", "add", "matmul", "matmul", "tanh", "tanh"]
@@ -173,6 +173,7 @@ def test_the_graph_takes_the_colours_of_lines_and_the_pane_is_their_legend(show,
         "view => Object.fromEntries([...view.querySelectorAll('.ex-node')].map((node) => "
         "[node.querySelector('.ex-name').textContent, node.getAttribute('style')?.match(/--ex-line-\\d/)[0]]))"
     )
+    colours = {name.rpartition(" = ")[2]: colour for name, colour in colours.items()}  # behind the variables
     assert colours["matmul"] == colours["softmax"]
     assert colours["log"] == colours["mean"] != colours["softmax"]
     chip = line(view, 12).locator(".ex-hue").get_attribute("style")

@@ -122,7 +122,7 @@ class Fuse(FuseReasons, Pass):
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, facts = self.other_consumers, _readers_of(operand, graph)
+            reason, facts = self.other_consumers, {**facts, **_readers_of(operand, graph)}
         elif operand.shape != node.shape:
             reason = self.shape
             facts = {"before": shape_text(operand.shape), "after": shape_text(node.shape)}
@@ -185,7 +185,7 @@ class Fuse(FuseReasons, Pass):
         elif operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, facts = self.other_consumers, _readers_of(operand, graph)
+            reason, facts = self.other_consumers, {**facts, **_readers_of(operand, graph)}
         elif group.product is not None:
             reason, facts = self.product, {**facts, "product": group.product}
         else:
@@ -253,7 +253,7 @@ def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
     """Return the facts of a value that several operations read: how many there are, and the first of them by name."""
     readers = [node.operation.label for node in graph.readers(operand)]
     shown = [*readers[:_READERS], *["…"] * (len(readers) > _READERS)]
-    return {"operand": operand, "consumers": len(readers), "readers": shown}
+    return {"consumers": len(readers), "readers": shown}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:

@@ -88,8 +88,8 @@ class FuseReasons:
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{operand}` is not fused with an operation that reads it, because {consumers} operations read it "
-        "({readers}), so it is computed once, written to memory, and read from there by each of them.",
+        "`{operand}` is not fused with `{reader}`, which reads it, because {consumers} operations read it ({readers}), "
+        "so it is computed once, written to memory, and read from there by each of them.",
         meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
         change="Nothing, where all of its readers are needed.",
     )

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from explorer.record import Decision, Kernel, Recording, Stage
 from explorer.record.escape import visible
+from explorer.record.glossary import GLOSSARY
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, count_text, counted_text
 from explorer.view.export.decision_lines import decision_lines
@@ -137,6 +138,8 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     without = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
     memory = "; ".join(filter(None, [peak_text(recording), most_live_text(recording), without]))
     lines = [f"schedule: {kernels}, {buffers}; {memory}"]
+    if schedule.kernels:
+        lines += [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
     numbered = list(enumerate(schedule.kernels, 1))
 
     def kernel_lines(some: Sequence[tuple[int, Kernel]]) -> list[str]:

@@ -146,7 +146,7 @@ def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     readers = [node.operation.label for node in readers_of(claim, operand)]
     assert len(readers) > 1
     shown = [*readers[:3], *["…"] * (len(readers) > 3)]
-    return {"operand": operand, "consumers": len(readers), "readers": shown}
+    return {"operand": operand, "reader": reader.operation.label, "consumers": len(readers), "readers": shown}
 
 
 def readers_of(claim: Claim, operand: Expr) -> list[Expr]:

@@ -61,6 +61,8 @@ export class SlotView {
     put(this.root, "aria-label", this.#spoken(mark, second || type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", heatStyle(share));
+    const tip = this.#extra("tip", mark.tip !== "", () => svg("title"));
+    if (tip) say(tip, mark.tip);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
     this.#number(mark.number, x - 8, besides(this.trace.layout, y, high));
     this.#inner(mark, x, y, wide, high);

@@ -133,7 +133,7 @@ export class Decisions {
     const { verdict } = this.trace.decisions[index];
     const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
-    const head = [...placeParts(place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
+    const head = [place && html("b", {}, place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
     const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), told && html("span", {}, text)];
     const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
     put(button, "aria-current", index === moment.decision && "step");
@@ -146,10 +146,4 @@ export class Decisions {
     if (this.root.isConnected) this.picked = { stage, first: this.first, last: this.last };
     this.go(this.timeline.afterDecision(index));
   }
-}
-
-/** A place as two parts, of which the first is cut where there is no room: its last name can always be read. @param {string} place */
-function placeParts(place) {
-  const at = Math.max(place.lastIndexOf(" / "), place.lastIndexOf(" · "));
-  return [at > 0 && html("b", { class: "ex-outer" }, place.slice(0, at)), place && html("b", { class: "ex-inner" }, place.slice(Math.max(at, 0)))];
 }

@@ -16,6 +16,11 @@ export function explained(text, known = new Set()) {
   });
 }
 
+/** What the terms of a text mean, a line for each; "" without terms. @param {string} text */
+export function meanings(text) {
+  return [...new Set(text.split(TERM).filter((_, place) => place % 2).map((form) => TERMS.get(form)))].join("\n");
+}
+
 /** px that an explanation is wide and, at most, high. */
 const [WIDE, HIGH] = [250, 90];
 

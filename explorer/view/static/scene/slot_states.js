@@ -1,11 +1,15 @@
 // What a slot shows at a moment: its node or ghost, how it changed, and what a kernel that computes it does now.
 
 import { bytesText, microsText } from "../data/number_format.js";
+import { meanings } from "../panel/terms.js";
+
+const PLACE_IN_SCHEDULE = meanings("level chain");
 
 /**
- * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
+ * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, tip: string, number: number,
  *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
+ *   tip: what the terms of its second line mean
  *   apart: the nodes with which, by a declined decision, it is not fused
  */
 
@@ -34,7 +38,7 @@ export class SlotStates {
     else if (!isGhost && !uses.readers[slot] && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
+    const mark = { node, state, flags, tag: "", second: "", tip: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
@@ -58,7 +62,7 @@ export class SlotStates {
       if (!moment.whole && ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
       if (index === moment.kernel) mark.flags.push("current");
       if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");
-      if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
+      if (isResult) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
     if (phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
