@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.record.glossary import GLOSSARY
 from explorer.view.export.decision_lines import read_line
 from explorer.view.export.history_text import why
 from explorer.view.export.text import text
@@ -32,8 +33,9 @@ def test_there_is_one_line_a_decision_and_one_a_kernel():
         lines[count]
         == "schedule: 4 kernels, 3 buffers; peak 18 KB; most live 18 KB, in kernel 4; without reuse 30.3 KB"
     )
-    assert lines[count + 2] == "  2 add → tanh, line 1: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
-    assert lines[count + 5].startswith("recorded: ")
+    assert lines[count + 1 : count + 3] == [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
+    assert lines[count + 4] == "  2 add → tanh, line 1: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
+    assert lines[count + 7].startswith("recorded: ")
 
 
 @pytest.mark.spec("V-15")
