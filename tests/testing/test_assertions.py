@@ -53,7 +53,7 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
     assert told[0] == "`matmul` and `block` must be computed by one kernel, and are not"
     assert re.match(r"fuse ✗ .* · Epilogue: .* \[other_consumers\], estimated to cost \S+ µs$", told[1])
     assert told[2] == "instead:"
-    assert [line.split(",")[0] for line in told[3:]] == ["  1 matmul", "  2 add → tanh → multiply 2 → add"]
+    assert [line.split(",")[0] for line in told[3:]] == ["  1 matmul", "  2 add → hidden = tanh → multiply 2 → add"]
 
 
 @pytest.mark.spec("V-22")
@@ -134,7 +134,7 @@ def test_a_peak_is_a_number_of_bytes_or_a_text(program: tuple[ex.EvalPlan, ex.Ex
     testing.assert_peak(plan, at_most="24KB")
     told = message(testing.assert_peak, plan, at_most=peak - 1024).splitlines()
     assert told[0] == f"{peak_text(plan.recording)}: 1 KB more than 23 KB"
-    assert told[1].startswith("24 KB live during kernel 2 add → tanh")
+    assert told[1].startswith("24 KB live during kernel 2 add → hidden = tanh")
     assert [line for line in told if line.startswith("buffers ✓ ")]
     for wrong in ("much", 2.5, None):
         with pytest.raises(OperandError, match="at_most must be a number of bytes"):
