@@ -217,6 +217,7 @@ class Select(Elementwise):
     """Choice: a where the condition is true, b elsewhere."""
 
     name = "where"
+    reuses_operand = True
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -227,20 +228,18 @@ class Select(Elementwise):
     def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
         bits = _BITS.get(out.dtype.char)
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
-            np.copyto(out, b)
-            np.copyto(out, a, where=condition)
+            np.copyto(out, np.where(condition, a, b), casting="same_kind")
             return out
         # On the elements' bits, which is exact, because NumPy's choices branch on each element: ten times as slow
         # where the condition is irregular, as that of a relu's gradient is.
         chosen, other = a.view(bits), b.view(bits)
         if not other.ndim and not other:
-            np.bitwise_and(chosen, np.negative(condition.view(np.int8), dtype=bits), out=out.view(bits))
+            np.multiply(chosen, condition.astype(bits), out=out.view(bits))
         elif not chosen.ndim and not chosen:
-            np.bitwise_and(other, np.subtract(condition.view(np.int8), 1, dtype=bits), out=out.view(bits))
+            np.multiply(other, np.logical_not(condition).astype(bits), out=out.view(bits))
         else:
-            differing = np.bitwise_xor(chosen, other)
-            masked = np.bitwise_and(differing, np.negative(condition.view(np.int8), dtype=bits))
-            np.bitwise_xor(other, masked, out=out.view(bits))
+            differing = np.bitwise_xor(chosen, other, out=np.empty_like(out, dtype=bits))
+            np.bitwise_xor(other, np.multiply(differing, condition.astype(bits), out=differing), out=out.view(bits))
         return out
 
     def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:
@@ -310,6 +309,7 @@ add_n = AddN()
 class Interpolate(Elementwise):
     """Interpolation, a·weight + b·(1 − weight): a for weight 1, b for weight 0 (MetaNN: Interpolate)."""
 
+    reuses_operand = True
     weight, examples = (
         4,
         (

@@ -67,6 +67,7 @@ class Erf(Elementwise):
     """Error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, one of float64."""
 
     portable = False
+    reuses_operand = True
     monotone, weight = True, 2 * EXPENSIVE
     defined_everywhere = True
     examples = (Example(real(2, 3, low=-2.5, high=2.5)), Example(real()), Example(real(3, dtype="float32")))

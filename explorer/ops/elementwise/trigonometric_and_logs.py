@@ -196,6 +196,7 @@ class Rsqrt(Elementwise):
     division for each element. The gradient is −½ · g · y / x.
     """
 
+    reuses_operand = True
     weight, examples = 5, _POSITIVE
 
     def result_dtype(self, *dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:

@@ -200,6 +200,9 @@ class SigmoidGradient(Elementwise):
         return upstream * y * (1 - y), upstream * g * (1 - 2 * y)
 
 
+_ZERO, _INFINITY = np.float32(0), np.float32(np.inf)
+
+
 class Relu(Elementwise):
     """max(x, 0): positive elements are kept, the others become 0; NaN stays."""
 
@@ -213,7 +216,8 @@ class Relu(Elementwise):
         return dtypes[0]
 
     def kernel(self, out: Array, x: Array) -> Array:
-        return np.maximum(x, 0, out=out)
+        # NumPy's maximum with a number is not vectorised for this dtype: half as fast as its clip, which is.
+        return x.clip(_ZERO, _INFINITY, out=out) if x.dtype == np.float32 else np.maximum(x, 0, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         # of the result, not of x: then the operand need not be kept; at 0 the gradient is 0

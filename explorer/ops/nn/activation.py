@@ -39,6 +39,7 @@ class Clip(Elementwise):
 
     low: Number | None
     high: Number | None
+    reuses_operand = True
     monotone, idempotent = True, True
     defined_everywhere = True
     examples = (
@@ -56,7 +57,8 @@ class Clip(Elementwise):
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
     def kernel(self, out: Array, x: Array) -> Array:
-        return np.clip(x, self.low, self.high, out=out)
+        limits: Any = self.low, self.high
+        return x.clip(*limits, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if self.low is not None:
@@ -71,6 +73,7 @@ class Clip(Elementwise):
 class Silu(Elementwise):
     """x · σ(x), also called swish."""
 
+    reuses_operand = True
     weight, examples = EXPENSIVE + 1, _SHAPES
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -89,6 +92,7 @@ class Silu(Elementwise):
 class Hardsigmoid(Elementwise):
     """Hard sigmoid: x/6 + 1/2, limited to 0 … 1."""
 
+    reuses_operand = True
     range, monotone, weight, examples = "unit", True, 3, _WIDE
     defined_everywhere = True
 
@@ -96,7 +100,7 @@ class Hardsigmoid(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        np.clip(np.add(x, 3, out=out), 0, 6, out=out)
+        np.add(x, 3, out=out).clip(0, 6, out=out)
         return np.divide(out, 6, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -107,14 +111,15 @@ class Hardswish(Elementwise):
     """x times the hard sigmoid of x."""
 
     weight, examples = 4, _WIDE
-    reuses_operand = False
+    reuses_operand = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        np.clip(np.add(x, 3, out=out), 0, 6, out=out)
-        return np.divide(np.multiply(out, x, out=out), 6, out=out)
+        limited = np.add(x, 3, dtype=out.dtype)
+        limited = limited.clip(0, 6, out=limited) if limited.ndim else limited.clip(0, 6)
+        return np.divide(np.multiply(limited, x, out=out), 6, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (where(x > -3, where(x < 3, g * (x / 3 + 0.5), g), 0),)
@@ -125,14 +130,17 @@ class LeakyRelu(Elementwise):
 
     slope: float
     examples = (Example(real(2, 3, low=0.1), slope=0.1), Example(real(2, 3, low=-2.0, high=-0.1), slope=0.01))
-    reuses_operand = False
+    reuses_operand = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        np.multiply(x, self.slope, out=out)
-        np.copyto(out, x, where=x > 0)
+        scaled = np.multiply(x, self.slope, dtype=out.dtype)
+        # The larger of both, which is vectorised; 0 · ∞ is NaN, and a steeper slope makes negative numbers smaller.
+        if 0 < self.slope <= 1:
+            return np.maximum(x, scaled, out=out)
+        np.copyto(out, np.where(x > 0, x, scaled))
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -143,6 +151,7 @@ class Gelu(Elementwise):
     """x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh."""
 
     portable = False
+    reuses_operand = True
     approximate: bool = False
     weight = 2 * EXPENSIVE
     examples = (*_SHAPES, Example(real(2, 3, low=-2.0, high=2.0), approximate=True))
@@ -155,8 +164,7 @@ class Gelu(Elementwise):
             inner = np.tanh(_SLOPE * (x + 0.044715 * x**3))
         else:
             inner = erf.kernel(np.empty_like(out), x * math.sqrt(0.5))
-        np.multiply(0.5 * x, 1 + inner, out=out)
-        return out
+        return np.multiply(0.5 * x, np.add(inner, 1, out=inner if inner.ndim else None), out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if not self.approximate:

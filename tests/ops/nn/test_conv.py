@@ -12,6 +12,7 @@ from explorer.core.ir.tiles import scratch
 from explorer.core.types.tensor_type import Array
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
+from explorer.ops.nn.kernels import conv_forward
 from explorer.ops.nn.kernels.window import Padding
 
 WHOLE, SECOND, BACK = slice(None), slice(None, None, 2), slice(None, None, -1)
@@ -42,6 +43,26 @@ def test_tiles_cover_images_to_each_border_of_theirs(shape: tuple[int, ...], pad
         scratch("dirt", [((1 << 16,), np.float64)], _itself).fill(dirt)
         found = WinogradConv2d(padding=padding).compute(images, filters)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channels", [3, 300])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
+def test_a_depthwise_convolution_has_the_same_bits_however_many_rows_are_computed_together(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, channels: int, stride: int
+) -> None:
+    """Of one channel or many, by any stride; half precision is summed in float32."""
+    generator = np.random.default_rng(0)
+    images = (4 * generator.normal(size=(2, channels, 7, 6))).astype(dtype)
+    filters = (4 * generator.normal(size=(channels, 1, 3, 3))).astype(dtype)
+    convolution = Conv2d((stride, stride), ((1, 1), (0, 1)), groups=channels)
+    whole = convolution.compute(images, filters)
+    monkeypatch.setattr(conv_forward, "_ROWS", 1)
+    np.testing.assert_array_equal(convolution.compute(images, filters), whole)
+    wide = np.pad(images.astype("float64"), ((0, 0), (0, 0), (1, 1), (0, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+    expected = np.einsum("nchwij,cij->nchw", windows, filters[:, 0].astype("float64"))
+    np.testing.assert_allclose(whole, expected, rtol=1e-3 if dtype == "float16" else 1e-5, atol=1e-3)
 
 
 def _itself(memory: Array) -> Array:

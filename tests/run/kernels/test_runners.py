@@ -53,6 +53,29 @@ def test_blocks_cover_a_result_and_none_is_too_large(shape: tuple[int, ...], mos
         assert np.all(out == 1)
 
 
+ACTIVATIONS = {
+    "clip": lambda x: ex.clip(x, 0.0, 6.0),
+    "erf": ex.erf,
+    "gelu": ex.gelu,
+    "hard sigmoid": ex.hardsigmoid,
+    "hard swish": ex.hardswish,
+    "leaky relu": ex.leaky_relu,
+    "relu's gradient": lambda x: ex.where(np.arange(12.0).reshape(4, 3) > 5, x, 0.0),
+    "silu": ex.silu,
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_finish_a_product_in_the_memory_of_the_result(name: str) -> None:
+    """No run allocates memory for the product: the activation is written over it, tile by tile."""
+    x = parameter(4, 2)
+    planned = plan([ACTIVATIONS[name](x @ np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]]))])
+    (kernel,) = [kernel for kernel in planned.schedule.kernels if kernel.blocks is not None]
+    assert kernel.blocks is not None
+    assert kernel.blocks.anchor is not None
+    assert kernel.blocks.shares
+
+
 def test_epilogues_of_large_pieces_run_in_blocks() -> None:
     """A piece larger than the registers that the plan counts is finished block by block."""
     seen: list[int] = []

@@ -8,8 +8,8 @@ Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: wind
 BLAS multiplies it by the packed filters; 1×1 windows of stride 1 are such rows already, and nothing is gathered.
 *Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
 products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
-one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply; ``einsum``
-sums over the taps.
+one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply; the
+pixels under each tap are multiplied by it, and these products are added, some rows at a time, which the cache holds.
 
 A filter is not transformed to frequencies here: for the usual 3×3 filters that is slower, and it would spread a NaN
 over the whole image. ``conv_winograd`` is the one faster algorithm, and a plan chooses it where it pays.
@@ -32,8 +32,8 @@ from explorer.ops.nn.kernels.window import Window
 _FLOPS = 1 << 23
 """arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product
 
-BLAS does 2²³ of them in about 0.1 ms on one core, ``einsum`` an eighth of them in about 0.2 ms: several times the cost
-of handing a tile to another thread.
+BLAS does 2²³ of them in about 0.1 ms on one core, and elementwise steps an eighth of them: several times the cost of
+handing a tile to another thread.
 """
 _PIECES = 4
 """least number of tiles, so that several threads find work even if everything fits into one"""
@@ -41,6 +41,10 @@ _FILTERS = 64
 """least number of channels of the result in a tile"""
 _MANY = 128
 """channels from which a quarter is many: packing their filters takes as long as gathering windows"""
+_ROWS = TILE_BYTES
+"""bytes of products with one tap"""
+_ADJACENT = 256
+"""channels from which NumPy's inner loop is long enough with one pixel"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows for a tile: more than elementwise tiles take, since products of few rows are slow"""
 
@@ -116,7 +120,8 @@ class ConvForwardPlan(NamedTuple):
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
         windows = images * rows * across
         if self.depthwise:
-            return slab * itemsize
+            block = images * min(rows, self._rows_together(images, itemsize)) * across * o
+            return (slab + 2 * block) * itemsize
         if self._few:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
             return (slab + products + windows * filters) * itemsize
@@ -139,8 +144,11 @@ class ConvForwardPlan(NamedTuple):
         if self._few:
             make = self._shifted
         if self.depthwise:
-            # channels last, like the gathered windows, so that einsum runs along adjacent channels of both
+            # channels last, like the gathered windows
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
+            if self.window.strides[1] == 1 and self.groups < _ADJACENT:
+                # for each pixel of a row, so that NumPy's inner loop runs along a whole row
+                packed = np.repeat(packed[:, :, None], self.result[3], axis=2)
         return [Tile(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
 
     # -- one tile --------------------------------------------------------------------------------------------------
@@ -254,13 +262,35 @@ class ConvForwardPlan(NamedTuple):
     def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         into = out.transpose(0, 2, 3, 1)[n, rows]
-        gather = self._unfolding.gathering(images, n, rows, 0, (), lambda: ())
+        count, together = len(into), self._rows_together(len(into), images.itemsize)
+        # half precision is summed in float32, as by a matrix product
+        dtype = np.result_type(out.dtype, np.float32) if out.dtype == np.float16 else out.dtype
+        shape = count, min(together, into.shape[1]), *into.shape[2:]
+        blocks = [slice(start, start + together) for start in range(0, into.shape[1], together)]
+        places = [(i, j) for i in range(taps.shape[0]) for j in range(taps.shape[1])]
+
+        def views(*sums: Array) -> tuple[Array, ...]:
+            return sums
+
+        gather = self._unfolding.gathering(images, n, rows, None, ((shape, dtype), (shape, dtype)), views)
 
         def compute() -> None:
-            # half precision is summed in float32 and written as float16, which "safe" casting refuses
-            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into, casting="same_kind")
+            windows, *scratch = gather()
+            for block in blocks:
+                result = into[:, block]
+                total, product = [memory[:, : result.shape[1]] for memory in scratch]
+                # the taps are added in one fixed order, so that neither threads nor tiles change the bits
+                np.multiply(windows[:, block, :, 0, 0], taps[0, 0], out=total, dtype=dtype)
+                for i, j in places[1:]:
+                    np.multiply(windows[:, block, :, i, j], taps[i, j], out=product, dtype=dtype)
+                    np.add(total, product, out=total)
+                np.copyto(result, total, casting="same_kind")
 
         return compute
+
+    def _rows_together(self, images: int, itemsize: int) -> int:
+        """Return how many rows of a depthwise result are computed together."""
+        return max(1, _ROWS // max(1, images * self.result[3] * self.groups * itemsize))
 
     @property
     def _pointwise(self) -> bool:

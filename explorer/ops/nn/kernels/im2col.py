@@ -61,7 +61,7 @@ class Im2col(NamedTuple):
             dilated = [d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)]
             return s[0], s[1] * down, s[2] * across, *dilated, s[3]
 
-        key = self, shape, key, wanted
+        key = self, shape, dtype, key, wanted
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= whole.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= whole.shape[2]
