@@ -140,7 +140,7 @@ def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
     shared, other = large + 0.5, small + 0.5
     plan = prepared(ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared))
     told = plan.explain().split("what it costs: ")[1].splitlines()
-    assert told[0] == "2 declined, the costliest first; times are estimated for the reference machine"
+    assert told[0] == "4 declined, the costliest first; times are estimated for the reference machine"
     sizes = [decision.facts["estimated_cost_us"] for decision in plan.recording.declined]
     assert sizes[0] > 1000 * sizes[-1] > 0
     assert "other_consumers" in told[1]
