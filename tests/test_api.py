@@ -147,7 +147,7 @@ def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
     plan.register(root)
     plan.prepare()
     told = plan.explain(product)
-    assert told.startswith("matmul · 3×2 float32\nrecorded at test_api.py line ")
+    assert told.startswith("product = matmul · 3×2 float32\nrecorded at test_api.py line ")
     assert "other_consumers" in plan.explain(root.operands[0])
     assert f"recording · {plan.recording.fingerprint}" in plan.explain().splitlines()
 

@@ -155,6 +155,7 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
     assert sorted(declined) == [
         "asked_for",
         "other_consumers",
+        "other_consumers",
         "producer",
         "producer",
         "reader",
