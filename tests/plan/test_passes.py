@@ -163,7 +163,8 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
         "second_product",
         "shape",
     ]
-    assert facts(planned, "other_consumers")["consumers"] == 2
+    shared_by = [choice.facts for choice in planned.graph.decisions if choice.code == "other_consumers"]
+    assert [(each["reader"], each["consumers"]) for each in shared_by] == [("exp", 2), ("log1p", 2)]
     assert (facts(planned, "shape")["before"], facts(planned, "shape")["after"]) == ("4", "3×4")
 
 
