@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 import nbformat
 import pytest
+from nbconvert import SlidesExporter
 
 from assets import course, figures
 from explorer.record.glossary import GLOSSARY
@@ -144,3 +145,16 @@ def test_a_page_of_the_site_holds_its_figures(tmp_path: Path) -> None:
         r'<img\b[^>]*\bsrc="([^"]{40})[^"]*"[^>]*alt="a is live|alt="a is live[^>]*\bsrc="([^"]{40})', page
     )
     assert "".join(source).startswith("data:image/svg+xml;base64,")
+
+
+@pytest.mark.spec("V-21")
+def test_notebooks_are_slides() -> None:
+    """nbconvert makes slides of a notebook: one at each heading, with pictures, and without cells for answers."""
+    (path,) = [path for path in NOTEBOOKS if path.name.startswith("05")]
+    page, _ = SlidesExporter().from_filename(str(path))
+    cells = nbformat.read(path, as_version=4).cells
+    prose_cells = [cell for cell in cells if cell.cell_type == "markdown" and "next" not in cell.id]
+    headings = [cell for cell in prose_cells if cell.source.startswith(("# ", "## "))]
+    assert page.count("<section>") >= 2 * len(headings)  # a stack of slides in each, as reveal.js has it
+    assert "data:image/svg+xml" in page or "<svg" in page
+    assert "Your answer" not in page

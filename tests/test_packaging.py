@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import explorer as ex
 from explorer.view.payload.bundle import script, stylesheet
@@ -207,3 +208,14 @@ def test_the_wheel_switches_the_server_extension_on(wheel: Path) -> None:
         (name,) = [name for name in names if "data/etc/jupyter/jupyter_server_config.d/" in name]
         (module,) = json.loads(archive.read(name))["ServerApp"]["jpserver_extensions"]
     assert f"{module}.py" in names
+
+
+def test_binder_installs_what_is_declared() -> None:
+    """Binder's files ask for extras that the project has, and for a Python that it takes."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    script = (ROOT / ".binder/postBuild").read_text(encoding="utf-8")
+    (extras,) = re.findall(r'"\.\[([^\]]+)\]"', script)
+    assert set(extras.split(",")) <= declared["optional-dependencies"].keys()
+    assert os.access(ROOT / ".binder/postBuild", os.X_OK)
+    version = (ROOT / ".binder/runtime.txt").read_text(encoding="utf-8").strip().removeprefix("python-")
+    assert version in SpecifierSet(declared["requires-python"])

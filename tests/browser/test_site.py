@@ -87,3 +87,21 @@ def test_without_scripts_pictures_and_text_stand(site: Path, open_page: Callable
     expect(place.locator("img")).to_be_visible()
     place.locator("summary").click()
     expect(place.locator("pre")).to_contain_text("✓")
+
+
+def test_a_printed_page_has_pictures_and_no_controls(site: Path, page: Page) -> None:
+    """On paper a view is its picture, its sentence and its panel: nothing that can only be pressed, and no gap."""
+    page.goto((site / "01_expressions_and_the_plan.html").as_uri())
+    place = page.locator(".book-view").first
+    place.scroll_into_view_if_needed()
+    expect(place.locator(".explorer-view")).to_be_visible()
+    page.emulate_media(media="print")
+    for gone in (".ex-tools", ".ex-hint", ".ex-minimap", ".ex-transport button", ".ex-height-bar"):
+        expect(place.locator(gone).first).to_be_hidden()
+    for stays in (".ex-say", ".ex-why", ".ex-node"):
+        expect(place.locator(stays).first).to_be_visible()
+    expect(page.locator(".book-contents")).to_be_hidden()
+    heights = place.evaluate("place => [place, place.querySelector('.explorer-view')].map((part) => part.offsetHeight)")
+    assert heights[0] - heights[1] < 80
+    page.emulate_media(media="screen")
+    expect(place.locator(".ex-tools").first).to_be_visible()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
 
+import numpy as np
+
+from explorer.core.ir.tensor import tensor
+from explorer.core.registry import functions
 from explorer.course.card import Finding
-from explorer.course.evidence import kernels, operations, recording_of, replanned
+from explorer.course.evidence import agree, kernels, operations, planned, recording_of, replanned
 from explorer.course.exercise_base import Exercise
 from explorer.net import Net
 from explorer.record.reasons import bytes_text
+from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 
 NET = """
@@ -123,3 +130,52 @@ answer = net.cut(["3"], ["13"])
         yield Finding(convolutions == 4, f"It has {convolutions} convolutions; two blocks of two make layer1.")
         yield Finding("MaxPool2d" not in types, f"Its operators: {', '.join(types)}.")
         yield Finding([*answer.outputs] == ["13"], f"It ends with operand {', '.join(answer.outputs)}.")
+
+
+class OnePixel(Exercise):
+    """Write `pixel(picture, weights, bias, row, column)`: one number of a convolution of 3 × 3 over a picture of one
+    channel, with zeros around it, in NumPy. It is tried at each pixel, edges and corners too.
+    """
+
+    number = "12.4"
+    title = "A convolution at any pixel"
+    level = 2
+    answer = "the function"
+    accepts = (FunctionType,)
+    hints = (
+        "`np.pad(picture, 1)` puts zeros around; pixel (row, column) of the picture is then at (row + 1, column + 1).",
+        "The window begins at (row, column) of the padded picture and has 3 rows and 3 columns.",
+    )
+    source = """
+import numpy as np
+
+
+def pixel(picture, weights, bias, row, column):
+    window = np.pad(picture, 1)[row : row + 3, column : column + 3]
+    return (window * weights).sum() + bias
+
+
+answer = pixel
+"""
+    mistakes = (
+        ("window * weights", "window * weights[::-1, ::-1]"),
+        ("np.pad(picture, 1)", "np.pad(picture, 1, mode='edge')"),
+        (" + bias", ""),
+    )
+
+    def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
+        """Compare each pixel with the planned convolution."""
+        rng = np.random.default_rng(0)
+        picture, weights, bias = rng.normal(size=(5, 6)), rng.normal(size=(3, 3)), 0.25
+        convolution = functions.find("conv2d")(tensor(picture[None, None]), tensor(weights[None, None]), padding=1)
+        expected = evaluate(convolution)[0, 0] + bias
+        numbers = np.array(
+            [[answer(picture, weights, bias, row, column) for column in range(6)] for row in range(5)], float
+        )
+        yield agree("Inside the picture", numbers[1:-1, 1:-1], expected[1:-1, 1:-1])
+        yield agree("At its edges, where a part of the window is zero", numbers[:, 0], expected[:, 0])
+        recording = planned(convolution)
+        flops = sum(kernel.flops for kernel in kernels(recording))
+        yield Finding(
+            True, f"The plan computes all 30 pixels with {flops} flops: about 9 products and 9 sums for each."
+        )

@@ -160,3 +160,39 @@ answer = x @ Diagonal([1.0, 10.0, 100.0])
         )
         expected = np.asarray(evaluate(answer, without=["simplify"]))
         yield agree("Beside the product itself", evaluate(answer), expected)
+
+
+class Drifting(Exercise):
+    """The running sum of a million times 0.1 in float32, `ex.cumsum(x)`, ends about 1 % too high: each addition is
+    rounded. Write it so that it ends within 1 of 100,000 and its elements are float32 all the same.
+    """
+
+    number = "14.4"
+    title = "A running sum that drifts"
+    level = 1
+    answer = "the expression"
+    accepts = (Expr,)
+    hints = (
+        "A sum has a policy for this, `ex.PAccumulateIn`; a running sum has none. What else adds in double precision?",
+        "`x.astype(…)` is an operation as any other: one before the sum, and one behind it.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+x = ex.tensor(np.full(1_000_000, 0.1, np.float32))
+answer = ex.cumsum(x.astype("float64")).astype("float32")
+"""
+    mistakes = (
+        ('x.astype("float64")', "x"),
+        ('.astype("float32")', ""),
+    )
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Look at the last element and at the type."""
+        yield Finding(answer.shape == (1_000_000,), f"The shape is {answer.shape}.")
+        yield Finding(answer.dtype == np.float32, f"The elements are {answer.dtype}.")
+        last = float(np.ravel(evaluate(answer))[-1])
+        yield Finding(
+            abs(last - 100_000) < 1, f"The last one is {last:,.2f}; computed: {kernel_names(planned(answer))}."
+        )

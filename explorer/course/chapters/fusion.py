@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
 from explorer.course.evidence import (
@@ -218,3 +219,43 @@ answer = OneMinusSigmoid
         other = planned(2 - record("sigmoid", z))
         touched = [d for d in other.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
         yield Finding(not touched, f"2 − σ(z) is {'changed, too' if touched else 'left alone'}.")
+
+
+class Overflowing(Exercise):
+    """Write log(Σ exp(z)) for `z` = 1000, 999 and −1000 as a textbook has it, from `ex.log`, `ex.exp` and a sum. As
+    written it is infinite; which rule makes it 1000.31…? Hand in the expression.
+    """
+
+    number = "09.5"
+    title = "A formula that overflows"
+    level = 1
+    answer = "the expression"
+    accepts = (Expr,)
+    hints = (
+        'Evaluate it twice: `ex.evaluate(y)` and `ex.evaluate(y, without=["simplify"])`.',
+        "`ex.logsumexp` is that formula already, and nothing is left for a rule: write out what it does.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+z = ex.tensor(np.array([1000.0, 999.0, -1000.0]))
+answer = ex.log(ex.exp(z).sum())
+"""
+    mistakes = (
+        ("ex.log(ex.exp(z).sum())", "ex.logsumexp(z)"),
+        ("ex.exp(z).sum()", "(1 + ex.exp(z)).sum()"),
+        ("ex.log(ex.exp(z).sum())", "ex.exp(z).sum()"),
+    )
+
+    def findings(self, answer: Expr) -> Iterator[Finding]:
+        """Evaluate as written and as planned, and ask for the rule."""
+        with np.errstate(all="ignore"):
+            written = np.asarray(evaluate(answer, without=["simplify"]))
+            value = np.asarray(evaluate(answer))
+        yield Finding(bool(np.isinf(written).all()), f"As written it is {written}.")
+        right = value.shape == () and bool(np.isclose(value, 1000 + np.log1p(np.exp(-1.0))))
+        yield Finding(right, f"Planned it is {value}; expected is 1000.3132616875182.")
+        recording = planned(answer)
+        applied = [d for d in recording.decisions if d.rule == "LogSumExponentials" and d.verdict == "applied"]
+        yield Finding(bool(applied), sentences(recording, applied) or "No rule recognises the formula.")

@@ -133,3 +133,41 @@ answer = net
         slope = grad(answer.build(x).sum(), x)
         yield agree("The gradient is 3x²", evaluate(slope), 3 * numbers**2, 1e-5)
         yield Finding(True, f"Planned for the gradient: {', '.join(operations(planned(slope)))}.")
+
+
+class TwoOutputs(Exercise):
+    """Let the net `flowers` give two blobs, `scores` and `answer`, in this order. Does it compute more than before?"""
+
+    number = "13.4"
+    title = "A second output"
+    level = 1
+    answer = "the net"
+    accepts = (Net,)
+    hints = (
+        "`net.output(…)` takes the names of several blobs; `net.set_outputs` gives a net others than it had.",
+        '`net.set_outputs(["scores", "answer"])`',
+    )
+    source = (
+        FLOWERS
+        + """
+net.set_outputs(["scores", "answer"])
+answer = net
+"""
+    )
+    mistakes = (
+        ('net.set_outputs(["scores", "answer"])\n', ""),
+        ('["scores", "answer"]', '["hidden", "answer"]'),
+        ('["scores", "answer"]', '["answer", "scores"]'),
+    )
+
+    def findings(self, answer: Net) -> Iterator[Finding]:
+        """Run the net, and compare its plan with that of the last output alone."""
+        names = [*answer.outputs]
+        yield Finding(names == ["scores", "answer"], f"The net gives {', '.join(names)}.")
+        if names == ["scores", "answer"]:
+            values = answer.run(np.array([[1.0, 2.0, 3.0, 4.0]], np.float32))
+            scores, shares = values["scores"], values["answer"]
+            powers = np.exp(scores - scores.max())
+            yield agree("The second is the softmax of the first", shares, powers / powers.sum())
+            computed = operations(answer.plan((1, 4)).recording)
+            yield Finding(True, f"Computed: {', '.join(computed)}. `scores` was computed before, too; now it is kept.")

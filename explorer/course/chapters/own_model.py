@@ -115,3 +115,38 @@ answer = ex.open("../assets/digits_int8.onnx").compare(exact, images, tolerance=
         differing = [row for row in answer.rows if row.problem]
         named = ", ".join(row.operator for row in differing) or "none"
         yield Finding(len(differing) == 1, f"{len(differing)} of {len(answer.rows)} operands differ: {named}.")
+
+
+class TwoFiles(Exercise):
+    """`../assets/digits.pnnx.param` and `../assets/digits.onnx` should be one net, as two exporters wrote it. Compare
+    the first with the second on the twelve digits. Why is only one value compared, and is that enough?
+    """
+
+    number = "19.4"
+    title = "Two files of one net"
+    level = 1
+    answer = "the comparison"
+    accepts = (ValueComparison,)
+    hints = (
+        "A net can be the reference: `net.compare(other, images)`.",
+        "Values are compared where both files use a name for the same operand; the results are compared in any case.",
+    )
+    source = (
+        OPENED
+        + """
+net = ex.open("../assets/digits.pnnx.param")
+answer = net.compare(ex.open("../assets/digits.onnx"), images)
+"""
+    )
+    mistakes = (("digits.onnx", "digits_int8.onnx"), ("images)", "images).rows"))
+
+    def findings(self, answer: ValueComparison) -> Iterator[Finding]:
+        """Ask what was compared, and how far the values are apart."""
+        named = ", ".join(f"{row.name} of {row.operator}" for row in answer.rows)
+        yield Finding(answer.equal, f"Compared: {named}.")
+        worst = max(row.error for row in answer.rows)
+        yield Finding(
+            worst < 1e-5,
+            f"The largest relative error: {worst:.2g}. Where the shares of 12 digits agree, so do the values inside,"
+            " as far as they matter for these pictures.",
+        )

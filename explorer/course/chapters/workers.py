@@ -161,6 +161,45 @@ answer = plan
             yield Finding(len(streams) > 1, f"Streams that computed: {len(streams)}.")
 
 
+class NothingToGain(Exercise):
+    """Write a program of at least four kernels that no number of workers makes faster, however good the network is.
+    Hand in its plan.
+    """
+
+    number = "17.4"
+    title = "Where workers do not help"
+    level = 1
+    answer = "the plan"
+    accepts = (EvalPlan,)
+    hints = (
+        "A worker has something to do if there are two kernels that do not wait for each other.",
+        "Products one after the other, each of the result before it.",
+    )
+    source = """
+import numpy as np
+import explorer as ex
+
+h = W = ex.tensor(np.full((64, 64), 0.01))
+for _ in range(5):
+    h = h @ W
+plan = ex.EvalPlan()
+plan.register(h)
+plan.prepare()
+answer = plan
+"""
+    mistakes = (("range(5)", "range(2)"), ("h = h @ W\n", "h = ex.softmax(h @ W) + ex.softmax(W @ h)\n"))
+
+    def findings(self, answer: EvalPlan) -> Iterator[Finding]:
+        """Estimate two to eight workers on a network that costs next to nothing."""
+        rows = kernels(recording_of(answer))
+        yield Finding(len(rows) >= 4, f"Kernels: {len(rows)}, in chains: {len({kernel.chain for kernel in rows})}.")
+        speedups = {
+            count: answer.estimate(count, bandwidth=1e6, latency=0.001, overhead=0.001).speedup for count in (2, 4, 8)
+        }
+        told = ", ".join(f"{count} workers {speedup:.2f}" for count, speedup in speedups.items())
+        yield Finding(max(speedups.values()) < 1.01, f"Times as fast on paper: {told}.")
+
+
 def _branches() -> EvalPlan:
     """Plan the eight branches of the notebook."""
     x = tensor(np.random.default_rng(0).normal(size=(400, 400)), name="x")
