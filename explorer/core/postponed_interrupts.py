@@ -8,10 +8,8 @@ the signal; instead the handler looks at the stack: if one of the protected func
 from __future__ import annotations
 
 import threading
-
-# Not those of the module ``signal``, which try to make an enum of each handler: 20 µs of a training step of 300.
-from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found]
 from collections.abc import Callable
+from signal import SIGINT, getsignal, signal
 from types import FrameType
 from typing import Any
 
