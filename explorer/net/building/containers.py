@@ -1,7 +1,8 @@
 """Sequences and optionals among a net's values: tuples of members, and None for a value that is absent.
 
 They hold no memory and are no nodes. What a net is given, hands out or passes between its operators is a leaf (an
-expression, an array) or a container of leaves; here they are taken apart and put together again.
+expression, an array) or a tuple of leaves; here they are taken apart and put together again. Members are no tuples:
+files may nest plain lists so deep, and share them, that a walk through all of them would not end.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.core.pytree import flatten, unflatten
-
 EXAMPLE_MEMBERS = 2
 """members of a sequence that a net is drawn for without inputs"""
 
 
 def leaves(values: Iterable[Any]) -> list[Any]:
     """Return the leaves of values, in order; one that is absent has none."""
-    return [leaf for leaf in flatten(tuple(values))[0] if leaf is not None]
+    parts: list[Any] = []
+    for value in values:
+        if isinstance(value, tuple):
+            parts.extend(value)
+        elif value is not None:
+            parts.append(value)
+    return parts
 
 
 def named_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -27,16 +32,23 @@ def named_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def key_of(values: Iterable[Any], key: Callable[[Any], Any]) -> Any:
     """Return what tells values from others: how they are contained, and the key of each leaf."""
-    parts, structure = flatten(tuple(values))
-    return structure, tuple([None if part is None else key(part) for part in parts])
+    return tuple([
+        tuple(map(key, value)) if isinstance(value, tuple) else None if value is None else ("leaf", key(value))
+        for value in values
+    ])  # fmt: skip
 
 
 def with_leaves(values: Mapping[str, Any], replaced: Iterable[Any]) -> dict[str, Any]:
     """Return the values with other leaves, in the order of ``leaves``."""
-    parts, structure = flatten(tuple(values.values()))
     following: Iterator[Any] = iter(replaced)
-    filled = [None if part is None else next(following) for part in parts]
-    return dict(zip(values, unflatten(structure, filled), strict=True))
+    return {
+        name: tuple([next(following) for _ in value])
+        if isinstance(value, tuple)
+        else None
+        if value is None
+        else next(following)
+        for name, value in values.items()
+    }
 
 
 def each_leaf(name: str, value: Any, function: Callable[[str, Any], Any]) -> Any:
@@ -44,5 +56,5 @@ def each_leaf(name: str, value: Any, function: Callable[[str, Any], Any]) -> Any
     if value is None:
         return None
     if isinstance(value, tuple):
-        return tuple([each_leaf(f"{name}[{place}]", member, function) for place, member in enumerate(value)])
+        return tuple([function(f"{name}[{place}]", member) for place, member in enumerate(value)])
     return function(name, value)
