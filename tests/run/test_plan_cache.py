@@ -46,7 +46,8 @@ def perceptron(x: Any, w: Any) -> Any:
 def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
     """A second graph of one structure is not planned again, gives its own values, and its plan tells its own nodes."""
     x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)
-    first, (one,) = evaluated(perceptron(x, w))
+    root = perceptron(x, w)
+    first, (one,) = evaluated(root)
     kept = one.copy()
     root = perceptron(y, v)
     second, (two,) = evaluated(root)

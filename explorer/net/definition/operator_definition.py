@@ -120,7 +120,7 @@ class BlobDefinition:
 
     @property
     def noted(self) -> BlobType:
-        """What the file notes of its type."""
+        """Type that the file notes."""
         return BlobType(self.shape, self.dtype, self.container)
 
     @property

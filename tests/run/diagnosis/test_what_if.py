@@ -37,8 +37,11 @@ def test_one_consumer_less_lets_an_operation_fuse() -> None:
     """An operand with two readers is fused once the other reads something else; both prices and peaks are told."""
     large = ex.tensor(np.ones((500, 500), np.float32))
     shared = large + 0.5
-    found = asked(prepared(ex.negative(shared) @ ex.relu(shared)), "other_consumers")
+    plan = prepared(ex.negative(shared) @ ex.relu(shared))
+    found, other = [plan.what_if(each) for each in plan.recording.declined if each.code == "other_consumers"]
     assert found.change is not None
+    assert other.change is not None
+    assert other.change.change == "one reader of add: negative reading another value"
     assert found.change.change == "one reader of add: relu reading another value"
     assert found.change.estimated_us < found.estimated_us
     told = str(found)
