@@ -46,7 +46,7 @@ def test_a_declined_pair_is_marked_on_its_edge_and_named_in_its_labels(show, rec
     expect(view.locator(f"[aria-label*='not fused with {recording.label(reader)}']")).to_have_count(1)
     link = view.locator(".ex-why .ex-facts dd .ex-link").filter(has_text=recording.label(operand)).first
     link.click()
-    expect(view.locator(".ex-why h4")).to_have_text(recording.label(operand))
+    expect(view.locator(".ex-why h4")).to_have_text(recording.named_label(operand))
     expect(heading(view, "read by")).to_be_visible()
 
 

@@ -163,16 +163,16 @@ def test_what_is_fused_is_asked_edge_by_edge_and_judged_by_the_planners_reason(f
     view, said = fusing, fusing.locator(".ex-say")
     expect(view.locator(".ex-graph .ex-frame")).to_have_count(0)
     right = 0
-    for question in range(1, 5):
-        expect(said).to_contain_text(f"predict {question} of 4")
-        names = [view.locator(".ex-lit-asked .ex-name").nth(end).text_content() for end in (0, 1)]
+    for question in range(1, 6):
+        expect(said).to_contain_text(f"predict {question} of 5")
+        names = [view.locator(".ex-lit-asked .ex-name").nth(end).text_content().split(" = ")[-1] for end in (0, 1)]
         answer = question != 2
         press(view, "y" if answer else "n")
         correct = together(program, *names) == answer
         right += correct
         expect(said).to_contain_text("Right." if correct else "No.")
         expect(view.locator(".ex-score")).to_have_text(f"{right} of {question} right at once.")
-    expect(said).to_contain_text("all 4 settled")
+    expect(said).to_contain_text("all 5 settled")
     expect(view.locator(".ex-graph .ex-frame")).to_have_count(1)
     expect(view.locator(".ex-lit-asked")).to_have_count(0)
     press(view, "Escape")

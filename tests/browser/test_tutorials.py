@@ -30,7 +30,7 @@ def test_the_first_notebook_is_stepped_and_asked(notebook):
     expect(view.locator(".ex-why h4")).to_have_text("tanh")
     opened.says("print(view.selected_expression.operation.name)", "tanh\n")
     opened.execute("view.focus(scores)")
-    expect(view.locator(".ex-why h4")).to_have_text("add")
+    expect(view.locator(".ex-why h4")).to_have_text("scores = add")
     assert opened.execute("print(view.recording.run is not None)") == "True\n"
     for index in range(3):
         opened.view(index)
