@@ -7,9 +7,9 @@ the signal; instead the handler looks at the stack: if one of the protected func
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
-from signal import SIGINT, getsignal, signal
 from types import FrameType
 from typing import Any
 
@@ -28,25 +28,25 @@ class Postponed:
 
     def hold(self) -> None:
         """Let interrupts wait from now on."""
-        before = getsignal(SIGINT)
+        before = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is threading.main_thread() and callable(before):
             self._before = before
-            signal(SIGINT, self._interrupt)
+            signal.signal(signal.SIGINT, self._interrupt)
 
     def release(self) -> None:
         """Give interrupts back to the handler that had them, which gets the one that waited."""
         before, self._before = self._before, None
         if before is not None:
-            signal(SIGINT, before)
+            signal.signal(signal.SIGINT, before)
             came, self._came = self._came, False
             if came:
-                before(SIGINT, None)
+                before(signal.SIGINT, None)
 
     def deliver(self) -> None:
         """Hand on the interrupt that waits, if one does, to the handler that had interrupts before."""
         if self._came:
             self._came = False
-            self._before(SIGINT, None)
+            self._before(signal.SIGINT, None)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         # the handler runs between two instructions of the main thread, and is given the interrupted frame

@@ -92,7 +92,7 @@ def _forked(path: str) -> str:
 if __name__ == "__main__":
     # once, before they are forked
     import explorer.formats.onnx.reader
-    import explorer.formats.pnnx.param_reader  # noqa: F401
+    import explorer.formats.pnnx.param_reader  # noqa: F401  # imported for the forks
 
     for argument in sys.argv[1:]:
         print(_forked(argument), flush=True)

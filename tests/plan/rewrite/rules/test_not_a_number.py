@@ -67,7 +67,7 @@ def test_what_cancels_beside_other_factors_hides_no_nan(form: str, place: str) -
 
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     first=positives(),
     second=positives(),
