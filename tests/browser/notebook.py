@@ -22,6 +22,12 @@ class Lab:
     url: str
     root: Path
 
+    def open(self, page: Page) -> None:
+        """Open JupyterLab in a workspace of its own: of two pages with one, JupyterLab sends the second to another."""
+        page.goto(f"{self.url}/lab/workspaces/page_{next(_numbers)}")
+        page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
+        page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+
 
 @dataclass
 class Notebook:
@@ -34,9 +40,7 @@ class Notebook:
     def run(cls, lab: Lab, page: Page, cells: list[str], theme: str) -> Notebook:
         name = f"test_{next(_numbers)}.ipynb"
         (lab.root / name).write_text(json.dumps(_document(cells)))
-        page.goto(f"{lab.url}/lab?reset")
-        page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
-        page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+        lab.open(page)
         notebook = cls(page, cells)
         notebook.theme(theme)
         notebook.command("application:set-mode", {"mode": "single-document"})
@@ -138,12 +142,10 @@ class Notebook:
 def reopened(lab: Lab, page: Page, name: str, document: dict[str, Any], *, kernel: bool = False) -> Page:
     """Open a notebook without a kernel, or with a new one that has run nothing."""
     (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
-    page.goto(f"{lab.url}/lab?reset")
-    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
-    page.evaluate("() => window.jupyterapp.restored")
+    lab.open(page)
     page.evaluate(
-        "([name, start]) => window.jupyterapp.commands.execute('docmanager:open',"
-        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) })",
+        "async ([name, start]) => void (await window.jupyterapp.commands.execute('docmanager:open',"
+        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) }))",
         [name, kernel],
     )
     return page

@@ -35,7 +35,7 @@ TRAIT = """(explorer, [payload, traits]) => {
     const model = { ...traits, payload: JSON.stringify(payload), listeners: {}, comm_live: true };
     const page = {
         get: (name) => model[name],
-        set: (name, value) => (model[name] = value),
+        set: (values) => Object.assign(model, values),
         save_changes: () => {},
         on: (event, listener) => (model.listeners[event] = listener),
         off: () => {},

@@ -35,12 +35,10 @@ function saveChanged(model, values) {
   const news = Object.entries(values).filter(([name, value]) => JSON.stringify(model.get(name)) !== JSON.stringify(value));
   if (!news.length) return;
   const [revisions, seen] = [model.get("revisions"), { ...model.get("seen") }];
-  for (const [name, value] of news) {
-    model.set(name, value);
-    seen[name] = revisions[name] ?? 0;
-  }
-  // Sent with every change, also where it says the same: other widgets' changes of a trait come without it.
-  model.set("seen", { ...seen, changes: (seen.changes ?? 0) + 1 });
+  for (const [name] of news) seen[name] = revisions[name] ?? 0;
+  // `seen` is sent with every change, also where it says the same: other widgets' changes of a trait come without it.
+  // All are set at once: another view of this model would hear of a step without its stage and save half of both.
+  model.set({ ...Object.fromEntries(news), seen: { ...seen, changes: (seen.changes ?? 0) + 1 } });
   model.save_changes();
 }
 

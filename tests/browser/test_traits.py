@@ -1,0 +1,55 @@
+"""The traits of one widget that several views show: what they save is whole, and Python's values stay the newest."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.view.payload.payload import payload
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+SHOWN_TWICE = """(explorer, [payload, traits, keys]) => {
+    const state = { ...traits, payload: JSON.stringify(payload) }, listeners = [], messages = [];
+    let unsaved = {};
+    const model = {
+        comm_live: true,
+        get: (name) => state[name],
+        // As Backbone does it: all values are set, then each change is told.
+        set: (name, value) => {
+            const values = typeof name === "string" ? { [name]: value } : name;
+            const text = (value) => JSON.stringify(value);
+            const changed = Object.keys(values).filter((each) => text(values[each]) !== text(state[each]));
+            for (const each of changed) state[each] = unsaved[each] = values[each];
+            for (const event of changed.map((each) => `change:${each}`))
+                for (const [heard, act] of [...listeners]) if (heard === event) act();
+        },
+        save_changes: () => {
+            if (Object.keys(unsaved).length) messages.push(unsaved);
+            unsaved = {};
+        },
+        on: (event, act) => listeners.push([event, act]),
+        off: () => {},
+    };
+    const ends = [0, 1].map(() => explorer.default.render({ model, el: document.body, shared: model }));
+    const stages = [...document.querySelectorAll(".ex-stage")];
+    for (const key of keys) stages[0].dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    const said = [...document.querySelectorAll(".ex-say")].map((each) => each.textContent);
+    ends.forEach((end) => end());
+    return [messages, said];
+}"""
+
+
+@pytest.mark.spec("V-16")
+def test_a_view_shown_twice_saves_each_step_with_its_stage_and_what_it_has_seen(module):
+    """Python, which has set both traits once, takes every message: none holds a step whose revision it has not seen."""
+    recording = sample.mlp()
+    traits = {"step": 0, "stage": "recorded", "selected": -1, "open_boxes": None, "theme": "auto", "predicting": False}
+    traits |= {"revisions": {"step": 1, "stage": 1}, "seen": {}}
+    messages, said = module(SHOWN_TWICE, [payload(recording, position=0), traits, ["End", "Home", ".", "."]])
+    assert said[0] == said[1]
+    assert len(messages) == 4
+    for message in messages:
+        assert {name for name in ("step", "stage") if name in message} <= message["seen"].keys()
+    assert {"step", "stage"} <= messages[0].keys() & messages[1].keys()
+    assert [message["seen"]["changes"] for message in messages] == [1, 2, 3, 4]
