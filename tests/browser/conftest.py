@@ -12,12 +12,13 @@ import time
 import urllib.request
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect, sync_playwright
 
 from explorer import __version__
 from explorer.lab import build_hook
@@ -37,6 +38,9 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS = 60
+VIEWPORT = ViewportSize(width=1280, height=900)
+TESTS_OF_A_PAGE = 50
+"""tests after which the page that they share is closed, with the memory of its process"""
 expect.set_options(timeout=15_000)  # machines that are busy with something else, too
 
 _executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
@@ -80,10 +84,23 @@ class Watch:
     errors: list[str]
 
     def attend(self, page: Page) -> None:
-        page.on("request", lambda request: self._request(request.url))
-        page.on("websocket", lambda web_socket: self._request(web_socket.url))
-        page.on("pageerror", lambda error: self.errors.append(error.stack or error.message))
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        """Note what a page asks for, and its errors."""
+        for event, heard in self._listeners.items():
+            page.on(event, heard)
+
+    def leave(self, page: Page) -> None:
+        """Note nothing more of a page."""
+        for event, heard in self._listeners.items():
+            page.remove_listener(event, heard)
+
+    @cached_property
+    def _listeners(self) -> dict[str, Callable[[Any], None]]:
+        return {
+            "request": lambda request: self._request(request.url),
+            "websocket": lambda web_socket: self._request(web_socket.url),
+            "pageerror": lambda error: self.errors.append(error.stack or error.message),
+            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
+        }
 
     def _request(self, url: str) -> None:
         parts = urlsplit(url)
@@ -93,8 +110,7 @@ class Watch:
 
 def _context(browser: Browser, **options: Any) -> BrowserContext:
     # Without motion, so that a click lands where its node is; a test of motion asks for it.
-    still = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
-    context = browser.new_context(**{**still, **options})
+    context = browser.new_context(**{"viewport": VIEWPORT, "reduced_motion": "reduce", **options})
     context.set_default_timeout(15_000)
     context.set_default_navigation_timeout(SECONDS * 1000)
     return context
@@ -109,12 +125,70 @@ def watch() -> Generator[Watch]:
     assert watching.errors == []
 
 
+class KeptPage:
+    """A page that tests use one after the other: a new one, with a process of its own, takes Chromium a second."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._context: BrowserContext | None = None
+        self._page: Page | None = None
+        self._watch: Watch | None = None
+        self._tests = 0
+
+    def lend(self, watch: Watch, viewport: ViewportSize) -> Page | None:
+        """Lend the page, blank and of this size, to a test; None while the test has it already."""
+        if self._watch is not None:
+            return None
+        if self._page is None or self._page.is_closed() or self._tests == TESTS_OF_A_PAGE:
+            self._renew()
+        assert self._page is not None
+        self._tests += 1
+        self._page.set_viewport_size(viewport)
+        self._watch = watch
+        watch.attend(self._page)
+        return self._page
+
+    def take_back(self) -> None:
+        """Forget all that a test left behind: what the page shows and stores, where the mouse is, who listens."""
+        page, watch, self._watch = self._page, self._watch, None
+        if page is None or watch is None or page.is_closed():
+            return
+        if not page.url.startswith("about:"):
+            page.evaluate("() => [localStorage, sessionStorage].forEach((each) => each.clear())")
+        page.mouse.move(-10, -10)
+        page.goto("about:blank")
+        watch.leave(page)
+
+    def _renew(self) -> None:
+        self.close()
+        self._context = _context(self._browser)
+        self._page, self._tests = self._context.new_page(), 0
+
+    def close(self) -> None:
+        """Close the page and its context."""
+        if self._context is not None:
+            self._context.close()
+
+
+@pytest.fixture(scope="session")
+def kept_page(browser: Browser) -> Generator[KeptPage]:
+    kept = KeptPage(browser)
+    yield kept
+    kept.close()
+
+
 @pytest.fixture
-def open_page(browser: Browser, watch: Watch) -> Generator[Callable[..., Page]]:
-    """Open pages that know nothing of each other."""
+def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[Callable[..., Page]]:
+    """Open pages that know nothing of each other: the kept one first, where it has all that is asked for."""
     contexts = []
 
-    def open_one(**options: object) -> Page:
+    def open_one(*, new: bool = False, **options: Any) -> Page:
+        if (
+            not new
+            and not options.keys() - {"viewport"}
+            and (kept := kept_page.lend(watch, options.get("viewport", VIEWPORT)))
+        ):
+            return kept
         context = _context(browser, **options)
         contexts.append(context)
         page = context.new_page()
@@ -122,6 +196,7 @@ def open_page(browser: Browser, watch: Watch) -> Generator[Callable[..., Page]]:
         return page
 
     yield open_one
+    kept_page.take_back()
     for context in contexts:
         context.close()
 

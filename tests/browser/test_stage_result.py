@@ -97,29 +97,36 @@ def test_a_selection_stays_in_sight_and_the_first_decision_is_about_it(show, res
     expect(view.locator(".ex-say")).to_contain_text(f"decision {place} of")
 
 
+@pytest.fixture
+def clock(page):
+    """The page's clock, which the test turns; no other test has this page afterwards."""
+    yield page.clock
+    page.close()
+
+
 @pytest.mark.spec("V-1")
-def test_play_leaves_time_to_read(show, page):
+def test_play_leaves_time_to_read(show, clock):
     """A decision is shown for three seconds at 1×, and for six at 0.5×; a kernel for 0.8 s."""
-    page.clock.install(time=datetime(2026, 1, 1, 12))
+    clock.install(time=datetime(2026, 1, 1, 12))
     view = show(sample.mlp(), position=0)
-    page.clock.pause_at(datetime(2026, 1, 1, 13))
+    clock.pause_at(datetime(2026, 1, 1, 13))
     press(view, "p")
     say = view.locator(".ex-say")
-    page.clock.run_for(850)
+    clock.run_for(850)
     expect(say).to_contain_text("decision 1 of 3")
-    page.clock.run_for(2_900)
+    clock.run_for(2_900)
     expect(say).to_contain_text("decision 1 of 3")
-    page.clock.run_for(150)
+    clock.run_for(150)
     expect(say).to_contain_text("decision 2 of 3")
     view.locator(".ex-speed").select_option("0.5")
-    page.clock.run_for(5_900)
+    clock.run_for(5_900)
     expect(say).to_contain_text("decision 2 of 3")
-    page.clock.run_for(200)
+    clock.run_for(200)
     expect(say).to_contain_text("decision 3 of 3")
     view.locator(".ex-speed").select_option("1")
-    page.clock.run_for(6 * 3_000 + 100)
+    clock.run_for(6 * 3_000 + 100)
     expect(say).to_contain_text("pick 1 of 4")
-    page.clock.run_for(800)
+    clock.run_for(800)
     expect(say).to_contain_text("pick 2 of 4")
 
 
