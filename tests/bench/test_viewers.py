@@ -144,13 +144,19 @@ def drawn_in(page: Page, viewer: str, code: str) -> float | None:
     return (time.perf_counter() - begin) * 1000
 
 
+def started(lab: Lab, page: Page, imports: str) -> Page:  # noqa: F811
+    """Return a page in which a notebook has imported the libraries."""
+    lab.open(page)
+    return Notebook.run(lab, page, [imports], "JupyterLab Light").page
+
+
 def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[str]]:  # noqa: F811
     """Rows of times: all viewers in turn, round by round; one that fails is left out, and the next has a new page."""
     spent: dict[str, list[float]] = {name: [] for name in DRAWN}
     with cells(file) as code, drawing.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.route("**/*", _only_here)
         imports = "import explorer as ex\nfrom IPython.display import IFrame\nfrom ipywidgets import IntSlider"
-        page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
+        page = started(lab, context.new_page(), imports)
         racing = list(code)
         for _ in range(rounds):
             for name in list(racing):
@@ -158,7 +164,7 @@ def compared(drawing: Browser, lab: Lab, file: Path, rounds: int) -> list[list[s
                 if duration is None:
                     racing.remove(name)
                     page.close()
-                    page = Notebook.run(lab, context.new_page(), [imports], "JupyterLab Light").page
+                    page = started(lab, context.new_page(), imports)
                 else:
                     spent[name].append(duration)
     ours = statistics.median(spent["explorer"][1:] or spent["explorer"])

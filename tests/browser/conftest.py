@@ -11,14 +11,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from explorer import __version__
 from explorer.lab import build_hook
@@ -26,6 +23,7 @@ from explorer.record import Recording
 from explorer.view.export.html_page import html
 from explorer.view.payload.bundle import script
 from tests.browser.notebook import Lab, Notebook
+from tests.browser.pages import VIEWPORT, KeptLabPage, KeptPage, Watch, new_context
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = [
@@ -38,9 +36,6 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 SECONDS = 60
-VIEWPORT = ViewportSize(width=1280, height=900)
-TESTS_OF_A_PAGE = 50
-"""tests after which the page that they share is closed, with the memory of its process"""
 expect.set_options(timeout=15_000)  # machines that are busy with something else, too
 
 _executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
@@ -76,46 +71,6 @@ def browser() -> Generator[Browser]:
         launched.close()
 
 
-@dataclass
-class Watch:
-    """What a page did that it must not do."""
-
-    requests: list[str]
-    errors: list[str]
-
-    def attend(self, page: Page) -> None:
-        """Note what a page asks for, and its errors."""
-        for event, heard in self._listeners.items():
-            page.on(event, heard)
-
-    def leave(self, page: Page) -> None:
-        """Note nothing more of a page."""
-        for event, heard in self._listeners.items():
-            page.remove_listener(event, heard)
-
-    @cached_property
-    def _listeners(self) -> dict[str, Callable[[Any], None]]:
-        return {
-            "request": lambda request: self._request(request.url),
-            "websocket": lambda web_socket: self._request(web_socket.url),
-            "pageerror": lambda error: self.errors.append(error.stack or error.message),
-            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
-        }
-
-    def _request(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
-            self.requests.append(url)
-
-
-def _context(browser: Browser, **options: Any) -> BrowserContext:
-    # Without motion, so that a click lands where its node is; a test of motion asks for it.
-    context = browser.new_context(**{"viewport": VIEWPORT, "reduced_motion": "reduce", **options})
-    context.set_default_timeout(15_000)
-    context.set_default_navigation_timeout(SECONDS * 1000)
-    return context
-
-
 @pytest.fixture
 def watch() -> Generator[Watch]:
     """At the end no page that it attended may have asked another machine for anything, or met an error."""
@@ -125,71 +80,22 @@ def watch() -> Generator[Watch]:
     assert watching.errors == []
 
 
-class KeptPage:
-    """A page that tests use one after the other: a new one, with a process of its own, takes Chromium a second."""
-
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self._context: BrowserContext | None = None
-        self._page: Page | None = None
-        self._watch: Watch | None = None
-        self._tests = 0
-
-    def lend(self, watch: Watch, viewport: ViewportSize) -> Page | None:
-        """Lend the page, blank and of this size, to a test; None while the test has it already."""
-        if self._watch is not None:
-            return None
-        if self._page is None or self._page.is_closed() or self._tests == TESTS_OF_A_PAGE:
-            self._renew()
-        assert self._page is not None
-        self._tests += 1
-        self._page.set_viewport_size(viewport)
-        self._watch = watch
-        watch.attend(self._page)
-        return self._page
-
-    def take_back(self) -> None:
-        """Forget all that a test left behind: what the page shows and stores, where the mouse is, who listens."""
-        page, watch, self._watch = self._page, self._watch, None
-        if page is None or watch is None or page.is_closed():
-            return
-        if not page.url.startswith("about:"):
-            page.evaluate("() => [localStorage, sessionStorage].forEach((each) => each.clear())")
-        page.mouse.move(-10, -10)
-        page.goto("about:blank")
-        watch.leave(page)
-
-    def _renew(self) -> None:
-        self.close()
-        self._context = _context(self._browser)
-        self._page, self._tests = self._context.new_page(), 0
-
-    def close(self) -> None:
-        """Close the page and its context."""
-        if self._context is not None:
-            self._context.close()
-
-
 @pytest.fixture(scope="session")
 def kept_page(browser: Browser) -> Generator[KeptPage]:
-    kept = KeptPage(browser)
+    kept = KeptPage(lambda: new_context(browser))
     yield kept
     kept.close()
 
 
 @pytest.fixture
 def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[Callable[..., Page]]:
-    """Open pages that know nothing of each other: the kept one first, where it has all that is asked for."""
+    """Open pages that know nothing of each other: the kept one first, if it has all that is asked for."""
     contexts = []
 
-    def open_one(*, new: bool = False, **options: Any) -> Page:
-        if (
-            not new
-            and not options.keys() - {"viewport"}
-            and (kept := kept_page.lend(watch, options.get("viewport", VIEWPORT)))
-        ):
+    def open_one(**options: Any) -> Page:
+        if not options.keys() - {"viewport"} and (kept := kept_page.lend(watch, options.get("viewport", VIEWPORT))):
             return kept
-        context = _context(browser, **options)
+        context = new_context(browser, **options)
         contexts.append(context)
         page = context.new_page()
         watch.attend(page)
@@ -204,14 +110,14 @@ def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[
 @pytest.fixture(scope="session")
 def lab_cache(browser: Browser) -> Generator[BrowserContext]:
     """Pages of JupyterLab share it: what JupyterLab loads, 13 MB, is loaded and compiled once."""
-    context = _context(browser)
+    context = new_context(browser)
     yield context
     context.close()
 
 
 @pytest.fixture
 def open_lab_page(lab_cache: BrowserContext, watch: Watch) -> Generator[Callable[[], Page]]:
-    """Open pages of JupyterLab; what they remember is forgotten at the end."""
+    """Open pages for JupyterLab; what they remember is forgotten at the end."""
     pages = []
 
     def open_one() -> Page:
@@ -225,6 +131,13 @@ def open_lab_page(lab_cache: BrowserContext, watch: Watch) -> Generator[Callable
         if not page.is_closed():
             page.evaluate("() => localStorage.clear()")
             page.close()
+
+
+@pytest.fixture(scope="session")
+def kept_lab_page(lab: Lab, browser: Browser) -> Generator[KeptLabPage]:
+    kept = KeptLabPage(lambda: new_context(browser), lab)
+    yield kept
+    kept.close()
 
 
 @pytest.fixture
@@ -309,13 +222,24 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture
-def notebook(lab: Lab, open_page: Callable[..., Page], open_lab_page: Callable[[], Page]) -> Callable[..., Notebook]:
+def notebook(
+    lab: Lab,
+    open_page: Callable[..., Page],
+    open_lab_page: Callable[[], Page],
+    kept_lab_page: KeptLabPage,
+    watch: Watch,
+) -> Generator[Callable[..., Notebook]]:
     """Write a notebook of some cells, open it in JupyterLab and run it."""
 
     def run(*cells: str, theme: str = "JupyterLab Light", **options: object) -> Notebook:
-        return Notebook.run(lab, open_page(**options) if options else open_lab_page(), list(cells), theme)
+        page = None if options else kept_lab_page.lend(watch, VIEWPORT)
+        if page is None:
+            page = open_page(**options) if options else open_lab_page()
+            lab.open(page)
+        return Notebook.run(lab, page, list(cells), theme)
 
-    return run
+    yield run
+    kept_lab_page.take_back()
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ class Notebook:
     def run(cls, lab: Lab, page: Page, cells: list[str], theme: str) -> Notebook:
         name = f"test_{next(_numbers)}.ipynb"
         (lab.root / name).write_text(json.dumps(_document(cells)))
-        lab.open(page)
         notebook = cls(page, cells)
         notebook.theme(theme)
         notebook.command("application:set-mode", {"mode": "single-document"})
