@@ -79,6 +79,7 @@ narrow = x.astype("float32")
 single = ramp(5, 6, dtype="float32")
 complex_ = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6) + 1j, name="complex")
 tiny = ramp(5, 6, dtype="int8")
+unsigned = ramp(5, 6, dtype="uint8")
 far = ex.tensor(np.ones((3, 2)), device=there)
 zero = ex.ZeroTensor((5, 6), dtype="float64")
 ones = ex.TrivialTensor(1.0, (5, 6), dtype="float64")
@@ -309,7 +310,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     declared_properties.Involution.dtype: lambda: ex.logical_not(ex.logical_not(whole)),
     declared_properties.Involution.integers: lambda: ex.reciprocal(ex.reciprocal(whole + 1)),
     declared_properties.EvenOfNegative.even: lambda: ex.cos(-x),
-    declared_properties.EvenOfNegative.dtype: lambda: ex.absolute(-complex_),
+    declared_properties.EvenOfNegative.complex: lambda: ex.absolute(-complex_),
+    declared_properties.EvenOfNegative.unsigned: lambda: ex.cos(-unsigned),
     declared_properties.ExtremeBeforeMonotone.later: lambda: ex.tanh(x).max(axis=1),
     declared_properties.ExtremeBeforeMonotone.complex: lambda: ex.exp(complex_).max(axis=1),
     declared_properties.ExtremeBeforeMonotone.domain: lambda: ex.sqrt(x).max(axis=1),

@@ -43,24 +43,24 @@ class Simplify(Pass):
     name = "simplify"
     unreached = Reason(
         "unreached",
-        "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value by which "
-        "it is differentiated.",
+        "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value with "
+        "respect to which it is differentiated.",
         meaning="A zero of this kind (ZeroTensor) is only described; it takes neither time nor memory.",
         change="Check whether the loss should use this value.",
     )
     no_kernel = Reason(
         "no_kernel",
-        "`{node}` is computed as written, not in the form that this rule would put in its place, because that form "
-        "contains `{operation}`, which cannot run on the device `{device}`.",
-        meaning="An operation runs on a device only where somebody has written a kernel for that device.",
+        "`{node}` is computed as written, not rewritten with `{operation}`, because `{operation}` cannot run on the "
+        "device `{device}`, where `{node}` runs.",
+        meaning="An operation runs on a device only where somebody has written code (a kernel) for that device.",
         change="Register a kernel for the operation and the device: ex.kernel(...).",
     )
     hidden_type = Reason(
         "hidden_type",
-        "`{reader}` is computed as written, because this rule must know how its operand `{x}` is stored (all its "
-        "numbers, or only a description of them, as zeros have), and `{x}` is dynamic data, which does not show it.",
-        meaning="Rules about zeros, one-hot vectors or views look at the class of the data; dynamic data does not show "
-        "its class.",
+        "`{reader}` is computed as written, although it is simpler with some operands, such as zeros: `{x}` was made "
+        "by ex.make_dynamic, which hides whether it is an array, zeros, or a one-hot vector.",
+        meaning="x + y is x where y is zeros, and y @ x is a row of x where y is one-hot (a single 1, like a row of "
+        "np.eye). Rules read that off the class of the data.",
         change="ex.try_cast(x, …) gives the data with its class.",
     )
 

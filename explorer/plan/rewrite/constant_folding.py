@@ -60,8 +60,8 @@ class Folding:
     folded = Reason(
         "folded",
         "`{operation}` is computed while the plan is made, not in each run, because it reads only constants written "
-        "in the program. Its value is {value}. Each run saves {saved_flops} of arithmetic and {saved_bytes} of "
-        "memory.",
+        "in the program. Its value is {value}. Each run saves {count:operation}, with {saved_flops} of arithmetic and "
+        "{saved_bytes} of memory.",
         meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
         "plan depends on their values.",
         change="Use a tensor, ex.tensor(…), where a value will be another one later.",
@@ -180,7 +180,7 @@ class Folding:
 def described(constant: Structured) -> str:
     """Return a described constant in a few words, as sentences show it."""
     if isinstance(constant, Full):
-        return f"{constant.label} ({constant.infer()!r})" if constant.shape else constant.label
+        return f"{constant.label} in each element ({constant.infer()!r})" if constant.shape else constant.label
     if isinstance(constant, OneHot):
         return f"{constant.value} at {constant.position} ({constant.infer()!r})"
     if isinstance(constant, Literal):

@@ -32,7 +32,8 @@ def neutral_facts(at: At, node: Expr) -> Facts:
 
 def typed_neutral(at: At, node: Expr) -> Facts:
     facts = neutral_facts(at, node)
-    return {**facts, "given": repr(facts["x"].type), "wanted": repr(node.type)}
+    other = next(each for each in at.operands(node) if each is not facts["x"])
+    return {**facts, "neutral": str(number(at, other)), "given": repr(facts["x"].type), "wanted": repr(node.type)}
 
 
 def special(node: Expr) -> Any:

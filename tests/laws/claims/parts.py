@@ -142,7 +142,12 @@ of_nodes(parts.several_parts, holds=lambda at, node: len(places(at, node)) > 1)(
     lambda at, node: {**names(at, node, joined=(0,)), "count": len(at.below_at(node, 0).operands)}
 )
 of_nodes(parts.dtype, holds=lambda at, node: source(at, node).dtype != node.dtype)(
-    lambda at, node: {"source": source(at, node), "given": str(source(at, node).dtype), "wanted": str(node.dtype)}
+    lambda at, node: {
+        **names(at, node, joined=(0,)),
+        "source": source(at, node),
+        "given": str(source(at, node).dtype),
+        "wanted": str(node.dtype),
+    }
 )
 
 

@@ -148,12 +148,10 @@ def even_facts(at: At, node: Expr) -> Facts:
 
 
 of_nodes(properties.EvenOfNegative.even, holds=lambda at, node: at.below_at(node, 0, 0).dtype.kind in "fi")(even_facts)
-of_nodes(
-    properties.EvenOfNegative.dtype,
-    holds=lambda at, n: (
-        at.below_at(n, 0, 0).type is not at.below_at(n, 0).type or at.below_at(n, 0, 0).dtype.kind not in "fi"
-    ),
-)(lambda at, node: {**even_facts(at, node), "given": str(at.below_at(node, 0, 0).dtype)})
+for reason, kinds in ((properties.EvenOfNegative.complex, "c"), (properties.EvenOfNegative.unsigned, "ub")):
+    of_nodes(reason, holds=lambda at, node, kinds=kinds: at.below_at(node, 0, 0).dtype.kind in kinds)(
+        lambda at, node: {**even_facts(at, node), "given": str(at.below_at(node, 0, 0).dtype)}
+    )
 
 extreme = properties.ExtremeBeforeMonotone
 

@@ -16,6 +16,7 @@ from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rules.norm_before_product import NormIntoWeights
 from explorer.plan.rewrite.rules.scale_into_weights import FactorIntoWeights, IntoWeights, TermsOfWeights
 from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes, shape_text
+from tests.laws.claims.nodes import kind
 
 Expr = ex.Expr
 
@@ -254,10 +255,12 @@ def not_constant(at: At, node: Expr) -> Facts:
         norm, part = next((last, part) for last, part in innermost(at, node) if part is not None)
         assert part is not None
         assert at.varies(part)
-        return {"norm": norm, "part": base(at, part)}
+        return {"norm": norm, "part": base(at, part), "operation": kind(norm)}
     found = around(at, node)
-    part = next(each for each in (found.term, found.other) if each is not None and at.varies(each))
-    return {"product": found.product, "factor": base(at, found.other), "part": base(at, part)}
+    pairs = (found.term, found.value), (found.other, node)
+    part, reader = next((part, reader) for part, reader in pairs if part is not None and at.varies(part))
+    facts = {"product": found.product, "factor": base(at, found.other), "part": base(at, part)}
+    return {**facts, "operation": kind(reader)}
 
 
 def narrow(node: Expr, others: list[Expr]) -> bool:

@@ -57,10 +57,11 @@ class SumOfMembers(Rule):
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because what is "
-        "added, the rows and other arrays, has the dtypes {given}, and the result {wanted}: in another order, numbers "
-        "would be converted and rounded at other places.",
-        meaning="NumPy adds two arrays of float32 in float32, and converts the sum when an array of float64 is added.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the "
+        "terms of the sum are {given}, and the result is {wanted}: in another order, other additions would be rounded "
+        "to the narrower dtype.",
+        meaning="With y of float64 and rows of float32, y + x[0] + x[1] adds in float64, and y + x.sum(axis=0) adds "
+        "the rows in float32.",
         change="Convert all terms to one dtype first: x.astype(...).",
     )
     dtype = Reason(

@@ -100,16 +100,17 @@ class Involution(Rule):
     )
     dtype = Reason(
         "dtype",
-        "`{operation}` of `{operation}` is computed as written, although the second undoes the first, because without "
-        "the two the result would be {given}, and it must be {wanted}.",
-        meaning="A rule never changes the shape or dtype of a result.",
+        "`{operation}` of `{operation}` is computed as written, not replaced by `{x}`, because `{x}` is {given}, which "
+        "`{operation}` converts, and the result is {wanted}.",
+        meaning="The same operation twice gives back x only where it keeps the dtype of x: "
+        "np.logical_not(np.logical_not(5)) is True, not 5.",
         change="Convert the operand first: x.astype(...).",
     )
     integers = Reason(
         "dtype",
         "The reciprocal of the reciprocal of `{x}` is computed as written, not replaced by `{x}`, because `{x}` is "
-        "{given}: the reciprocal of a whole number is rounded to a whole number, so `{x}` does not come back.",
-        meaning="Of integers, 1 / 5 is 0 in whole numbers, from which 5 does not come back.",
+        "{given}: the reciprocal of an integer is cut off to an integer, so `{x}` does not come back.",
+        meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5.",
         change="Convert the operand to floating point first: x.astype(...).",
     )
 
@@ -142,12 +143,19 @@ class EvenOfNegative(Rule):
         meaning="cos(−x) is cos(x), and |−x| is |x|. The property is declared as even.",
         change="Nothing has to change.",
     )
-    dtype = Reason(
+    unsigned = Reason(
         "dtype",
-        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and only for signed "
-        "real numbers does `{operation}` give the same without `{y}` in every case.",
-        meaning="Of unsigned integers −1 is the largest number.",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, which has no negative "
+        "numbers.",
+        meaning="In uint8 −1 is 255, so f(−x) is f(256 − x), not f(x).",
         change="Convert the operand to a signed dtype first: x.astype(...).",
+    )
+    complex = Reason(
+        "dtype",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and `{operation}` is "
+        "declared even, f(−x) = f(x), for real numbers only.",
+        meaning="The property is declared as even; its laws are tried with real numbers.",
+        change="Leave the sign out in the program.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -161,7 +169,7 @@ class EvenOfNegative(Rule):
         (x,) = graph.operands(y)
         facts = {"operation": node.operation.name, "x": x, "y": y}
         if x.type is not y.type or x.dtype.kind not in "fi":
-            return self.dtype.declined(**facts, given=str(x.dtype))
+            return (self.complex if x.dtype.kind == "c" else self.unsigned).declined(**facts, given=str(x.dtype))
         return self.even.applied(node.operation(x), **facts)
 
 
@@ -197,8 +205,8 @@ class ExtremeBeforeMonotone(Rule):
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because its "
-        "result is needed {consumers} times, so all of it must be computed anyway.",
+        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
+        "{consumers} operations read its result, so all of it must be computed anyway.",
         meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
         "needs f(x).",
         change="Nothing has to change.",

@@ -86,6 +86,7 @@ class NeutralNumber(Rule):
         below = str(number) == "-0.0"
         facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if below else neutral}
         if x.type is not node.type:
+            facts["neutral"] = str(number)
             return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
             return self.complex.declined(**facts)
@@ -135,7 +136,7 @@ class NoOp(Rule):
     complex = Reason(
         "complex",
         "`{operation}` over axes of size 1 is kept, not replaced by the elements themselves, because they are "
-        "complex: NumPy's product starts from 1 + 0j, which makes NaN of an infinite element (∞ · 0).",
+        "complex: NumPy's product starts from 1 + 0j, which turns an infinite element into NaN (∞ · 0).",
         meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
         change="Leave the operation out where no element is infinite.",
     )

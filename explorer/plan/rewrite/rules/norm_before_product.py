@@ -214,7 +214,9 @@ class _Around:
                 inverted = place == 1 and isinstance(node.operation, Divide)
                 return None if inverted else self._below(_Step(node, other, place == 1), inner)
             if 1 < other.size < node.size:
-                self.declined = NormIntoWeights.not_constant.declined(part=named(other, graph), norm=node)
+                self.declined = NormIntoWeights.not_constant.declined(
+                    part=named(other, graph), norm=node, operation=node.operation.name
+                )
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:

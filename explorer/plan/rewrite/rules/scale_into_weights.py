@@ -74,9 +74,10 @@ class IntoWeights(Rule, abstract=True):
     )
     not_constant = Reason(
         "not_constant",
-        "The multiplication or addition of `{part}` is computed as written, instead of changing weights, because "
-        "`{part}` depends on an input, so it may be another in each run.",
-        meaning="A batch norm that computes statistics of the batch itself, for one, depends on the input.",
+        "`{operation}` with `{part}` is computed in each run, instead of once on the weights of the product or "
+        "convolution beside it, because `{part}` depends on an input and may differ in each run.",
+        meaning="(x @ W) · s is x @ (W · s): where s is always the same, W · s is computed once, before the first run. "
+        "A batch norm that takes the statistics of each batch has another s in each run.",
         change="Use stored statistics (inference mode) in place of a batch's own.",
     )
 
@@ -124,7 +125,11 @@ class FactorIntoWeights(IntoWeights):
         facts: Facts = {"product": product, "factor": named(factor, graph)}
         for part in (affine.term, factor):
             if part is not None and not is_constant(part, graph):
-                return self.not_constant.declined(**facts, part=named(part, graph))
+                return self.not_constant.declined(
+                    **facts,
+                    part=named(part, graph),
+                    operation=(affine.value if part is affine.term else node).operation.name,
+                )
         # In another dtype, or broadcast by the factor, the product would be another one.
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)

@@ -65,15 +65,15 @@ class SliceOfConcatenation(Rule):
     )
     several_parts = Reason(
         "several_parts",
-        "The slice is taken from `{joined}`, not from one of the {count} arrays that `{joined}` joins, because it has "
-        "elements of several of them.",
+        "The slice is taken from `{joined}`, not from one of the {count} arrays that `{joined}` joins, because the "
+        "elements of the slice come from more than one of them.",
         meaning="A slice of joined arrays needs no joining where it lies within one of them.",
         change="Slice where the arrays meet.",
     )
     dtype = Reason(
         "dtype",
-        "The slice is taken from the joined arrays, not from `{source}` alone, although all of its elements come from "
-        "there, because `{source}` is {given}, and joining converts it to {wanted}.",
+        "The slice is taken from `{joined}`, not from `{source}`, although all elements of the slice come from "
+        "`{source}`, because `{source}` is {given}, and `{joined}` converts it to {wanted}.",
         meaning="np.concatenate converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Join arrays of one dtype.",
     )
@@ -96,7 +96,7 @@ class SliceOfConcatenation(Rule):
             return self.several_parts.declined(count=len(joined.operands), joined=joined)
         source, start = graph.operand(joined, index), starts[index]
         if source.dtype != node.dtype:
-            facts = {"source": source, "given": str(source.dtype), "wanted": str(node.dtype)}
+            facts = {"source": source, "joined": joined, "given": str(source.dtype), "wanted": str(node.dtype)}
             return self.dtype.declined(**facts)
         own = span - start if isinstance(span, int) else (span[0] - start, span[1] - start, span[2])
         spans = (*part.spans[:axis], own, *part.spans[axis + 1 :])

@@ -167,7 +167,8 @@ class LogOfSoftmax(Rule):
         "log_softmax",
         "`{outer}` of `{inner}` is computed in one step (log_softmax) instead of two, because small probabilities in "
         "`{inner}` are rounded to 0, and log(0) is −∞; in one step the result is an ordinary number.",
-        meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
+        meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
+        "least 1.",
         change="Nothing has to change.",
     )
 
@@ -304,7 +305,8 @@ class NllOfSoftmax(Rule):
         "nll_log_softmax",
         "The negative log likelihood of `{inner}` is computed from the operand of `{inner}`, not from its result, "
         "because small probabilities in the result are rounded to 0, and log(0) is −∞.",
-        meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
+        meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
+        "least 1.",
         change="Nothing has to change.",
     )
 

@@ -39,8 +39,8 @@ class ProductWithZero(Rule):
     zero = Reason(
         "zero_product",
         "Nothing is multiplied, and the result is a ZeroTensor (zeros that are not stored), because one factor is a "
-        "ZeroTensor, and its product with anything is zero. An array of 0.0 would be multiplied, and give {instead} "
-        "where the other factor is ∞ or NaN.",
+        "ZeroTensor, and its product with anything is zero. An ordinary array of 0.0 would not be left out: 0.0 · ∞ "
+        "is {instead}.",
         meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers. ex.tensor(0.0) is a "
         "number and is multiplied as such.",
         change="Use ex.tensor(np.zeros(…)), which holds numbers, where 0 · ∞ must be NaN.",
@@ -187,9 +187,9 @@ class SumWithZero(Rule):
     dropped = Reason(
         "zero_term",
         "{count:term is|terms are} left out of a sum of {terms}, because adding a ZeroTensor changes no number. An "
-        "array of 0.0 would be added: that turns −0.0 into {instead}.",
-        meaning="A ZeroTensor is only described and stores no numbers. −0.0 and 0.0 are equal in comparisons, but 1 / "
-        "0.0 is ∞ and 1 / −0.0 is −∞.",
+        "ordinary array of 0.0 would not be left out: adding 0.0 turns −0.0 into {instead}.",
+        meaning="A ZeroTensor is the zero of algebra: x + 0 is x, also for −0.0. −0.0 and 0.0 are equal in "
+        "comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Nothing has to change.",
     )
     type = Reason(
