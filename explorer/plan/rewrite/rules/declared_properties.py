@@ -205,8 +205,8 @@ class ExtremeBeforeMonotone(Rule):
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "{consumers} operations read its result, so all of it must be computed anyway.",
+        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because its "
+        "result is needed in {consumers} places, so all of it must be computed anyway.",
         meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
         "needs f(x).",
         change="Nothing has to change.",
