@@ -76,13 +76,13 @@ def is_known_positive(node: Expr) -> bool:
 
 
 def is_known_nonnegative(node: Expr) -> bool:
-    """Whether every element is ≥ 0 whatever the operands hold (NaN aside).
+    """Whether every element is ≥ 0 whatever the operands hold (NaN aside); of a constant, 0.0 or more, not −0.0.
 
     Signed integers wrap around: the square of one, or its absolute value, can be negative.
     """
     operation = node.operation
     if isinstance(operation, Full):
-        return not isinstance(operation.value, complex) and operation.value >= 0
+        return not isinstance(operation.value, complex) and operation.value >= 0 and str(operation.value) != "-0.0"
     return node.dtype.kind in "bu" or (operation.range != "real" and is_real(node))
 
 

@@ -217,9 +217,10 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
     if isinstance(value, bool):
         value = int(value)
     if kind in _LISTS:
+        # The schema declares a list, which `value` is by its type at run time alone.
         return helper.make_attribute(name, [_LISTS[kind](item) for item in value], attr_type=kind)  # type: ignore[union-attr]
     if kind == AttributeProto.FLOAT:
-        return helper.make_attribute(name, float(value))  # type: ignore[arg-type]
+        return helper.make_attribute(name, float(value))  # type: ignore[arg-type]  # a number, as the schema declares
     return helper.make_attribute(name, value, attr_type=kind or None)
 
 
