@@ -382,3 +382,19 @@ def test_a_tensor_is_shown_as_one_block_with_its_strides(show):
         expect(view.locator(".ex-why")).to_contain_text(f"one block, strides {strides} elements")
     node(view, "tanh").click()
     expect(view.locator(".ex-why")).not_to_contain_text("strides")
+
+
+@pytest.mark.spec("V-5")
+def test_readers_before_and_after_dedup_are_counted(show):
+    """Once two equal expressions are one, a node says how many operations read it now, and how many as recorded."""
+    x = ex.tensor(np.ones((3, 4)), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x) * 2 + ex.tanh(x).sum())
+    view = show(plan.prepare().recording)
+    why = view.locator(".ex-why")
+    press(view, "Home")
+    node(view, "tanh").first.click()
+    expect(why.get_by_text("read by 1", exact=True)).to_be_visible()
+    press(view, "End")
+    expect(why.get_by_text("read by 2", exact=True)).to_be_visible()
+    expect(why).to_contain_text("readers: as recorded 1, after dedup 2")
