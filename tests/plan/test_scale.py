@@ -13,35 +13,48 @@ from explorer.record import loads, to_json
 from tests.support.execution import run
 
 DEEP = 100_000
+SHORTER = 20_000
+"""still twenty times Python's limit of recursion"""
 
 
 @pytest.mark.spec("P-13")
-@pytest.mark.parametrize("without", [(), ("fuse",), ("simplify", "dedup", "prune", "fuse")])
-def test_a_chain_of_100000_operations_is_recorded_planned_evaluated_and_written(without: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("depth", "without"),
+    [
+        (DEEP, ()),
+        (SHORTER, ("fuse",)),
+        (SHORTER, ("simplify", "dedup", "prune", "fuse")),
+        pytest.param(DEEP, ("fuse",), marks=pytest.mark.soak),
+    ],
+)
+def test_a_chain_of_100000_operations_is_recorded_planned_evaluated_and_written(
+    depth: int, without: tuple[str, ...]
+) -> None:
     """A chain of 100,000 operations is recorded, planned, evaluated and written: nothing walks a graph by recursion."""
     x = ex.tensor(np.linspace(0.1, 0.9, 3))
     y, expected = x, x.array
-    for _ in range(DEEP // 2):
+    for _ in range(depth // 2):
         y = ex.sin(y) + x
         expected = np.sin(expected) + x.array
     evaluation = ex.EvalPlan(without=without)
     handle = evaluation.register(y)
     evaluation.eval()
     np.testing.assert_allclose(handle.data(), expected, rtol=1e-12)
-    assert len(evaluation.recording.nodes) == DEEP + 1
+    assert len(evaluation.recording.nodes) == depth + 1
     read = loads(json.dumps(to_json(evaluation.recording)))
     assert read.fingerprint == evaluation.recording.fingerprint
-    assert len(read.nodes) == DEEP + 1
+    assert len(read.nodes) == depth + 1
 
 
 @pytest.mark.spec("P-13")
-def test_a_chain_of_100000_operations_is_differentiated() -> None:
+@pytest.mark.parametrize("depth", [SHORTER, pytest.param(DEEP, marks=pytest.mark.soak)])
+def test_a_chain_of_100000_operations_is_differentiated(depth: int) -> None:
     x = ex.tensor(np.array([0.3, 0.7]))
     y = x
-    for _ in range(DEEP):
+    for _ in range(depth):
         y = ex.sin(y)
     value, slope = x.array, np.ones(2)
-    for _ in range(DEEP):
+    for _ in range(depth):
         value, slope = np.sin(value), slope * np.cos(value)
     found, gradient = ex.evaluate((y, ex.grad(y.sum(), x)))
     np.testing.assert_allclose(found, value, rtol=1e-9)
@@ -49,10 +62,17 @@ def test_a_chain_of_100000_operations_is_differentiated() -> None:
 
 
 @pytest.mark.spec("P-13", "P-4")
-@pytest.mark.parametrize("without", [(), ("batch",), ("simplify",)])
-def test_a_sum_of_calls_100000_deep(without: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("count", "without"),
+    [
+        (SHORTER, ()),
+        (SHORTER, ("batch",)),
+        (SHORTER, ("simplify",)),
+        pytest.param(DEEP, (), marks=pytest.mark.soak),
+    ],
+)
+def test_a_sum_of_calls_100000_deep(count: int, without: tuple[str, ...]) -> None:
     wave = ex.function(lambda x: ex.sin(x) * 0.5)
-    count = DEEP if not without else DEEP // 5
     numbers = np.random.default_rng(0).normal(size=count)
     total = wave(ex.tensor(numbers[0]))
     for number in numbers[1:]:
@@ -77,7 +97,7 @@ def test_a_chain_that_adds_the_last_member_again_and_again_is_planned() -> None:
 
     last = Index0(2)(whole)
     total = last
-    for _ in range(20_000):
+    for _ in range(SHORTER):
         total = total + last
     planned = plan([total], Options(without=("dedup",)))
-    np.testing.assert_allclose(run(planned)[0], whole.array[2] * 20_001)
+    np.testing.assert_allclose(run(planned)[0], whole.array[2] * (SHORTER + 1))

@@ -125,15 +125,15 @@ def test_the_option_of_pytest_writes_the_files_that_differ(pytester: pytest.Pyte
     """
     path = pytester.path / "kept.json"
     pytester.makepyfile(source.format(options=""))
-    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    pytester.runpytest_inprocess().assert_outcomes(failed=1)
     assert not path.exists()
-    pytester.runpytest_subprocess("--explorer-update", "-n", "1").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--explorer-update", "-n", "1").assert_outcomes(passed=1)
     first = path.stat().st_mtime_ns
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
-    pytester.runpytest_subprocess("--explorer-update").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--explorer-update").assert_outcomes(passed=1)
     assert path.stat().st_mtime_ns == first
     pytester.makepyfile(source.format(options="without='fuse'"))
-    done = pytester.runpytest_subprocess()
+    done = pytester.runpytest_inprocess()
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*fuse · add 1 and tanh: was ✓ ElementwiseChain*"])
     done.stdout.no_fnmatch_line("*kept_plan.py:*")

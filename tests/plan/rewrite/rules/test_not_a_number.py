@@ -65,18 +65,7 @@ def test_what_cancels_beside_other_factors_hides_no_nan(form: str, place: str) -
         np.testing.assert_array_equal(planned, wanted)
 
 
-@pytest.mark.spec("P-1", "P-12")
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=150, deadline=None)
-@given(
-    first=positives(),
-    second=positives(),
-    between=st.sampled_from(OF_TWO),
-    after=st.sampled_from(OF_ONE),
-    result=st.sampled_from([*RESULTS, lambda p, q: p * q / q, lambda p, q: (p * WEIGHTS + q) / q]),
-    row=st.lists(st.sampled_from([-1.5, 0.25, 3.0, np.nan, np.inf, -np.inf]), min_size=3, max_size=3),
-)
-def test_random_forms_are_nan_wherever_an_input_that_is_nan_reaches_them(
+def no_form_hides_nan(
     first: Build, second: Build, between: Beside, after: Build, result: Beside, row: list[float]
 ) -> None:
     """Where other numbers in the place of ±∞ give NaN too, it comes from an input that is NaN."""
@@ -95,3 +84,20 @@ def test_random_forms_are_nan_wherever_an_input_that_is_nan_reaches_them(
         _, reached = values(numbers)
         for found, there, comes in zip(planned, written, reached, strict=True):
             assert not (there & comes & ~found).any(), (row, found, there)
+
+
+FORM = {
+    "first": positives(),
+    "second": positives(),
+    "between": st.sampled_from(OF_TWO),
+    "after": st.sampled_from(OF_ONE),
+    "result": st.sampled_from([*RESULTS, lambda p, q: p * q / q, lambda p, q: (p * WEIGHTS + q) / q]),
+    "row": st.lists(st.sampled_from([-1.5, 0.25, 3.0, np.nan, np.inf, -np.inf]), min_size=3, max_size=3),
+}
+
+
+@pytest.mark.spec("P-1", "P-12")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("examples", [40, pytest.param(150, marks=pytest.mark.soak)])
+def test_random_forms_are_nan_wherever_an_input_that_is_nan_reaches_them(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(**FORM)(no_form_hides_nan))()
