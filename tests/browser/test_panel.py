@@ -384,7 +384,7 @@ def test_a_tensor_is_shown_as_one_block_with_its_strides(show):
     expect(view.locator(".ex-why")).not_to_contain_text("strides")
 
 
-@pytest.mark.spec("V-5")
+@pytest.mark.spec("V-2")
 def test_readers_before_and_after_dedup_are_counted(show):
     """Once two equal expressions are one, a node says how many operations read it now, and how many as recorded."""
     x = ex.tensor(np.ones((3, 4)), name="x")
