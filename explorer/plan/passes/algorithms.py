@@ -83,8 +83,8 @@ class Algorithms(Pass):
     )
     filters_vary = Reason(
         "filters_vary",
-        "`conv2d` is computed directly, because its filters may be others in each run: Winograd's method, which is "
-        "faster, transforms filters once for all runs, and here it would have to do so in each.",
+        "`conv2d` is computed directly, because its filters may change from run to run: Winograd's method, which is "
+        "faster where filters stay the same, transforms them once for all runs.",
         meaning=_METHOD + " The filters are transformed once for all runs where they are weights of a program that "
         "gets its inputs at each run.",
         change="Make the images an input of the program (ex.function, or a net), so that the filters are constant.",

@@ -18,7 +18,7 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
-_BESIDE = "`{result}` is written beside `{parameter}`, and copied over it when the step has run, because "
+_BESIDE = "`{result}`, the new value of `{parameter}`, is written beside it, and copied when the step has run, because "
 _SAFE = "A step that fails or is interrupted leaves all parameters as they were, so updates run last and cannot fail."
 
 
@@ -78,7 +78,7 @@ class UpdateInPlace(Pass):
     )
     may_fail = Reason(
         "may_fail",
-        f"{_BESIDE}`{{operation}}` is not an operation of Explorer's, and may raise an error half-way.",
+        f"{_BESIDE}`{{operation}}` is an operation of your own, which may raise an error after writing some elements.",
         meaning=_SAFE,
         change="Write the update with Explorer's operations.",
     )

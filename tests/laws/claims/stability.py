@@ -58,7 +58,11 @@ def exponents_fit(at: At, node: Expr) -> bool:
 
 of_nodes(quotient.difference, holds=exponents_fit)(lambda at, node: names(at, node, powers=(0,), divisor=(1,)))
 of_nodes(quotient.dtype, holds=lambda at, node: not exponents_fit(at, node))(
-    lambda at, node: {**names(at, node, powers=(0,), divisor=(1,)), "wanted": str(node.dtype)}
+    lambda at, node: {
+        **names(at, node, powers=(0,), divisor=(1,)),
+        "wanted": str(node.dtype),
+        "given": f"{at.below_at(node, 0, 0).dtype} and {at.below_at(node, 1, 0).dtype}",
+    }
 )
 of_nodes(quotient.other_sum, holds=lambda at, node: kind(reduction(at, at.below_at(node, 1))) == "sum")(
     lambda at, node: names(at, node, powers=(0,), divisor=(1,))

@@ -76,9 +76,9 @@ class QuotientOfExponentials(Rule):
     )
     dtype = Reason(
         "dtype",
-        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the result is {wanted} and the "
-        "exponents x and y are not both {wanted}.",
-        meaning="A rule never changes the dtype of a result.",
+        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the exponents x and y "
+        "are {given}, and the result is {wanted}: they are subtracted only in the dtype of the result.",
+        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64.",
         change="Convert the exponents first: x.astype(...).",
     )
 
@@ -106,6 +106,7 @@ class QuotientOfExponentials(Rule):
             return None
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
+            facts["given"] = f"{x.dtype} and {y.dtype}"
             return self.dtype.declined(**facts)
         return self.difference.applied(exp(x - y), powers=powers, divisor=divisor)
 
