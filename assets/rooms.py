@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -15,8 +16,13 @@ GUIDE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- rooms: made by assets/rooms.py -->\n", "<!-- end of rooms -->\n"
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> set[str]:
     """The packages of explorer that a file imports, those met when types are checked among them."""
+    return set(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "explorer":
             names = [f"explorer.{alias.name}" for alias in node.names]

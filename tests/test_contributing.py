@@ -24,7 +24,8 @@ def test_the_drawing_is_that_of_the_imports() -> None:
     assert rooms.drawn(TEXT) == TEXT
     heights = {name: int(height) for height, name in re.findall(r"^ ?(\d+)  (\w+)", rooms.drawing(), re.MULTILINE)}
     assert heights["record"] == heights["names"] == 0
-    assert all(heights[other] < heights[name] for name, others in rooms.packages().items() for other in others)
+    packages = rooms.packages()
+    assert all(heights[other] < heights[name] for name, others in packages.items() for other in others)
 
 
 def test_every_path_and_every_public_name_exists() -> None:

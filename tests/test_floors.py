@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -155,7 +156,7 @@ def imports(source: Path) -> list[Import]:
     found = []
     for name, path in known.items():
         package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-        for node, typing_only, at_import in _walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node, typing_only, at_import in _imports_in(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Import):
                 targets = [alias.name for alias in node.names]
             else:
@@ -164,6 +165,12 @@ def imports(source: Path) -> list[Import]:
                 targets = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
             found += [Import(name, target, node.lineno, typing_only, at_import) for target in dict.fromkeys(targets)]
     return found
+
+
+@cache
+def _imports_in(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
+    """The imports of a file's text, each with whether it is for types alone, and whether it happens at import."""
+    return list(_walk(ast.parse(text)))
 
 
 def _walk(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
@@ -288,7 +295,7 @@ def shared_test_faults(tests: Path) -> list[str]:
     faults = []
     for path in sorted(tests.rglob("*.py")):
         place, package = path.relative_to(tests), ["tests", *path.relative_to(tests).parts[:-1]]
-        for node, _, _ in _walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node, _, _ in _imports_in(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
