@@ -27,9 +27,7 @@ SHORTER = 20_000
         pytest.param(DEEP, ("fuse",), marks=pytest.mark.soak),
     ],
 )
-def test_a_long_chain_is_recorded_planned_evaluated_and_written(
-    depth: int, without: tuple[str, ...]
-) -> None:
+def test_a_long_chain_is_recorded_planned_evaluated_and_written(depth: int, without: tuple[str, ...]) -> None:
     """A chain of 100,000 operations is recorded, planned, evaluated and written: nothing walks a graph by recursion."""
     x = ex.tensor(np.linspace(0.1, 0.9, 3))
     y, expected = x, x.array
