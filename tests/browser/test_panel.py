@@ -398,3 +398,17 @@ def test_readers_before_and_after_dedup_are_counted(show):
     press(view, "End")
     expect(why.get_by_text("read by 2", exact=True)).to_be_visible()
     expect(why).to_contain_text("readers: as recorded 1, after dedup 2")
+
+
+@pytest.mark.spec("V-2")
+def test_a_click_on_a_kernels_title_selects_its_result(show):
+    """The title of a kernel's outline is pressed like a node: the panel shows its last operation, and the kernel."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.softmax(ex.tanh(x) * 2 + x))
+    view = show(plan.prepare().recording)
+    press(view, "End")
+    view.locator(".ex-frame-title").get_by_text("4 operations").click()
+    expect(view.locator(".ex-node.ex-selected")).to_have_count(1)
+    expect(view.locator(".ex-why h4")).to_have_text("softmax")
+    expect(view.locator(".ex-why").get_by_text("kernel", exact=True)).to_be_visible()

@@ -55,9 +55,10 @@ function isCanvas({ stage, canvas }, target) {
   return target === stage || canvas.root.contains(target);
 }
 
-/** The node or box that an element belongs to, or "". @param {Element} target */
+/** The node or box that an element belongs to, or ""; a kernel's title belongs to its last one, its result. @param {Element} target */
 export function keyOf(target) {
-  return target.closest("[data-key]")?.getAttribute("data-key") ?? "";
+  const owner = target.closest("[data-key], [data-of]");
+  return owner?.getAttribute("data-key") ?? owner?.getAttribute("data-of") ?? "";
 }
 
 /** The node or box that a pointer is at, or "": from afar, where few have elements, it is found by its place. @param {import("../view.js").View} view @param {MouseEvent} event */

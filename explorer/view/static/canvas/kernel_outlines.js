@@ -37,6 +37,7 @@ export class FrameView {
     say(this.title, (differs ? `${differs.sign} ` : "") + titleWithin(frame.group.titles, edge - x - ASIDE - (differs ? SIGN : 0)));
     put(this.title, "x", x + 2);
     put(this.title, "y", y - 5);
+    put(this.title, "data-of", frame.slots.length ? `n${frame.slots.at(-1)}` : `b${frame.boxes.at(-1)}`);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - 8);
