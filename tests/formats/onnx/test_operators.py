@@ -246,11 +246,12 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
         (one("Flatten", axis=4), r"axis=4 .*\n.*axis must lie in -3 … 3"),
         (one("Gelu", approximate="wrong"), r"approximate='wrong'\n.*none or tanh"),
         (one("Slice", "s", "s"), "axis 3 of a tensor of rank 3"),
+        (one("ConvTranspose", "w", output_shape=[6, 5]), r"output_shape \(6, 5\)\n.*one number for each axis"),
     ],
 )
 def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) -> None:
     """What is not computed is refused by operator, given value and rule, before anything runs."""
-    inputs: Callable[[str], Any] = {"s": np.array([9, 9, 9, 9])}.get
+    inputs: Callable[[str], Any] = {"s": np.array([9, 9, 9, 9]), "w": np.ones((3, 4, 2), np.float32)}.get
     constants = {name: inputs(name) for name in made.input if inputs(name) is not None}
     net = opened(model([made], {"x": (FLOAT, [2, 3, 4])}, ["out"], constants), tmp_path)
     with pytest.raises(ex.FileError, match=said):

@@ -97,8 +97,13 @@ def _cut(op: OperatorContext, x: Expr, strides: Numbers, reach: Numbers) -> Side
         return padding(op, x, (1,) * count, strides, (1,) * count)
     target = tuple(length * step for length, step in zip(x.shape[2:], strides, strict=True))
     if op.has("output_shape"):
-        # older files list the batch and the channels, too
-        target = tuple(op.integers("output_shape"))[-count:]
+        sizes = tuple(op.integers("output_shape"))
+        if len(sizes) not in (count, count + 2):  # older files list the batch and the channels, too
+            raise OperandError(
+                f"given {x.type} and output_shape {sizes}",
+                rule="output_shape must hold one number for each axis after the channels",
+            )
+        target = sizes[-count:]
     cuts = []
     for length, goal in zip(reach, target, strict=True):
         total = length - goal
