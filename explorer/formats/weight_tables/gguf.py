@@ -71,7 +71,8 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         claim_memory(f"tensor {tensor.name!r}", raw.size // block_bytes * block * 4)
         try:
             # blocks, not rows: a tensor without elements has none
-            floats: NDArray[Any] = dequantize(raw.reshape(-1, block_bytes), GGMLQuantizationType(tensor.type))
+            with np.errstate(all="ignore"):  # a scale that is ∞ or NaN makes numbers such as the file holds
+                floats: NDArray[Any] = dequantize(raw.reshape(-1, block_bytes), GGMLQuantizationType(tensor.type))
         except (NotImplementedError, ValueError):
             fix = "pip install -U gguf, or convert the file: llama-quantize --allow-requantize x.gguf y.gguf Q8_0"
             raise self._unread(tensor, f"the type must be one that the package {_PACKAGE} reads", fix) from None
