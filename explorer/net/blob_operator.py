@@ -117,6 +117,7 @@ def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
     signature = inspect.signature(function, eval_str=True)
     blobs = inspect.Parameter("blobs", inspect.Parameter.VAR_POSITIONAL, annotation=Expr)
     written = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
+    # help and completion read it; typeshed does not know it of functions
     build.__signature__ = inspect.Signature([blobs, *written], return_annotation=tuple[Expr, ...])  # type: ignore[attr-defined]
     build.__annotations__ = {
         "blobs": Expr,

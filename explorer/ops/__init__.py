@@ -14,6 +14,7 @@ from explorer.ops.catalogue import functions as _functions  # registers every fa
 from explorer.ops.catalogue.pages import document as _document
 
 if TYPE_CHECKING:
+    # type checkers alone read these names: one for each registered operation
     from explorer.ops.catalogue.functions import *  # noqa: F403
 
 __all__: list[str] = []

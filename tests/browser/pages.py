@@ -87,9 +87,11 @@ class KeptPage:
         """Forget all that a test left behind: what the page shows and stores, where the mouse is, who listens."""
         page, watch, self._watch = self._page, self._watch, None
         if page is not None and watch is not None and not page.is_closed():
-            page.mouse.move(-10, -10)
-            self.empty(page)
-            watch.leave(page)
+            try:
+                page.mouse.move(-10, -10)
+                self.empty(page)
+            finally:
+                watch.leave(page)
 
     def close(self) -> None:
         """Close the page and its context."""

@@ -25,6 +25,7 @@ SHORTER = 20_000
         (SHORTER, ("fuse",)),
         (SHORTER, ("simplify", "dedup", "prune", "fuse")),
         pytest.param(DEEP, ("fuse",), marks=pytest.mark.soak),
+        pytest.param(DEEP, ("simplify", "dedup", "prune", "fuse"), marks=pytest.mark.soak),
     ],
 )
 def test_a_long_chain_is_recorded_planned_evaluated_and_written(depth: int, without: tuple[str, ...]) -> None:
