@@ -187,6 +187,7 @@ class SumOfProducts(Rule):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         reduction = node.operation
         (product,) = graph.operands(node)
+        # the rule's roots are reductions
         if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]
             return None
         a, b = graph.operands(product)

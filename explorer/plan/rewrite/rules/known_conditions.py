@@ -76,6 +76,7 @@ class LoopWithoutTurns(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         is_item = isinstance(node.operation, Item)
+        # an Item has an index
         (loop, *_), index = (graph.operands(node), node.operation.index) if is_item else ((node,), 0)  # type: ignore[attr-defined]
         operation = loop.operation
         if isinstance(operation, WhileLoop):
