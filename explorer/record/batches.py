@@ -97,7 +97,7 @@ def together(batches: Iterable[Batch]) -> list[list[Batch]]:
         }.values():
             joined += neighbours
             merged.remove(neighbours)
-        joined.sort(key=lambda one: one.decision)
+        joined.sort(key=lambda batch: batch.decision)
         merged.append(joined)
-        batches_of.update({kernel: joined for one in joined for kernel in one.kernels})
+        batches_of.update({kernel: joined for batch in joined for kernel in batch.kernels})
     return sorted(merged, key=lambda joined: joined[0].decision)

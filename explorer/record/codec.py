@@ -116,13 +116,13 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "explorer recording", **body}
 
 
-def schema_of(kind: Any) -> dict[str, Any]:
+def schema_of(row_type: Any) -> dict[str, Any]:
     """Return the JSON Schema of a row's plain form."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        names = [field.name for field in fields(kind)]
-        properties = {name: schema_of(hints(kind)[name]) for name in names}
+    if is_dataclass(row_type) and isinstance(row_type, type):
+        names = [field.name for field in fields(row_type)]
+        properties = {name: schema_of(hints(row_type)[name]) for name in names}
         return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin, arguments = get_origin(row_type), get_args(row_type)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is list:
@@ -136,4 +136,4 @@ def schema_of(kind: Any) -> dict[str, Any]:
     if origin in (Union, types.UnionType):
         return {"anyOf": [schema_of(part) for part in arguments]}
     simple = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
-    return {"type": simple[kind]} if kind in simple else {}
+    return {"type": simple[row_type]} if row_type in simple else {}

@@ -43,17 +43,17 @@ def spoken(value: Any) -> str:
 class _MismatchError(Exception):
     """Value of the wrong type; each decoder that it passes adds its part of the path, innermost first."""
 
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(f"expected {expected}, found {found}")
+    def __init__(self, expected: str, actual: str) -> None:
+        super().__init__(f"expected {expected}, found {actual}")
         self.path: list[str] = []
 
 
 @cache
-def _decoder(kind: Any) -> _Decoder:
+def _decoder(value_type: Any) -> _Decoder:
     """Return the decoder of a type."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _row_decoder(kind)
+    origin, arguments = get_origin(value_type), get_args(value_type)
+    if is_dataclass(value_type) and isinstance(value_type, type):
+        return _row_decoder(value_type)
     if origin is list:
         return _list_decoder(arguments[0])
     if origin is tuple and arguments[-1] is Ellipsis:
@@ -65,27 +65,27 @@ def _decoder(kind: Any) -> _Decoder:
     if origin in (Union, types.UnionType):
         some = _decoder(arguments[0])
         return lambda value: None if value is None else some(value)
-    return _plain_decoder(kind)
+    return _plain_decoder(value_type)
 
 
-def _plain_decoder(kind: Any) -> _Decoder:
+def _plain_decoder(value_type: Any) -> _Decoder:
     """Return the decoder of a scalar or of a literal."""
-    if kind is Any:
+    if value_type is Any:
         return lambda value: value
-    words = get_args(kind) if get_origin(kind) is Literal else ()
+    words = get_args(value_type) if get_origin(value_type) is Literal else ()
     name = (
         " or ".join(map(repr, words))
-        or {int: "an integer", float: "a number", str: "a string", bool: "a boolean"}[kind]
+        or {int: "an integer", float: "a number", str: "a string", bool: "a boolean"}[value_type]
     )
 
     def decode(value: Any) -> Any:
         if words:
             fits = isinstance(value, str) and value in words
-        elif kind is float:
+        elif value_type is float:
             # JSON writes 2.0 as 2; by type, because True is an int for Python.
             fits = type(value) in (int, float) and abs(value) < math.inf
         else:
-            fits = type(value) is kind
+            fits = type(value) is value_type
         if not fits:
             raise _MismatchError(name, spoken(value))
         return value

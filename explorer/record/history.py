@@ -23,7 +23,7 @@ def declined_before(recording: Recording) -> list[tuple[int, ...]]:
                 for node in decision.subjects:
                     declined.setdefault(node, []).append(number)
             elif declined:
-                earlier = {one for node in decision.subjects for one in declined.get(node, ())[-_MOST:]}
+                earlier = {refusal for node in decision.subjects for refusal in declined.get(node, ())[-_MOST:]}
                 before[number] = tuple(sorted(earlier)[-_MOST:])
     return before
 

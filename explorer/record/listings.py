@@ -52,7 +52,7 @@ def listings(recording: Recording) -> list[Listing]:
             kept[alike].setdefault(source.line, []).append(number)
         elif source.text:
             others.setdefault(source.where, {}).setdefault(source.line, []).append(number)
-    found = [
+    unordered = [
         Listing(
             text.where,
             line_unit(text.where),
@@ -63,7 +63,7 @@ def listings(recording: Recording) -> list[Listing]:
         )
         for row, text in enumerate(recording.source_texts)
     ]
-    found += [
+    unordered += [
         Listing(
             where,
             line_unit(where),
@@ -71,7 +71,7 @@ def listings(recording: Recording) -> list[Listing]:
         )
         for where, lines in others.items()
     ]
-    return sorted(found, key=lambda listing: _order(listing.where, first.get(listing.where, len(first))))
+    return sorted(unordered, key=lambda listing: _order(listing.where, first.get(listing.where, len(first))))
 
 
 def _order(where: str, first: int) -> tuple[bool, int]:

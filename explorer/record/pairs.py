@@ -1,4 +1,4 @@
-"""Decisions about two nodes: what kept them apart, or put them together."""
+"""Decisions about two nodes: why they run apart, or together."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ACCOUNTS = {
     "reads": "{reader} reads the result of {node} from memory: a kernel fuses elementwise operations, with at most one "
     "product, convolution or pooling before them, or one reduction behind them.",
 }
-"""what is true of one node, or of two in two kernels, where no decision is about both"""
+"""sentences about one node, or about two in two kernels, where no decision is about both"""
 
 
-def decisions_between(recording: Recording, one: Collection[int], other: Collection[int]) -> list[int]:
+def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
     """Return the numbers of the decisions about both of two nodes, or of two operators' nodes, in order.
 
     A node stands for what has replaced it, too. A declined decision is about two nodes if one reads the other and they
     were not fused, or if its sentence names the one and its subject is the other.
     """
     final = recording.resolver(recording.end)
-    first, second = ({*nodes, *(final.get(node, node) for node in nodes)} for nodes in (one, other))
+    first, second = ({*side, *(final.get(node, node) for node in side)} for side in (nodes, others))
     edges: dict[int, bool] = {}
     for number, operand, reader in recording.declined_edges:
         between = (operand in first and reader in second) or (operand in second and reader in first)
@@ -50,15 +50,16 @@ def _names_both(recording: Recording, number: int, first: set[int], second: set[
 
 def _meets(nodes: set[int], first: set[int], second: set[int]) -> bool:
     """Tell whether two different nodes are there, one of each side."""
-    ones, others = nodes & first, nodes & second
-    return bool(ones and others) and len(ones | others) > 1
+    return bool(nodes & first and nodes & second) and len(nodes & (first | second)) > 1
 
 
-def accounts(recording: Recording, one: Collection[int], other: Collection[int]) -> list[str]:
+def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return what became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
-    became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*one, *other))
-    pairs = [(node, reader) for node in one for reader in other] + [(node, reader) for node in other for reader in one]
+    became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*nodes, *others))
+    pairs = [(node, reader) for node in nodes for reader in others] + [
+        (node, reader) for node in others for reader in nodes
+    ]
     apart = [
         ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader))
         for node, reader in pairs
@@ -92,5 +93,5 @@ def _account(recording: Recording, node: int, final: Mapping[int, int], kernel_o
             node=recording.label(node), number=f"{number:,}", count=f"{len(kernels):,}", members=members
         )
     is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
-    kind = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
-    return ACCOUNTS[kind].format(node=recording.label(node))
+    state = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
+    return ACCOUNTS[state].format(node=recording.label(node))

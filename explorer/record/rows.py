@@ -65,23 +65,23 @@ class Source:
     @property
     def place(self) -> str:
         """``line 3`` for a cell, whose number changes from run to run, or ``net.py line 3`` for a file."""
-        return self._told(f"line {self.line}" if self.where.startswith("In[") else self._here)
+        return self._with_caller(f"line {self.line}" if self.where.startswith("In[") else self._here)
 
     @property
     def whole_place(self) -> str:
         """``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18`` or ``net.py line 3, called from line 9``."""
-        return self._told(self._here)
+        return self._with_caller(self._here)
 
     @property
     def short_place(self) -> str:
         """``line 3``, for texts about one cell or file."""
-        return self._told(f"{line_unit(self.where)} {self.line}")
+        return self._with_caller(f"{line_unit(self.where)} {self.line}")
 
     @property
     def _here(self) -> str:
         return f"{self.where} {line_unit(self.where)} {self.line}"
 
-    def _told(self, place: str) -> str:
+    def _with_caller(self, place: str) -> str:
         """Add the caller, and its cell or file where that is another one."""
         if not self.caller_where:
             return place

@@ -33,9 +33,9 @@ class Bucket:
 
     members: list[Expr]
     body: Body
-    """what each member does"""
+    """the function, or the single operation, that each member applies"""
     called: bool
-    """they are calls"""
+    """whether the members are calls"""
 
 
 def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:

@@ -58,8 +58,8 @@ class PlanDecision:
     def cost_us(self) -> float:
         """Return the µs that a declined decision may cost; the most precise known figure counts.
 
-        That is what its rule says, else the difference of the prices among its facts, else what writing and reading
-        values between kernels takes, else what the subjects take as kernels of their own.
+        That is the estimate of its rule, else the difference of the prices among its facts, else the time to write and
+        read values between kernels, else the time of the subjects as kernels of their own.
         """
         facts = self.facts
         if self.estimated_cost_us is not None:

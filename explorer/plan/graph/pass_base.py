@@ -18,7 +18,7 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
-"""what a stage changes: the graph; the schedule's order; how results lie in memory; where they lie"""
+"""the part of a plan that a stage changes: its graph; its schedule's order; the layout or the places of results"""
 KINDS: tuple[PassKind, ...] = get_args(PassKind)
 
 

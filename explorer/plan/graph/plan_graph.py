@@ -68,7 +68,7 @@ class PlanGraph(DecisionLog):
         self.batch_member_of: dict[int, tuple[Expr, int]] = {}
         """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
         self.notes: dict[type, object] = {}
-        """what rules remember of the graph, by its class"""
+        """notes that rules keep about the graph, by the class of the note"""
         self.current_node: Expr | None = None
         """the node at which a rule is asked"""
         self.consumer_queries: set[int] = set()

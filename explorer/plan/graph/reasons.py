@@ -80,11 +80,11 @@ class Reason:
     code: str
     """a name of the reason for programs; rules and passes may share one"""
     sentence: str
-    """what was decided, then the fact that decided it, in the words of somebody who knows NumPy"""
+    """the decision, then the fact that decided it, in the words of somebody who knows NumPy"""
     meaning: str = ""
-    """what stands behind it, in general"""
+    """the general rule or cost behind the decision"""
     change: str = ""
-    """what would have to change for another decision"""
+    """the change of the program that leads to another decision"""
     owner: type | None = field(default=None, init=False, repr=False)
     """the class whose attribute it is, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)

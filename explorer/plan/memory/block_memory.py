@@ -12,8 +12,8 @@ from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
 
 _WORTH = 0.9
-"""of what is alive at the worst moment, the part below which running operations apart is worth a decision: less than a
-tenth is within what other shapes of blocks would change"""
+"""part of the bytes that are alive at the worst moment, below which running operations apart is worth a decision; a
+saving of less than a tenth is within the effect of other shapes of blocks"""
 
 
 def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> None:

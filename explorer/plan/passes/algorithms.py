@@ -122,8 +122,12 @@ class Algorithms(Pass):
                 reason, facts = self.windows, {"rule": rule, "options": _window(operation)}
             graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
-            made, read = filters.shape[:2]
-            facts = {"count": min(made, read), "least": _CHANNELS, "values": "images" if read <= made else "results"}
+            results, images_read = filters.shape[:2]
+            facts = {
+                "count": min(results, images_read),
+                "least": _CHANNELS,
+                "values": "images" if images_read <= results else "results",
+            }
             # The direct way is the faster one here, so that declining costs nothing.
             graph.decline(self.rule, self.few_channels, facts, node, estimated_cost_us=0.0)
         elif tiles < _TILES:

@@ -198,7 +198,7 @@ class Dedup(Pass):
     def _read_from(
         self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: PlanGraph
     ) -> None:
-        """Let what reads the first call of each pair read the second one instead; ``items`` are outputs by call."""
+        """Let the readers of the first call of each pair read the second one instead; ``items`` are outputs by call."""
         decision = graph.decide(
             self,
             self.augmented,

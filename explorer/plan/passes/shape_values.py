@@ -50,6 +50,6 @@ class ShapeValues(Pass):
         live = {node.uid: node for node in graph.live}
         for value in self.values:
             facts = {"count": value.operations, "value": value.name, "operator": value.operator, "text": value.text}
-            # what an operator of an inner graph makes, or one that is not needed, is not in this graph
+            # The results of an operator of an inner graph, or of one that is not needed, are not in this graph.
             subjects = [live[uid] for uid in value.results if uid in live] or graph.roots
             graph.decide(self, self.computed_first, facts, subjects)

@@ -149,7 +149,7 @@ class Schedule(OrderedKernels):
     peak_lower_bound: int
     """most bytes live at one moment: no arrangement of these kernels in this order needs less"""
     peak_without_reuse: int
-    """what the peak would be if every result were kept"""
+    """the peak if every result were kept"""
 
     @property
     def peak(self) -> int:

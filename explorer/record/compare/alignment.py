@@ -22,7 +22,7 @@ def align(
     ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return the key of a node of either side.
     """
     place = {node: at for at, node in enumerate(second)}
-    taken = {place[other] for node, other in pairs.items() if other in place}
+    taken = {place[partner] for node, partner in pairs.items() if partner in place}
     known = [(at, place[pairs[node]]) for at, node in enumerate(first) if pairs.get(node) in place]
     start = (0, 0)
     # Pairs that keep their order cut both sides into pieces, and each piece is aligned by itself: what moved elsewhere
@@ -32,8 +32,8 @@ def align(
         there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
         if here and there:
             keys_here, keys_there = [keys[0](node) for node in here], [keys[1](node) for node in there]
-            for one, other in _common(keys_here, keys_there):
-                yield here[one], there[other]
+            for index, partner in _common(keys_here, keys_there):
+                yield here[index], there[partner]
         start = (stop[0] + 1, stop[1] + 1)
 
 

@@ -168,15 +168,16 @@ def _computed(
 
 
 def _follows(own: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
-    last = {node: number for number, found in enumerate(others) for node in found}
-    return tuple([max([last.get(node, -1) for node in found], default=-1) for found in own])
+    """Return for each kernel the last kernel of the other side that shares a recorded node, or −1."""
+    last = {node: number for number, nodes in enumerate(others) for node in nodes}
+    return tuple([max([last.get(node, -1) for node in nodes], default=-1) for nodes in own])
 
 
 def _kernels(
     before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
 ) -> tuple[Regrouped, ...]:
     """Group kernels that share a recorded node, directly or through other kernels."""
-    computed = [(side, number, found) for side, kernels in enumerate(sides) for number, found in enumerate(kernels)]
+    computed = [(side, number, nodes) for side, kernels in enumerate(sides) for number, nodes in enumerate(kernels)]
     parent = list(range(len(computed)))
 
     def top(index: int) -> int:
@@ -187,20 +188,20 @@ def _kernels(
         return index
 
     owner: dict[Any, int] = {}
-    for index, (_, _, found) in enumerate(computed):
-        for node in found:
-            one, other = top(owner.setdefault(node, index)), top(index)
-            parent[max(one, other)] = min(one, other)
+    for index, (_, _, nodes) in enumerate(computed):
+        for node in nodes:
+            first, second = top(owner.setdefault(node, index)), top(index)
+            parent[max(first, second)] = min(first, second)
     together: dict[int, tuple[list[int], list[int]]] = {}
     for index, (side, number, _) in enumerate(computed):
         together.setdefault(top(index), ([], []))[side].append(number)
-    made = []
+    regrouped = []
     for here, there in together.values():
         same = len(here) == len(there) and Counter(_labels(before, n) for n in here) == Counter(
             _labels(after, n) for n in there
         )
-        made.append(Regrouped(tuple(here), tuple(there), same))
-    return tuple(made)
+        regrouped.append(Regrouped(tuple(here), tuple(there), same))
+    return tuple(regrouped)
 
 
 def _labels(recording: Recording, number: int) -> tuple[str, ...]:

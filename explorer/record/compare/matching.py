@@ -154,8 +154,8 @@ class _Match:
         while self.fresh:
             node, other = self.fresh.popleft()
             both = first.operands[node], second.operands[other]
-            for one, two in self._exchanged(*both) if first.is_commutative(node) else zip(*both, strict=False):
-                self._meet(one, two)
+            for operand, partner in self._exchanged(*both) if first.is_commutative(node) else zip(*both, strict=False):
+                self._meet(operand, partner)
             readers = _single(first.readers[node], self.pairs)
             if readers:
                 others = _single(second.readers[other], self.taken)
@@ -169,8 +169,8 @@ class _Match:
         return _together(
             reads,
             others,
-            lambda one, two: self.pairs.get(one) == two,
-            lambda one, two: kinds[0].get(one) == kinds[1].get(two),
+            lambda operand, partner: self.pairs.get(operand) == partner,
+            lambda operand, partner: kinds[0].get(operand) == kinds[1].get(partner),
         )
 
     def _meet(self, node: int, other: int) -> None:
@@ -191,8 +191,8 @@ class _Match:
 
     def _align(self, key: Callable[[int], Hashable], other: Callable[[int], Hashable]) -> None:
         sides = [[node for node in graph.nodes if graph.computes(node)] for graph in (self.first, self.second)]
-        for one, two in list(align(sides[0], sides[1], self.pairs, (key, other))):
-            self._pair(one, two)
+        for node, partner in list(align(sides[0], sides[1], self.pairs, (key, other))):
+            self._pair(node, partner)
 
     def _by_place(self) -> None:
         waiting: dict[Hashable, deque[int]] = {}
@@ -222,14 +222,14 @@ def _together(reads: Sequence[int], others: Sequence[int], *alike: Callable[[int
     left, right = [*enumerate(reads)], list(others)
     met: list[tuple[int, int, int]] = []
     for is_alike in alike:
-        for place, one in list(left):
-            two = next((other for other in right if is_alike(one, other)), None)
-            if two is not None:
-                left.remove((place, one))
-                right.remove(two)
-                met.append((place, one, two))
-    met += [(place, one, two) for (place, one), two in zip(left, right, strict=False)]
-    return [(one, two) for _, one, two in sorted(met)]
+        for place, operand in list(left):
+            partner = next((other for other in right if is_alike(operand, other)), None)
+            if partner is not None:
+                left.remove((place, operand))
+                right.remove(partner)
+                met.append((place, operand, partner))
+    met += [(place, operand, partner) for (place, operand), partner in zip(left, right, strict=False)]
+    return [(operand, partner) for _, operand, partner in sorted(met)]
 
 
 def _differences(
@@ -239,29 +239,31 @@ def _differences(
 
     A constant is part of the node that shows it: another one is a difference of the node itself.
     """
-    one, two = before.nodes, after.nodes
+    rows, other_rows = before.nodes, after.nodes
     words: list[str] = []
     if before.type_text(node) != after.type_text(other):
         words.append(f"{before.type_text(node)} → {after.type_text(other)}")
-    given, got = one.attributes.get(node, {}), two.attributes.get(other, {})
-    names = [name for name in sorted({*given, *got}) if given.get(name) != got.get(name)]
-    words += [f"{name} {given.get(name, 'none')} → {got.get(name, 'none')}" for name in names]
-    reads, others = one.operands[node], two.operands[other]
+    attributes, other_attributes = rows.attributes.get(node, {}), other_rows.attributes.get(other, {})
+    names = [
+        name for name in sorted({*attributes, *other_attributes}) if attributes.get(name) != other_attributes.get(name)
+    ]
+    words += [f"{name} {attributes.get(name, 'none')} → {other_attributes.get(name, 'none')}" for name in names]
+    reads, others = rows.operands[node], other_rows.operands[other]
     if len(reads) != len(others):
         return [*words, f"{len(reads):,} → {len(others):,} operands"], False
     is_rewired = not words
     operands = list(zip(reads, others, strict=True))
-    if before.operations[one.operation[node]] in COMMUTATIVE:
+    if before.operations[rows.operation[node]] in COMMUTATIVE:
 
         def is_same(operand: int, partner: int) -> bool:
-            if one.kind[operand] == two.kind[partner] == "constant":
+            if rows.kind[operand] == other_rows.kind[partner] == "constant":
                 return before.label(operand) == after.label(partner)
             return pairs.get(operand) == partner
 
         operands = _together(reads, others, is_same)
     for operand, partner in operands:
         read, other_read = before.label(operand), after.label(partner)
-        if one.kind[operand] == two.kind[partner] == "constant":
+        if rows.kind[operand] == other_rows.kind[partner] == "constant":
             if read == other_read:  # 2 float32 and 2 float64 are written alike
                 read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
             same = read == other_read

@@ -24,11 +24,11 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, numbers)
     second = _Produced(after, known, bodies, numbers)
     pairs = dict(nodes.pairs)
-    _pair(first.made, second.made, pairs)
+    _pair(first.digests, second.digests, pairs)
     taken = set(pairs.values())
     # Provenance is traced only if something is left: it visits every decision.
-    left = {node for node in first.made if node not in pairs}
-    rest = {node for node in second.made if node not in taken}
+    left = {node for node in first.digests if node not in pairs}
+    rest = {node for node in second.digests if node not in taken}
     if left and rest:
         _pair(first.stands_for(left), second.stands_for(rest), pairs)
     return pairs
@@ -54,7 +54,7 @@ class _Produced:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
         self.own: dict[int, Hashable] = {}
-        self.made: dict[int, Hashable] = {}
+        self.digests: dict[int, Hashable] = {}
         """node → digest of its operation and operands"""
         number: dict[int, Hashable] = {}
         for node in range(len(rows)):
@@ -68,7 +68,7 @@ class _Produced:
             self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
             below = [number.get(each, -1) for each in rows.operands[node]]
             key = (self.own[node], *(sorted(below, key=repr) if operation in COMMUTATIVE else below))
-            number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
+            number[node] = self.digests[node] = numbers.setdefault(key, len(numbers))
 
     @cached_property
     def _provenance(self) -> Provenance:
@@ -88,4 +88,6 @@ class _Produced:
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
         """Return node → (operation, recorded nodes that it replaces) for nodes with a counterpart among these."""
         recorded = {node: self._recorded(node) for node in sorted(nodes)}
-        return {node: (self.own[node], found) for node, found in recorded.items() if max(found, default=-1) >= 0}
+        return {
+            node: (self.own[node], replaced) for node, replaced in recorded.items() if max(replaced, default=-1) >= 0
+        }

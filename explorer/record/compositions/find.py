@@ -1,6 +1,6 @@
 """Search for known compositions in the recorded nodes of a graph.
 
-What is found is a label: it alters no graph, no plan and no fingerprint.
+A composition is a label: it alters no graph, no plan and no fingerprint.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
         by_kind.setdefault(type(formulas.terms[row.value]), []).append(row)
     values = RecordedValues(recording, numbers)
     matchers = {tolerance: Match(formulas, values, tolerance) for tolerance in (_USUAL, *_TOLERANCE.values())}
-    found: list[Composition] = []
+    labels: list[Composition] = []
     for node, value in values.of.items():
         if node in values.same or recording.nodes.kind[node] != "operation":
             continue
@@ -55,9 +55,9 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
                 operand = _operand(matcher, row, value, len(recording.type_of(node).shape))
                 ends = _ends(recording, values, matcher, node, operand) if operand >= 0 else None
                 if ends is not None:
-                    found.append(Composition(row.name, node, *ends))
+                    labels.append(Composition(row.name, node, *ends))
                     break
-    return _outermost(found)
+    return _outermost(labels)
 
 
 def _is_there(function: str, operations: set[str]) -> bool:
@@ -95,11 +95,11 @@ def _ends(
     return (own, tuple(sorted(inside))) if 1 < len(inside) <= _MOST else None
 
 
-def _outermost(found: list[Composition]) -> list[Composition]:
+def _outermost(labels: list[Composition]) -> list[Composition]:
     """Leave out compositions whose nodes all lie inside another one."""
     holders: dict[int, list[set[int]]] = {}
-    for row in found:
+    for row in labels:
         members = set(row.members)
         for node in row.members:
             holders.setdefault(node, []).append(members)
-    return [row for row in found if not any(set(row.members) < members for members in holders[row.node])]
+    return [row for row in labels if not any(set(row.members) < members for members in holders[row.node])]

@@ -60,15 +60,15 @@ class Match:
     def _product(
         self, wanted: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[Bindings]:
-        """Match a product: each factor of the formula is one of the value's, and ``x`` is what is left."""
+        """Match a product: each factor of the formula is one of the value's, and ``x`` is the rest."""
         coefficient, variables, others = wanted
         ratio = scale / (coefficient * times)
         ratio = 1.0 if self._close(ratio, 1.0) else ratio
         if len(factors) < len(others) or (not variables and (ratio != 1 or len(factors) > len(others))):
             return
-        for rest, found in self._assigned(others, factors, bound):
+        for rest, bindings in self._assigned(others, factors, bound):
             if not variables:
-                yield found
+                yield bindings
                 continue
             ((variable, exponent),) = variables
             if not rest or (exponent != 1 and ratio <= 0):
@@ -76,7 +76,7 @@ class Match:
             root = ratio if exponent == 1 else ratio ** (1 / exponent)
             powers = {value: times / exponent for value, times in rest.items()}
             if all(power.is_integer() for power in powers.values()) or exponent == 1:
-                yield from self.of(variable, self._values.product(root, powers), found)
+                yield from self.of(variable, self._values.product(root, powers), bindings)
 
     def _assigned(
         self, others: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
@@ -89,22 +89,22 @@ class Match:
         for value, power in factors.items():
             if power == exponent:
                 rest = {each: times for each, times in factors.items() if each != value}
-                for found in self.of(formula, value, bound):
-                    yield from self._assigned(more, rest, found)
+                for bindings in self.of(formula, value, bound):
+                    yield from self._assigned(more, rest, bindings)
 
     def _sum(self, wanted: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
-        """Match a sum: each term of the formula is one of the value's, and ``x`` is what is left."""
+        """Match a sum: each term of the formula is one of the value's, and ``x`` is the rest."""
         variables, others = self._apart(dict(wanted.terms))
         by_name = {self._name(variable): (variable, times) for variable, times in variables}
-        for rest, found in self._summands(others, terms, bound):
+        for rest, bindings in self._summands(others, terms, bound):
             left = constant - wanted.constant
             if "x" in by_name:
                 variable, times = by_name["x"]
                 scaled = {value: coefficient / times for value, coefficient in rest.items()}
                 if rest:
-                    yield from self.of(variable, self._values.total(left / times, scaled), found)
+                    yield from self.of(variable, self._values.total(left / times, scaled), bindings)
             elif not rest and (0 < left <= _EPS if "eps" in by_name else self._close(constant, wanted.constant)):
-                yield found
+                yield bindings
 
     def _summands(
         self, others: Sequence[tuple[int, float]], terms: Mapping[int, float], bound: Bindings
@@ -116,9 +116,9 @@ class Match:
         wanted = self._factors(formula)
         for value, scale in terms.items():
             by, factors = self._values.factors(value)
-            for found in self._product(wanted, times, by * scale, factors, bound):
+            for bindings in self._product(wanted, times, by * scale, factors, bound):
                 rest = {each: other for each, other in terms.items() if each != value}
-                yield from self._summands(more, rest, found)
+                yield from self._summands(more, rest, bindings)
 
     def _factors(self, formula: int) -> _Factors:
         """Return a formula as a product: its coefficient, its variables with their exponents, its other factors."""

@@ -1,4 +1,4 @@
-"""Signatures of values: what their parts are called, by which a value that cannot be a formula is passed over."""
+"""Signatures of values: the names of their parts, by which a value that cannot be a formula is passed over."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
     (Tan, Arctan): "",
     (Expm1, Log1p): "≥ 0",
 }
-"""a function, what it undoes, and for which numbers alone: "" for all of them"""
+"""a function and the function that it undoes → the numbers for which it does; "" for all numbers"""
 
 
 class InversePair(Rule, abstract=True):

@@ -137,7 +137,7 @@ class _Product:
         """Record the same product of other operands."""
         return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
 
-    def beside(self, channels: Expr) -> Expr:
+    def by_channel(self, channels: Expr) -> Expr:
         """Return numbers for each channel, or one for all, in a shape that broadcasts with the weights."""
         operation, shape = self.node.operation, self.weights.shape
         if channels.size == 1:
@@ -155,7 +155,7 @@ class _Product:
     def of(self, channels: Expr, weights: Expr) -> Expr:
         """Record the product of an operand that has these numbers in its channels everywhere; it adds to the result."""
         if isinstance(self.node.operation, Conv2d):
-            return reshape((weights * self.beside(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
+            return reshape((weights * self.by_channel(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
         x = self.node.operands[self.place]
         size = x.shape[self.axis]
         row = broadcast_to(reshape(channels, (channels.size,)), (size,))
@@ -185,7 +185,7 @@ class _Step:
         if self.constant is None:
             return -weights
         if not self.adds:
-            return operation(weights, product.beside(self.constant))
+            return operation(weights, product.by_channel(self.constant))
         subtracts = isinstance(operation, Subtract)
         terms.append((product.of(self.constant, weights), subtracts and not self.first))
         return -weights if subtracts and self.first else weights

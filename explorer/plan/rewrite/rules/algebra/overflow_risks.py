@@ -25,7 +25,7 @@ _SMALL = (Softmax, Sigmoid)
 _DIVISORS: dict[type[Operation], int] = {Divide: 1, Reciprocal: 0, Power: 0, Rsqrt: 0, NllLossGradient: 2}
 """the operand that an operation divides by, by its place"""
 _FACTORS = (Multiply, Divide, Negative)
-"""operations that leave one power, times what has none, one power"""
+"""operations after which one power, times factors without powers, still is one power"""
 
 
 class Risks:
