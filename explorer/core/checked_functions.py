@@ -100,15 +100,17 @@ def _compiled(function: _Function, plain: Mapping[str, Plain]) -> _Function:
     required: list[str] = []
     before: Any = Parameter.POSITIONAL_ONLY
     for key, parameter in parameters.items():
-        kind, default = parameter.kind, parameter.default
+        parameter_kind, default = parameter.kind, parameter.default
         # / and * where the kind of parameter changes, as in the signature that is repeated
-        if before is Parameter.POSITIONAL_ONLY is not kind and declared:
+        if before is Parameter.POSITIONAL_ONLY is not parameter_kind and declared:
             declared.append("/")
-        if kind is Parameter.KEYWORD_ONLY and before < Parameter.VAR_POSITIONAL:
+        if parameter_kind is Parameter.KEYWORD_ONLY and before < Parameter.VAR_POSITIONAL:
             declared.append("*")
-        before = kind
-        passed.append(f"{key}={key}" if kind is Parameter.KEYWORD_ONLY else _STARS.get(kind, "") + key)
-        if kind is Parameter.VAR_POSITIONAL:
+        before = parameter_kind
+        passed.append(
+            f"{key}={key}" if parameter_kind is Parameter.KEYWORD_ONLY else _STARS.get(parameter_kind, "") + key
+        )
+        if parameter_kind is Parameter.VAR_POSITIONAL:
             declared.append(f"*{key}")
             continue
         if default is Parameter.empty:

@@ -70,18 +70,18 @@ _FEW, _NEAR, _LISTED = 16, 0.66, 5
 """most known names that are all listed; likeness from which a name is near; most near names that are listed"""
 
 
-def _near(given: str, names: list[str]) -> list[str]:
-    """Return the names spelled nearly like ``given``, nearest first, then those that contain it, shortest first."""
-    close = difflib.get_close_matches(given, names, n=5 * _LISTED, cutoff=_NEAR)
-    matcher = difflib.SequenceMatcher(b=given)
+def _near(unknown: str, names: list[str]) -> list[str]:
+    """Return the names spelled nearly like it, nearest first, then those that contain it, shortest first."""
+    close = difflib.get_close_matches(unknown, names, n=5 * _LISTED, cutoff=_NEAR)
+    matcher = difflib.SequenceMatcher(b=unknown)
 
     def distance(name: str) -> float:
         matcher.set_seq1(name)
         return -matcher.ratio()
 
     matches = sorted(sorted(close), key=distance)
-    if len(given) > 1:
-        whole = given.lower()
+    if len(unknown) > 1:
+        whole = unknown.lower()
         matches += sorted([name for name in names if whole in name.lower() and name not in close], key=len)
     return matches[:_LISTED]
 

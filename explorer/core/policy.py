@@ -291,7 +291,7 @@ class Policies:
 
     def items(self) -> set[Policy | Sub]:
         """Return all policies and Subs, inherited ones included."""
-        own: set[Policy | Sub] = {Policy(minor, given.value) for minor, given in self.given.items()}
+        own: set[Policy | Sub] = {Policy(minor, resolved.value) for minor, resolved in self.given.items()}
         return own | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
@@ -314,4 +314,4 @@ class Policies:
 
     def recorded(self) -> frozenset[Policy]:
         """Return the policies that a recorded feed-forward may depend on."""
-        return frozenset(Policy(minor, given.value) for minor, given in self.given.items() if minor.recorded)
+        return frozenset(Policy(minor, resolved.value) for minor, resolved in self.given.items() if minor.recorded)

@@ -44,7 +44,7 @@ def nested(root: Expr) -> str:
         if readers[node.uid] > 1 and node.operands:
             numbers[node.uid] = len(numbers) + 1
             name = f"%{numbers[node.uid]} = "
-        lines.append(f"{indent}{name}{visible(_called(node))}: {_kind(node.type)}")
+        lines.append(f"{indent}{name}{visible(_called(node))}: {_type_text(node.type)}")
         pending.extend([(operand, depth + 1) for operand in reversed(node.operands)])
     if pending:
         hidden = len(readers) - len(written)
@@ -80,7 +80,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
-def _kind(type_: AnyType) -> str:
+def _type_text(type_: AnyType) -> str:
     if isinstance(type_, TensorType):
         return f"{type_.category} {type_!r}" if type_.shape else repr(type_)
     return repr(type_)

@@ -151,9 +151,9 @@ class _Whole:
             raise
         return new.file
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
+            if error_type is None:
                 self._new.complete()
                 self._new.replace()
         finally:

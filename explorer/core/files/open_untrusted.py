@@ -36,7 +36,7 @@ def opened(
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise FileError(
-                f"{what} cannot be read: this is {_kind(status.st_mode)}",
+                f"{what} cannot be read: this is {_file_type(status.st_mode)}",
                 path=shown,
                 rule="the path must name a regular file",
                 fix=fix,
@@ -86,7 +86,7 @@ def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _kind(mode: int) -> str:
+def _file_type(mode: int) -> str:
     kinds = {
         stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",

@@ -207,10 +207,10 @@ def _expressed(value: Any) -> bool:
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
     """Return a tensor on a storage in NumPy's memory; several tensors may share one."""
     array = storage.array
-    return _made(storage, TensorType(array.shape, array.dtype), name)
+    return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
-def _made(storage: Storage, type_: TensorType, name: str) -> Tensor:
+def _stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
     self.type = type_
@@ -265,9 +265,9 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
         )
     if device is not cpu:
         type_ = TensorType(array.shape, array.dtype, device)
-        return _made(Storage(device.put(array), device, shared=""), type_, name)
+        return _stored_tensor(Storage(device.put(array), device, shared=""), type_, name)
     storage = Storage(array, shared="") if copy else Storage(array)
-    return _made(storage, TensorType(array.shape, array.dtype), name)
+    return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
 def _plain(value: Any) -> Any:

@@ -36,11 +36,11 @@ class Tile(NamedTuple):
 class _Own(threading.local):
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
-        self.made: dict[Any, Any] = {}
+        self.views: dict[Any, Any] = {}
 
 
 _own = _Own()
-_MADE = 512
+_MOST_VIEWS = 512
 """number of views of scratch memory that a thread keeps"""
 
 
@@ -49,7 +49,7 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
 
     Valid until the thread's next call. It is built once for a ``key``, which must name everything that it depends on.
     """
-    cached = _own.made.get(key)
+    cached = _own.views.get(key)
     if cached is not None:
         return cast("T", cached)
     places, end = [], 0
@@ -61,16 +61,16 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
     elif end > KEPT_BYTES:
         memory = cpu.new(end)
     else:
-        _own.made.clear()
+        _own.views.clear()
         _own.memory = np.empty(0, np.uint8)  # freed first: both need not fit at once
         memory = _own.memory = cpu.new(end)
     views = build(
         *[np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
     )
     if memory is _own.memory:
-        if len(_own.made) >= _MADE:
-            _own.made.clear()
-        _own.made[key] = views
+        if len(_own.views) >= _MOST_VIEWS:
+            _own.views.clear()
+        _own.views[key] = views
     return views
 
 

@@ -132,8 +132,8 @@ def reads(code: CodeType) -> Reads:
 
 def merge(comparisons: Comparisons, others: Comparisons) -> None:
     """Enter further comparisons; of two by one method the one with more values counts."""
-    for method, kind in others.items():
-        comparisons[method] = max(kind, comparisons.get(method, Comparison.NONE))
+    for method, comparison in others.items():
+        comparisons[method] = max(comparison, comparisons.get(method, Comparison.NONE))
 
 
 def _comparisons(instruction: dis.Instruction, before: str) -> Comparisons:

@@ -200,9 +200,9 @@ class Survey:
             else:
                 self._note(value_of, name, pending)
         pending += [(sys.modules.get(name), name) for name in read.modules]
-        for kind in ("__defaults__", "__kwdefaults__"):
-            if getattr(function, kind):
-                self._note(functools.partial(getattr, function, kind), f"{function.__name__}.{kind}", pending)
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, attribute):
+                self._note(functools.partial(getattr, function, attribute), f"{function.__name__}.{attribute}", pending)
 
     def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
         """Enter the methods that Python, and explorer, call without naming them, those that compare excepted."""

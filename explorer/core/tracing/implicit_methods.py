@@ -49,9 +49,9 @@ def comparing_methods(cls: type, comparisons: Comparisons) -> Iterator[FunctionT
     if any(_is_of_library(method) for name in called for method in methods[name]):
         called = [*COMPARING]
     for name in called:
-        kind = comparisons.get(name, Comparison.ANY)
+        comparison = comparisons.get(name, Comparison.ANY)
         for method in methods[name]:
-            if isinstance(method, FunctionType) and (kind is Comparison.ANY or not is_generated(method)):
+            if isinstance(method, FunctionType) and (comparison is Comparison.ANY or not is_generated(method)):
                 yield method
 
 
