@@ -58,7 +58,7 @@ class BuildableNet(EditableNet):
         """inputs → their build, or the first question about their values"""
         self._parameters: dict[tuple[str, TensorType], Expr] = {}
         self._fitting: dict[str, Shape] | None = None
-        self._said: dict[str, Shape] = {}
+        self._assumed: dict[str, Shape] = {}
         """shapes of inputs to look at the net with"""
 
     @property
@@ -108,7 +108,7 @@ class BuildableNet(EditableNet):
         opened = hooks.open(path, weights=weights)
         # Only after all that may fail: a net is the old one or the new one.
         self.table, self._definition, self._weights = opened.table, opened.definition, opened.weights
-        self._made = None
+        self._cached_builder = None
         self._forget()
 
     def unknown(self) -> list[UnknownType]:
@@ -292,7 +292,7 @@ class BuildableNet(EditableNet):
             def build(shapes: Shapes) -> Build:
                 return self._builder.build(self._shaped(shapes), opaque=True)
 
-            self._fitting = fitting(self.definition, self.table, build, self._said)
+            self._fitting = fitting(self.definition, self.table, build, self._assumed)
         return dict(self._fitting)
 
     def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
@@ -306,8 +306,8 @@ class BuildableNet(EditableNet):
         >>> net.assume(x=(576, 2)).example_shapes()
         {'x': (576, 2)}
         """
-        given = {**(shapes or {}), **named}
-        for name, shape in given.items():
+        assumed = {**(shapes or {}), **named}
+        for name, shape in assumed.items():
             if name not in self.definition.inputs:
                 raise UnknownNameError(name, kind=f"input of net {self.name!r}", known=self.definition.inputs)
             if not is_shape(shape) or min(shape, default=0) < 0:
@@ -316,14 +316,14 @@ class BuildableNet(EditableNet):
                     rule="a shape must be a tuple of lengths",
                     fix=f"net.assume({{{name!r}: (1, 576)}})",
                 )
-        check_inputs(self.definition, [(name, self._noted(name, tuple(shape))) for name, shape in given.items()])
-        self._said, self._fitting = {name: tuple(shape) for name, shape in given.items()}, None
+        check_inputs(self.definition, [(name, self._noted(name, tuple(shape))) for name, shape in assumed.items()])
+        self._assumed, self._fitting = {name: tuple(shape) for name, shape in assumed.items()}, None
         return self
 
     @long_running()
     def _preview_build(self, unknown: int | None = None) -> Build:
         self._refresh()
-        shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown, self._said)
+        shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown, self._assumed)
         # A build for looking at may hold opaque operations, and is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:

@@ -78,7 +78,7 @@ class EditableNet:
         self._draft: Draft | None = None
         self._definition = definition if definition.dialect else replace(definition, dialect=table.format)
         self._weights = NetWeights(self._definition)
-        self._made: NetBuilder | None = None
+        self._cached_builder: NetBuilder | None = None
 
     @property
     def definition(self) -> NetDefinition:
@@ -99,14 +99,14 @@ class EditableNet:
     @property
     def _builder(self) -> NetBuilder:
         definition = self.definition
-        if self._made is None:
-            self._made = NetBuilder(definition, self.table, self._weights)
-        return self._made
+        if self._cached_builder is None:
+            self._cached_builder = NetBuilder(definition, self.table, self._weights)
+        return self._cached_builder
 
     def _adopt(self, definition: NetDefinition, renamed: Mapping[str, str]) -> None:
         self._weights = self._weights.followed(definition, renamed)
         self._definition = definition
-        self._made = None
+        self._cached_builder = None
         self._edits += 1
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ class EditableNet:
             Draft(definition).has_key,
             doc,
         )
-        made = replace(written.operator, boxes=old.boxes)
-        self._adopt(edits.put(definition, made, self._with(written)), {})
+        replacement = replace(written.operator, boxes=old.boxes)
+        self._adopt(edits.put(definition, replacement, self._with(written)), {})
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
         """Make the readers of a blob (None: all, and the net's outputs) read another one."""

@@ -45,7 +45,7 @@ class GradientOperators:
         self._tried: dict[str, int] = {}
         self._parts: dict[str, list[tuple[int, int]]] = {}
         """version → its gradient's parts: operator of ours and position among its outputs"""
-        self._given: dict[str, str] = {}
+        self._holders: dict[str, str] = {}
         """version → the blob that holds its gradient from outside"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
@@ -73,7 +73,7 @@ class GradientOperators:
                 gradient = f"{blob}_autogen_grad"
                 self._refuse_taken(gradient)
                 self._add("ConstantFill", (blob,), (gradient,), {"value": 1.0, "dtype": "like"})
-            self._given[self._current[blob]] = gradient
+            self._holders[self._current[blob]] = gradient
 
     def _answer(self, written: OperatorDefinition, operator: OperatorDefinition) -> None:
         """Append the gradient of one operator, if a gradient reaches its outputs."""
@@ -123,7 +123,7 @@ class GradientOperators:
         """Return the blob that holds the gradient of a version, "" without one; several parts are joined now."""
         parts = self._parts.pop(version, [])
         blob = self._definition.blobs[version].blob
-        names = [self._given[version]] if version in self._given else []
+        names = [self._holders[version]] if version in self._holders else []
         split = 0
         for number, (index, position) in enumerate(parts):
             operator = self.operators[index]
@@ -141,7 +141,7 @@ class GradientOperators:
             self._add("Sum", tuple(names), (joined,), {})
             names = [joined]
         if names:
-            self._given[version] = self.gradients[blob] = names[0]
+            self._holders[version] = self.gradients[blob] = names[0]
         return names[0] if names else ""
 
     def _add(

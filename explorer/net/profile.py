@@ -82,8 +82,8 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
         scope: Scope | None = node.scope
         while scope is not None and id(scope) not in operators:
             scope = scope.parent
-        found = operators[id(scope)] if scope is not None else None
-        return (found.name, found.type) if found is not None else (node.operation.label, node.operation.label)
+        operator = operators[id(scope)] if scope is not None else None
+        return (operator.name, operator.type) if operator is not None else (node.operation.label, node.operation.label)
 
     rows = []
     for index, kernel in enumerate(program.planned.schedule.kernels):

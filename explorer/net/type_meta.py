@@ -63,12 +63,12 @@ class TypeMeta:
         key = _key(type)
         known = cls._known.get(key)
         if known is None:
-            made = cls._new(key, construct, destruct)
+            meta = cls._new(key, construct, destruct)
             with changes.held:
                 known = cls._known.get(key)  # another thread may have been first
                 if known is None:
-                    made.id = len(cls._known)
-                    return cls._known.register(key, made)
+                    meta.id = len(cls._known)
+                    return cls._known.register(key, meta)
         if (construct or destruct) and (known._construct, known._destruct) != (construct or known.type, destruct):
             raise DeclarationError(
                 f"TypeMeta.make({known.name}) with another constructor or destructor",

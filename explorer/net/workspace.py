@@ -187,6 +187,6 @@ def _with_results(net: Net) -> Net:
     written = {blob.blob for blob in definition.blobs.values() if blob.producer is not None}
     own = [definition.blobs[name].blob for name in definition.ssa.outputs]
     names = [*own, *[name for name in definition.inputs if name in written]] if own else sorted(written)
-    made = Net(changed(definition, outputs=[*dict.fromkeys(names)]), net.table)
-    made._weights = net.weights
-    return made
+    prepared = Net(changed(definition, outputs=[*dict.fromkeys(names)]), net.table)
+    prepared._weights = net.weights
+    return prepared

@@ -159,13 +159,13 @@ class NetBuilder:
             box = self._scopes.get(path[:depth])
             if box is None:
                 own = self._operators.get(path[:depth])
-                type = self._kind(own) if own else ""
+                type = self._box_text(own) if own else ""
                 box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, type, own)
             enclosing = box
         assert enclosing is not None
         return enclosing
 
-    def _kind(self, operator: OperatorDefinition) -> str:
+    def _box_text(self, operator: OperatorDefinition) -> str:
         """Return the text of the operator's box: its type, and the versions of rewritten blobs it reads and writes."""
         reads, writes = (
             ", ".join(name for name in names if self.definition.blobs[name].blob != name)
@@ -239,9 +239,9 @@ class NetBuilder:
                     f"{len(parameters)} values for the graph {name!r}",
                     rule=f"{operator.type}: the graph {name!r} must be given its {count} inputs",
                 )
-            given = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
+            inputs = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))
             try:
-                inner = builder.build_within(state.scope, given, ask)
+                inner = builder.build_within(state.scope, inputs, ask)
             except ExplorerError as error:
                 # A graph without parameters is recorded once the net's inputs have values; a loop's never is.
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):

@@ -32,7 +32,7 @@ def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengt
         if all(isinstance(size, int) for size in blob.shape):
             continue
         names = dimension_names(blob.shape, value.type.shape, named)
-        kind = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
-        if any(names) or (names and kind != "operand"):
+        role = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
+        if any(names) or (names and role != "operand"):
             named.update((word, size) for word, size in zip(names, value.type.shape, strict=True) if word)
-            declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{kind} {name!r} of {where}"))
+            declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{role} {name!r} of {where}"))

@@ -45,11 +45,11 @@ class UnknownType:
 
 def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
     """Return all operator types of a definition that a table lacks, in the file's order."""
-    found: dict[str, list[OperatorDefinition]] = {}
+    operators_of: dict[str, list[OperatorDefinition]] = {}
     for operator in definition.operators:
         if operator.type not in table:
-            found.setdefault(operator.type, []).append(operator)
-    return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in found.items()]
+            operators_of.setdefault(operator.type, []).append(operator)
+    return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in operators_of.items()]
 
 
 def find_problems(build: Build, table: OperatorTable) -> list[str]:
@@ -64,7 +64,7 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
         for unknown in unknown_types(definition, table)
     ]
     problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
-    problems += [(order[names[0]], _told(names, build)) for names in _alike(build, table)]
+    problems += [(order[names[0]], _finding(names, build)) for names in _alike(build, table)]
     problems += [(order.get(maker, 0), text) for maker, text in _contradictions(build)]
     return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
 
@@ -81,7 +81,7 @@ def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
     return [*groups.values()]
 
 
-def _told(names: list[str], build: Build) -> str:
+def _finding(names: list[str], build: Build) -> str:
     """Return the finding of operators that cannot run for one reason: that of the first, with the number of others."""
     text = str(build.problems[names[0]])
     if len(names) == 1:

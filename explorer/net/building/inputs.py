@@ -31,13 +31,15 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
         if name not in names:
             raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=names)
     by_name = dict(zip(names, inputs, strict=False))
-    twice = [name for name in by_name if name in named]
+    doubled = [name for name in by_name if name in named]
     missing = [name for name in names if name not in by_name and name not in named]
-    if len(inputs) > len(names) or twice or missing:
-        given = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
-        what = f"; {twice[0]!r} is given twice" if twice else f"; {missing[0]!r} is missing" if missing else ""
+    if len(inputs) > len(names) or doubled or missing:
+        counts = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
+        difference = (
+            f"; {doubled[0]!r} is given twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
+        )
         raise OperandError(
-            given + what, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
+            counts + difference, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
         )
     return {name: by_name[name] if name in by_name else named[name] for name in names}
 

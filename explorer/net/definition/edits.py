@@ -188,12 +188,12 @@ def rename_operator(definition: NetDefinition, old: str, new: str) -> NetDefinit
 
 def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
     """Return the definition with a blob, in all versions, renamed to an unused name."""
-    found = definition.blob(old)
-    if found.blob != old:
+    version = definition.blob(old)
+    if version.blob != old:
         raise OperandError(
             f"{old!r} is one version of a blob",
             rule="a blob must be renamed as a whole",
-            fix=f"rename_blob({found.blob!r}, {new!r})",
+            fix=f"rename_blob({version.blob!r}, {new!r})",
         )
     if definition.has_blob(new):
         raise OperandError(

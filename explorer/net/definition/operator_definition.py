@@ -172,8 +172,10 @@ def stored_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(np.uint8) if name in NARROW else memory_dtype(name)
 
 
-def graph_error(source: str, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:
+def graph_error(
+    source: str, operator: OperatorDefinition | None, problem: str, *, rule: str, fix: str
+) -> ExplorerError:
     """An error about a graph: a FileError with the operator's line where it came from a file, else an OperandError."""
     if source:
-        return FileError(given, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
-    return OperandError(given, rule=rule, fix=fix)
+        return FileError(problem, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
+    return OperandError(problem, rule=rule, fix=fix)

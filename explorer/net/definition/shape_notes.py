@@ -142,10 +142,10 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
         blob = definition.input(name)
         dtype = noted_dtype(blob)
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
-        given = f"input {name!r} of net {definition.name!r}: given {type_.dtype.name} {type_.shape}"
+        mismatch = f"input {name!r} of net {definition.name!r}: given {type_.dtype.name} {type_.shape}"
         if dtype is not None and dtype != type_.dtype:
             raise OperandError(
-                given,
+                mismatch,
                 rule=f"the array must be as the file says, {expected}",
                 fix=f"convert it: x.astype({dtype.name!r})",
             )
@@ -153,7 +153,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
             continue
         if not fits(blob.shape, type_.shape):
             raise OperandError(
-                given,
+                mismatch,
                 rule=f"the array must be as the file says, {expected}; ? is any length",
                 fix="reshape or resize the input to that shape",
             )
@@ -163,7 +163,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
                 first, where = named.setdefault(dimension, (length, name))
                 if first != length:
                     raise OperandError(
-                        f"{given}, where {dimension} is {length}; input {where!r} has {dimension} = {first}",
+                        f"{mismatch}, where {dimension} is {length}; input {where!r} has {dimension} = {first}",
                         rule=f"the file expects {expected}; lengths of one name must be equal",
                         fix="pass inputs whose lengths agree",
                     )

@@ -265,5 +265,5 @@ class Resolver:
                 )
         return blobs
 
-    def _error(self, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:
-        return graph_error(self._source, operator, given, rule=rule, fix=fix)
+    def _error(self, operator: OperatorDefinition | None, problem: str, *, rule: str, fix: str) -> ExplorerError:
+        return graph_error(self._source, operator, problem, rule=rule, fix=fix)

@@ -31,7 +31,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             continue
         reached.add(blob)
         producer = definition.blob(blob).producer
-        # Its value is given: what makes it is not needed for it.
+        # The caller passes its value, so its producer is not needed.
         if blob in names:
             continue
         if producer is None:
@@ -72,9 +72,9 @@ def _one_version(definition: NetDefinition, name: str) -> str:
     return definition.blob(name).name
 
 
-def _kept(operator: OperatorDefinition, given: tuple[str, ...]) -> OperatorDefinition:
-    """Rename an output of an operator that is given from outside to a name that nobody reads."""
-    if not set(operator.outputs) & set(given):
+def _kept(operator: OperatorDefinition, inputs: tuple[str, ...]) -> OperatorDefinition:
+    """Rename those outputs of an operator that are inputs of the cut net to names that nobody reads."""
+    if not set(operator.outputs) & set(inputs):
         return operator
-    outputs = tuple(f"{blob} (cut)" if blob in given else blob for blob in operator.outputs)
+    outputs = tuple(f"{blob} (cut)" if blob in inputs else blob for blob in operator.outputs)
     return replace(operator, outputs=outputs)

@@ -217,19 +217,19 @@ class OperatorSchema:
                     f"name the output {pair[0][0]!r}",
                 )
 
-    def _check_arguments(self, given: Mapping[str, Any]) -> None:
-        for name, value in given.items():
+    def _check_arguments(self, arguments: Mapping[str, Any]) -> None:
+        for name, value in arguments.items():
             argument = self.arguments.get(name)
             if argument is None:
                 raise UnknownNameError(name, kind=f"argument of {self.type}", known=self.arguments)
             if not accepts(argument.kind, value):
                 raise self._refusal(f"{name}={value!r}", f"{name} must be of type {kind_text(argument.kind)}")
-        missing = [name for name, argument in self.arguments.items() if argument.required and name not in given]
+        missing = [name for name, argument in self.arguments.items() if argument.required and name not in arguments]
         if missing:
             raise self._refusal(f"the argument {missing[0]!r} is missing", f"the arguments must be those of {self}")
 
-    def _refusal(self, given: str, rule: str, fix: str = "") -> ExplorerError:
-        return OperandError(given, rule=f"{self.type}: {rule}", fix=fix)
+    def _refusal(self, problem: str, rule: str, fix: str = "") -> ExplorerError:
+        return OperandError(problem, rule=f"{self.type}: {rule}", fix=fix)
 
     @cached_property
     def signature(self) -> inspect.Signature:
