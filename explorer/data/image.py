@@ -79,8 +79,8 @@ def _check_size(image: Image.Image, name: str) -> None:
         raise _too_large(f"{width} × {height} pixels", name)
 
 
-def _too_large(given: str, name: str) -> FileError:
-    return FileError(given, path=name, rule=f"an image must have at most {PIXELS:,} pixels", fix="make it smaller")
+def _too_large(size: str, name: str) -> FileError:
+    return FileError(size, path=name, rule=f"an image must have at most {PIXELS:,} pixels", fix="make it smaller")
 
 
 def _plain(image: Image.Image, name: str) -> Image.Image:

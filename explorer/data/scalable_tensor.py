@@ -47,7 +47,7 @@ class ScalableTensor(ExprLike):
         """pushed expressions; None for a value, which is at its position in the buffer"""
         self._expressions = 0
         self._buffer: Array | None = None
-        self._given = 0
+        self._read_count = 0
         """number of members at the buffer's start that expressions read, so that they must not be overwritten"""
         self._node: Expr | None = None
 
@@ -95,7 +95,7 @@ class ScalableTensor(ExprLike):
             buffer = np.empty((count, *self._item.shape), self._item.dtype)
             if self._buffer is not None:
                 buffer[: len(self._buffer)] = self._buffer
-            self._buffer, self._given = buffer, 0
+            self._buffer, self._read_count = buffer, 0
 
     def push_back(self, value: Any) -> None:
         """Add a value or an expression at the end; raises OperandError if its shape, dtype or device differs.
@@ -128,8 +128,8 @@ class ScalableTensor(ExprLike):
         """Remove all members; memory that no expression reads is kept for the next ones."""
         self._members, self._expressions, self._node = [], 0, None
         # an expression reads the old buffer: it keeps that one, the next members get another
-        if self._given:
-            self._buffer, self._given = None, 0
+        if self._read_count:
+            self._buffer, self._read_count = None, 0
 
     def reverse(self) -> None:
         """Reverse the order of the members, as a backward pass through time needs it."""
@@ -140,7 +140,7 @@ class ScalableTensor(ExprLike):
             buffer = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
             values = self._buffer[:count]
             buffer[count - len(values) : count] = values[::-1]
-            self._buffer, self._given = buffer, 0
+            self._buffer, self._read_count = buffer, 0
 
     def __expr__(self) -> Expr:
         if self._node is None:
@@ -154,14 +154,12 @@ class ScalableTensor(ExprLike):
                 rule="the list must have at least one member",
                 fix="push_back(value) first",
             )
-        count = len(self._members)
-        if not self._expressions:
-            assert self._buffer is not None
-            self._given = count
-            return tensor_of(Storage(self._buffer[:count]))
-        buffer = self._buffer
+        buffer, count = self._buffer, len(self._members)
         if buffer is not None:
-            self._given = count
+            self._read_count = count
+        if not self._expressions:
+            assert buffer is not None
+            return tensor_of(Storage(buffer[:count]))
         members = []
         for index, member in enumerate(self._members):
             if member is None:

@@ -54,9 +54,9 @@ class Cond(Call):
         asked = tuple([place in places for place in range(len(rest))])
 
         def gradient_of(call: Call) -> Callable[..., tuple[Expr, ...]]:
-            def branch(operands: list[Expr], given: list[Expr]) -> tuple[Expr, ...]:
+            def branch(operands: list[Expr], seed_parts: list[Expr]) -> tuple[Expr, ...]:
                 forward = record(call, tuple(operands))
-                remaining = iter(given)
+                remaining = iter(seed_parts)
                 own = [None if seed is None else next(remaining) for seed in seeds]
                 seed = own[0] if isinstance(upstream, Expr) else own
                 parts = call.wanted_gradients(seed, forward, tuple(operands), asked)

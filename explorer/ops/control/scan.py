@@ -88,12 +88,10 @@ class Scan(Call):
         def back(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             own = [*elements[: len(operands) - len(captured)], *captured]
             forward = record(step, tuple(own))
-            given = dict(zip(carried, gradients, strict=False))
-            given.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
-            given_seeds = [given.get(place) for place in range(len(smooth))]
-            parts = step.wanted_gradients(
-                given_seeds[0] if len(smooth) == 1 else given_seeds, forward, tuple(own), asked
-            )
+            upstream = dict(zip(carried, gradients, strict=False))
+            upstream.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
+            step_seeds = [upstream.get(place) for place in range(len(smooth))]
+            parts = step.wanted_gradients(step_seeds[0] if len(smooth) == 1 else step_seeds, forward, tuple(own), asked)
             totals = [_or_zeros(parts[place], own[place]) for place in carried]
             sums = [
                 total if parts[place] is None else total + parts[place]

@@ -86,9 +86,9 @@ def while_loop(
 
 def _truth(value: Any, name: str) -> Expr:
     if not isinstance(value, Expr) or value.shape != () or value.dtype.kind != "b":
-        kind = value.type if isinstance(value, Expr) else type(value).__name__
+        actual = value.type if isinstance(value, Expr) else type(value).__name__
         raise OperandError(
-            f"{name}: the condition returned {kind}",
+            f"{name}: the condition returned {actual}",
             rule="the condition must return a scalar of dtype bool",
             fix="lambda state: state.sum() < 10",
         )

@@ -97,12 +97,12 @@ def _compute(
         (structure, [_part(value, place, place + count) for value in ordered]) for place in range(0, read, count)
     ]
     of_results, results = mapped(node, Group(range(count), arguments))
-    wanted, given = [
+    child_types, node_types = [
         [value.tensor_type.with_shape(value.shape[1:]) for value in values] for values in (leaves, results)
     ]
-    if of_results != structure or wanted != given:
+    if of_results != structure or child_types != node_types:
         raise DeclarationError(
-            f"ex.fold_trees with {name_of(node)}, which makes {_types(given)} of {_types(wanted)}",
+            f"ex.fold_trees with {name_of(node)}, which makes {_types(node_types)} of {_types(child_types)}",
             rule="a node's value must have the containers, shapes and dtypes of its children's values",
             fix="use leaf= to bring the leaves to the shape and dtype of the nodes",
         )

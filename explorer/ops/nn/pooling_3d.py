@@ -41,7 +41,7 @@ def max_pool3d(
     spread = for_each(dilation, 3, "dilation")
 
     def pooled(image: Expr, axes: slice, window: Any, step: Any, sides: Any) -> Expr:
-        return max_pool2d(image, window, step, sides, _beside(spread[axes], 1), ceil)
+        return max_pool2d(image, window, step, sides, _image_dilation(spread[axes]), ceil)
 
     return _pooled("max_pool3d", x, size, strides, padding, pooled)
 
@@ -92,6 +92,6 @@ def _pooled(name: str, x: Any, size: Any, strides: Any, padding: Any, pooled: _P
     return reshape(deep, (n, channels, deep.shape[2], high, wide))
 
 
-def _beside(numbers: tuple[Any, ...], filler: int) -> tuple[Any, ...]:
-    """Return numbers for both axes of an image; along the depth the second is of no account."""
-    return (*numbers, filler)[:2]
+def _image_dilation(dilation: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the dilation of both axes of an image; the second axis of the depth's image has one window position."""
+    return (*dilation, 1)[:2]
