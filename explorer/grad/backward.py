@@ -26,7 +26,7 @@ from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import TensorType, TupleType
-from explorer.grad.gradient_scopes import twins
+from explorer.grad.gradient_scopes import gradient_scopes
 from explorer.ops.base import cast, sum_to
 from explorer.ops.creation.constants import Zero, full
 from explorer.ops.elementwise.arithmetic import add_n
@@ -47,8 +47,8 @@ def backward(
     ``border``: a body's operands, one of which may have been computed from another outside the body. Each gradient is
     recorded in scopes like those of its forward node's layers, inside ``within``.
     """
-    with twins(within) as twin:
-        return _backward(outputs, seeds, inputs, border, twin)
+    with gradient_scopes(within) as enter_gradient_of:
+        return _backward(outputs, seeds, inputs, border, enter_gradient_of)
 
 
 def _backward(
@@ -56,7 +56,7 @@ def _backward(
     seeds: Sequence[Expr | None],
     inputs: Sequence[Expr],
     border: Iterable[Expr],
-    twin: Callable[[Expr], None],
+    enter_gradient_of: Callable[[Expr], None],
 ) -> list[Expr | None]:
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
@@ -73,7 +73,7 @@ def _backward(
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
         operation = node.operation
-        twin(node)
+        enter_gradient_of(node)
         if isinstance(operation, Item):
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
@@ -96,7 +96,7 @@ def _backward(
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     totals: list[Expr | None] = []
     for node in inputs:
-        twin(node)
+        enter_gradient_of(node)
         totals.append(_total(gradients[node.uid]) if node.uid in gradients else None)
     return totals
 

@@ -14,7 +14,7 @@ from explorer.core.ir.recording_context import Scope, state
 
 
 @contextmanager
-def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
+def gradient_scopes(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
     """Record nodes as the gradient of the forward node that the yielded function was last called with.
 
     The layer scopes around that node, up to ``within``, are repeated inside the current one.
@@ -22,7 +22,7 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}
 
-    def tell(node: Expr) -> None:
+    def enter(node: Expr) -> None:
         path = []
         scope = node.scope
         while scope is not None and scope is not within and id(scope) not in mirrors:
@@ -36,12 +36,12 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
         state.scope = Scope("", "twin", mirrored, "", node.uid)
 
     try:
-        yield tell
+        yield enter
     finally:
         state.scope = inside
 
 
-def twin_path(scope: Scope | None) -> tuple[int, ...]:
+def forward_path(scope: Scope | None) -> tuple[int, ...]:
     """Return the uid of the forward node of a gradient's scope, after those of the calls that were inlined around
     it."""
     path = []

@@ -20,7 +20,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.types.custom_dtypes import converted, is_floating
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.grad import call_gradient
-from explorer.grad.gradient_scopes import twins
+from explorer.grad.gradient_scopes import gradient_scopes
 from explorer.layers.framework.layer_base import LayerBase, PendingGradient, check_same_body
 from explorer.layers.framework.ports import Ports
 from explorer.ops.creation.constants import Zero
@@ -94,8 +94,8 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
     operands = node.operands  # captured values come last and get no gradient
     asked = (*wanted, *[False] * (len(operands) - len(wanted)))
     single = not isinstance(output.operation, Item)
-    with twins(node.scope) as twin:
-        twin(node)
+    with gradient_scopes(node.scope) as enter_gradient_of:
+        enter_gradient_of(node)
         gradients = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, node, operands, asked)
     return [
         None

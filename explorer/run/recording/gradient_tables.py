@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Item
-from explorer.grad.gradient_scopes import twin_path
+from explorer.grad.gradient_scopes import forward_path
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes.inline import own
 from explorer.record import Gradient
@@ -70,7 +70,7 @@ class _Finder:
         if scope is None:
             return -1
         if id(scope) not in self._forward:
-            self._forward[id(scope)] = self._found(twin_path(scope))
+            self._forward[id(scope)] = self._found(forward_path(scope))
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
