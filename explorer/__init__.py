@@ -315,9 +315,9 @@ def _renamed(name: str) -> str:
 
 
 def _foreign(name: str) -> str:
-    from explorer.names import told  # only an unknown name asks for it
+    from explorer.names import hint_for  # only an unknown name asks for it
 
-    return told(name)
+    return hint_for(name)
 
 
 def _near(name: str) -> str:

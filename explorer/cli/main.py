@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STATUS
 
 
-def _run(given: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
-    options = parser().parse_args(given, argparse.Namespace(handed=handed))
+def _run(own_arguments: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
+    options = parser().parse_args(own_arguments, argparse.Namespace(handed=handed))
     try:
         with followed(errors):
             status: int = options.command(options)

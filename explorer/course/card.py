@@ -53,8 +53,8 @@ class Verdict(Card):
 
     def __init__(self, name: str, findings: Sequence[Finding]) -> None:
         right = bool(findings) and all(finding.holds for finding in findings)
-        told = tuple(f"{'✓' if finding.holds else '✗'} {finding.text}" for finding in findings)
-        super().__init__(f"{name}: {'right' if right else 'not yet'}", told)
+        lines = tuple(f"{'✓' if finding.holds else '✗'} {finding.text}" for finding in findings)
+        super().__init__(f"{name}: {'right' if right else 'not yet'}", lines)
         object.__setattr__(self, "right", right)
         object.__setattr__(self, "findings", tuple(findings))
 

@@ -65,14 +65,14 @@ def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decisi
     return [d for d in recording.decisions if d.code == code and verdict in ("", d.verdict)]
 
 
-def sentences(recording: Recording, found: list[Decision]) -> str:
+def sentences(recording: Recording, rows: list[Decision]) -> str:
     """Return the reasons of decisions."""
-    return " ".join(recording.reason(decision) for decision in found)
+    return " ".join(recording.reason(decision) for decision in rows)
 
 
-def labels(recording: Recording, found: list[Decision]) -> set[str]:
+def labels(recording: Recording, rows: list[Decision]) -> set[str]:
     """Return the names of the operations that decisions are about."""
-    return {recording.nodes.label[node] for decision in found for node in decision.subjects}
+    return {recording.nodes.label[node] for decision in rows for node in decision.subjects}
 
 
 def operations(recording: Recording) -> list[str]:

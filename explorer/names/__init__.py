@@ -20,7 +20,7 @@ SYSTEMS: dict[str, Sections] = {
 """system → title of a section → their name, or several with commas between them → ours"""
 
 
-def told(name: str) -> str:
+def hint_for(name: str) -> str:
     """Return the counterpart of another system's name as a sentence; "" for a name that none of them has."""
     match = _entries().get(name)
     if match is None:

@@ -38,24 +38,25 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     >>> ex.testing.assert_fused(plan.prepare(), "add", "tanh", "multiply")
     """
     __tracebackhide__ = True
-    given = operations(plan, what)
-    kernels, accounts = schedule_of(given.recording), given.recording.provenance.nodes
+    subject = operations(plan, what)
+    kernels, accounts = schedule_of(subject.recording), subject.recording.provenance.nodes
     # Of a layer or operator, parts that need no kernel, such as a weight's other shape, are neither fused nor apart.
     computed = [
-        {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in given.nodes
+        {node: set(accounts[node].kernels) for node in nodes if accounts[node].kernels} for nodes in subject.nodes
     ]
-    found = {node: numbers for part in computed for node, numbers in part.items()}
-    common = set.intersection(*found.values()) if all(computed) else set()
-    calls = [node for node in found if given.recording.nodes.kind[node] == "call"]
-    if common and all(len(found[node]) == 1 for node in calls):
+    kernels_of = {node: numbers for part in computed for node, numbers in part.items()}
+    common = set.intersection(*kernels_of.values()) if all(computed) else set()
+    calls = [node for node in kernels_of if subject.recording.nodes.kind[node] == "call"]
+    if common and all(len(kernels_of[node]) == 1 for node in calls):
         return
     lines = [
-        kernel_line(given.recording, number + 1, kernels[number]) for number in sorted(set().union(*found.values()))
+        kernel_line(subject.recording, number + 1, kernels[number])
+        for number in sorted(set().union(*kernels_of.values()))
     ]
     missing = [
-        f"  `{name}` is computed by no kernel" for name, part in zip(given.names, computed, strict=True) if not part
+        f"  `{name}` is computed by no kernel" for name, part in zip(subject.names, computed, strict=True) if not part
     ]
-    _fail(given, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing)
+    _fail(subject, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing)
 
 
 def assert_merged(plan: AnyPlan, *what: Subject) -> None:
@@ -71,17 +72,17 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     >>> ex.testing.assert_merged(plan.prepare(), first, second)
     """
     __tracebackhide__ = True
-    given = subjects(plan, what)
-    recording = given.recording
+    subject = subjects(plan, what)
+    recording = subject.recording
     final = recording.resolver(recording.end)
-    rows = [given.nodes[0]] if len(given.nodes) == 1 else _abreast(given)
+    rows = [subject.nodes[0]] if len(subject.nodes) == 1 else _abreast(subject)
     apart = [
         f"  {' and '.join(node_place(recording, node) for node in nodes)} are different nodes in the final graph"
         for nodes in rows
         if len({final.get(node, node) for node in nodes}) > 1
     ]
-    if apart or len(given.all_nodes) < 2:
-        _fail(given, "must be computed once, and are not", "dedup", _cut(apart) or ["  this is one operation"])
+    if apart or len(subject.all_nodes) < 2:
+        _fail(subject, "must be computed once, and are not", "dedup", _cut(apart) or ["  this is one operation"])
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
@@ -96,20 +97,20 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
     >>> ex.testing.assert_batched(plan.prepare(), "matmul")
     """
     __tracebackhide__ = True
-    given = operations(plan, what)
-    recording = given.recording
+    subject = operations(plan, what)
+    recording = subject.recording
     provenance = recording.provenance
     batches = [
         (group.label, set(provenance.recorded(group.members))) for group in recording.groups if group.kind == "batch"
     ]
-    if len(given.all_nodes) > 1 and any(given.all_nodes <= rows for _, rows in batches):
+    if len(subject.all_nodes) > 1 and any(subject.all_nodes <= rows for _, rows in batches):
         return
     places = [
-        f"  {label}: {len(given.all_nodes & rows):,} of these {len(given.all_nodes):,}"
+        f"  {label}: {len(subject.all_nodes & rows):,} of these {len(subject.all_nodes):,}"
         for label, rows in batches
-        if not given.all_nodes.isdisjoint(rows)
+        if not subject.all_nodes.isdisjoint(rows)
     ]
-    _fail(given, "must be rows of one batch, and are not", "batch", _cut(places) or ["  none of them is in a batch"])
+    _fail(subject, "must be rows of one batch, and are not", "batch", _cut(places) or ["  none of them is in a batch"])
 
 
 @named
@@ -152,22 +153,22 @@ def _size(at_most: int | str) -> int:
         raise OperandError(f"at_most={at_most!r}", rule=f"at_most must be {rule}", fix=fix) from error
 
 
-def _abreast(given: Subjects) -> list[tuple[int, ...]]:
+def _abreast(subject: Subjects) -> list[tuple[int, ...]]:
     """Return the first operations of all arguments, their second ones, and so on."""
-    counts = [len(nodes) for nodes in given.nodes]
+    counts = [len(nodes) for nodes in subject.nodes]
     if len(set(counts)) > 1:
-        names = [f"{name!r} with {count} operations" for name, count in zip(given.names, counts, strict=True)]
+        names = [f"{name!r} with {count} operations" for name, count in zip(subject.names, counts, strict=True)]
         raise OperandError(
             ", ".join(names),
             rule="names that are compared must stand for equally many operations",
             fix="give the expressions, or longer names: 'block / tanh'",
         )
-    return list(zip(*given.nodes, strict=True))
+    return list(zip(*subject.nodes, strict=True))
 
 
-def _fail(given: Subjects, claim: str, stage: str, state: list[str]) -> None:
+def _fail(subject: Subjects, claim: str, stage: str, state: list[str]) -> None:
     __tracebackhide__ = True
-    raise AssertionError("\n".join([f"{given} {claim}", *declined_lines(given, stage), "instead:", *state]))
+    raise AssertionError("\n".join([f"{subject} {claim}", *declined_lines(subject, stage), "instead:", *state]))
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -170,15 +170,15 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     return tables
 
 
-def _is_list(value: Any, kind: type) -> bool:
-    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+def _is_list(value: Any, member_type: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, member_type) for item in value)
 
 
 def _is_row(row: dict[str, Any]) -> bool:
     complete = {"times": 1, **row}
     return (
         complete.keys() == _COLUMNS.keys()
-        and all(isinstance(complete[name], kind) for name, kind in _COLUMNS.items())
+        and all(isinstance(complete[name], column_type) for name, column_type in _COLUMNS.items())
         and complete["verdict"] in MARKS
         and complete["times"] > 0
     )

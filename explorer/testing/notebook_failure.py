@@ -30,13 +30,13 @@ def failure_text(
         before, after = stored.get(key, ()), computed.get(key, ())
         if len(before) != len(after):
             others.append(f"{key}: {len(before)} stored, {len(after)} computed")
-        for one, other in zip(before, after, strict=False):
-            if one == other:
+        for output, new_output in zip(before, after, strict=False):
+            if output == new_output:
                 continue
-            if key.startswith(_MARKUP) or not (isinstance(one, str) and isinstance(other, str)):
+            if key.startswith(_MARKUP) or not (isinstance(output, str) and isinstance(new_output, str)):
                 others.append(f"{key} differs, too")
             else:
-                texts += text_changes(one, other)
+                texts += text_changes(output, new_output)
     changes = tuple(dict.fromkeys(texts))
     first = cell if reported is None or not changes else reported.setdefault(changes, cell)
     if first != cell:

@@ -17,7 +17,7 @@ from explorer.view.tree.scopes import scope_path
 Subject: TypeAlias = Expr | str
 """expression, or name of operations, layers, scopes or operators of a file: ``tanh``, ``block / tanh``, ``layer1``"""
 AnyPlan: TypeAlias = EvalPlan | Recording
-_GIVEN = ("constant", "leaf", "input")
+_UNCOMPUTED = ("constant", "leaf", "input")
 """kinds of nodes that no kernel computes"""
 _DECLINED = 8
 """maximum number of declined decisions that a failure lists"""
@@ -71,33 +71,34 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
             "nothing to look at", rule="expressions or names must follow the plan", fix='assert_fused(plan, "add", y)'
         )
     nodes = []
-    for one in arguments:
-        check_type(one, "each argument after the plan", (Expr, str), "an expression or a name", '"block / tanh"')
-        if isinstance(one, str):
-            nodes.append(_named(recording, one))
+    for argument in arguments:
+        check_type(argument, "each argument after the plan", (Expr, str), "an expression or a name", '"block / tanh"')
+        if isinstance(argument, str):
+            nodes.append(_named(recording, argument))
         elif isinstance(plan, EvalPlan):
-            nodes.append((node_id(plan.planned, one),))
+            nodes.append((node_id(plan.planned, argument),))
         else:
             raise OperandError(
-                f"{one!r} in a recording", rule="a recording must be asked by names", fix="give the plan itself"
+                f"{argument!r} in a recording", rule="a recording must be asked by names", fix="give the plan itself"
             )
     names = [
-        recording.label(found[0]) if isinstance(one, Expr) else one for one, found in zip(arguments, nodes, strict=True)
+        recording.label(argument_nodes[0]) if isinstance(argument, Expr) else argument
+        for argument, argument_nodes in zip(arguments, nodes, strict=True)
     ]
     return Subjects(recording, tuple(names), tuple(nodes))
 
 
 def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
     """Return the same; raises OperandError for an expression that is given, such as a tensor, and never computed."""
-    found = subjects(plan, what)
-    for name, nodes in zip(found.names, found.nodes, strict=True):
-        if any(found.recording.nodes.kind[node] in _GIVEN for node in nodes):
+    subject = subjects(plan, what)
+    for name, nodes in zip(subject.names, subject.nodes, strict=True):
+        if any(subject.recording.nodes.kind[node] in _UNCOMPUTED for node in nodes):
             raise OperandError(
                 f"{name!r}, which is given and not computed",
                 rule="arguments must be operations or calls, or names of some",
                 fix="leave it out",
             )
-    return found
+    return subject
 
 
 def _named(recording: Recording, name: str) -> tuple[int, ...]:
@@ -108,11 +109,11 @@ def _named(recording: Recording, name: str) -> tuple[int, ...]:
     nodes = recording.nodes
     wanted = tuple(part.strip() for part in name.split(" / "))
     known: set[str] = set()
-    found: list[int] = []
+    matches: list[int] = []
     inside: list[int] = []
     """those in the scope whose whole path this is"""
     for node in range(len(nodes)):
-        if nodes.born[node] >= 0 or nodes.body[node] != 0 or nodes.kind[node] in _GIVEN:
+        if nodes.born[node] >= 0 or nodes.body[node] != 0 or nodes.kind[node] in _UNCOMPUTED:
             continue
         scopes = scope_path(recording, node)
         known.update(scopes, (recording.label(node), nodes.label[node]))
@@ -120,10 +121,10 @@ def _named(recording: Recording, name: str) -> tuple[int, ...]:
         if scopes[: len(wanted)] == wanted:
             inside.append(node)
         if any(_contains(path, wanted) for path in paths):
-            found.append(node)
-    if not found:
+            matches.append(node)
+    if not matches:
         raise UnknownNameError(name, kind="operation, layer or scope of this plan", known=known)
-    return tuple(inside or found)
+    return tuple(inside or matches)
 
 
 def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:

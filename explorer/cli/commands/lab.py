@@ -127,6 +127,6 @@ def _next_steps(where: str, net: Net) -> str:
     return "\n".join(["## What to do next", "", *(f"- {step}" for step in steps)])
 
 
-def _cell(kind: str, source: str) -> dict[str, object]:
-    cell: dict[str, object] = {"cell_type": kind, "metadata": {}, "source": source}
-    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}
+def _cell(cell_type: str, source: str) -> dict[str, object]:
+    cell: dict[str, object] = {"cell_type": cell_type, "metadata": {}, "source": source}
+    return cell if cell_type == "markdown" else {**cell, "execution_count": None, "outputs": []}

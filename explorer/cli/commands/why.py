@@ -48,16 +48,15 @@ def execute(options: argparse.Namespace) -> int:
     names = [name for name in (options.node, options.other) if name is not None]
     wanted = [{node.uid for node in net.nodes(name)} for name in names]
     plan = net.preview_plan()
-    found = [[number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids] for uids in wanted]
-    nodes = found[0]
-    if len(found) == 2 and all(found):
-        tell(why_pair(plan.recording, found[0], found[1], names))
-    elif nodes and len(found) == 1:
-        tell(why_operator(plan.recording, options.node, nodes))
+    rows = [[number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids] for uids in wanted]
+    missing = [name for name, nodes in zip(names, rows, strict=True) if not nodes]
+    if missing:
+        say(f"{missing[0]}: no node; its value is a plain number, or nothing reads it")
+    elif len(rows) == 2:
+        tell(why_pair(plan.recording, rows[0], rows[1], names))
+    else:
+        tell(why_operator(plan.recording, options.node, rows[0]))
         operator = net.operators.get(options.node)
         if operator is not None and operator.type == EXPRESSION:
             tell(f"syntax tree of {syntax_tree(operator)}\n")
-    else:
-        missing = names[[bool(each) for each in found].index(False)]
-        say(f"{missing}: no node; its value is a plain number, or nothing reads it")
     return 0

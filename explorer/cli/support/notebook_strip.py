@@ -31,9 +31,9 @@ def strip_notebook(notebook: dict[str, Any]) -> int:
 
 
 def _strip_metadata(notebook: dict[str, Any]) -> int:
-    found = [(notebook["metadata"], name) for name in _OF_A_MACHINE]
-    found += [(cell["metadata"], name) for cell in notebook["cells"] for name in _OF_A_RUN]
-    changes = sum(metadata.pop(name, None) is not None for metadata, name in found)
+    removable = [(notebook["metadata"], name) for name in _OF_A_MACHINE]
+    removable += [(cell["metadata"], name) for cell in notebook["cells"] for name in _OF_A_RUN]
+    changes = sum(metadata.pop(name, None) is not None for metadata, name in removable)
     kernel = notebook["metadata"].get("kernelspec", {})
     name, display_name = _KERNEL
     if kernel.get("name") == name and kernel.get("display_name") != display_name:

@@ -108,9 +108,9 @@ answer = Three("three", policies=[Sub("second", PUpdate)], train=True)
         """Read the decisions of the whole about its parts."""
         recording = answer.explore({"input": ROWS}).recording
         parts = recording.layers[0].feedback
-        told = "; ".join(decision.text for decision in parts)
+        reasons = "; ".join(decision.text for decision in parts)
         sends = [decision.text.split()[0] for decision in parts if decision.built]
-        yield Finding(sends == ["third"], told or "The layer is not for training: no gradients are recorded.")
+        yield Finding(sends == ["third"], reasons or "The layer is not for training: no gradients are recorded.")
         products = backward_operations(recording).count("matmul")
         yield Finding(
             products == 2,

@@ -54,15 +54,15 @@ answer = net.plan((1, 3, 224, 224))
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Count the convolutions that the pass looked at."""
         recording = recording_of(answer)
-        told = [d for d in recording.decisions if recording.stages[d.stage].name == "algorithms"]
-        applied = sum(len(d.subjects) for d in told if d.verdict == "applied")
-        declined = sum(len(d.subjects) for d in told if d.verdict == "declined")
+        considered = [d for d in recording.decisions if recording.stages[d.stage].name == "algorithms"]
+        applied = sum(len(d.subjects) for d in considered if d.verdict == "applied")
+        declined = sum(len(d.subjects) for d in considered if d.verdict == "declined")
         count = operations(recording).count("conv2d")
         yield Finding(
             bool(declined) and not applied,
             f"Of {count} convolutions {applied} are computed otherwise, {declined} declined.",
         )
-        for decision in told:
+        for decision in considered:
             if decision.verdict == "declined":
                 yield Finding(True, f"{len(decision.subjects)}: {recording.reason(decision)}")
 
@@ -90,7 +90,7 @@ answer = net.plan((1, 3, 224, 224), without=["fuse"])
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Compare with the fused plan of the same values."""
         mine, fused = recording_of(answer), replanned(answer)
-        counts = [(len(kernels(one)), one.stages[-1].counts) for one in (fused, mine)]
+        counts = [(len(kernels(side)), side.stages[-1].counts) for side in (fused, mine)]
         (few, before), (many, after) = counts
         yield Finding(many >= 2 * few, f"{many} kernels; with all passes {few}.")
         yield Finding(

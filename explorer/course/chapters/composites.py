@@ -106,14 +106,14 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
         """Ask the recording for which parameters gradients are built."""
         recording = answer.explore({"input": ROWS}).recording
         rows = [row for row in recording.layers if row.name.endswith("/parameter")]
-        told = [(row.name, decision) for row in rows for decision in row.feedback]
+        feedback = [(row.name, decision) for row in rows for decision in row.feedback]
         yield Finding(
             answer.train, f"The layer is for {'training' if answer.train else 'inference: train=True is missing'}."
         )
         for name, built in (("weight", False), ("bias", True)):
-            found = [decision for path, decision in told if f"/{name}/" in path]
-            text = "; ".join(decision.text for decision in found) or "no such parameter"
-            yield Finding([decision.built for decision in found] == [built], f"{name}: {text}")
+            choices = [decision for path, decision in feedback if f"/{name}/" in path]
+            text = "; ".join(decision.text for decision in choices) or "no such parameter"
+            yield Finding([decision.built for decision in choices] == [built], f"{name}: {text}")
 
 
 class SlopeByPolicy(Exercise):
@@ -238,8 +238,8 @@ answer = layers.SingleLayerPerceptron("perceptron", 4, 3, policies=chosen)
     def findings(self, answer: Layer) -> Iterator[Finding]:
         """Look at the kernels and at the policies that were given."""
         recording = answer.explore({"input": ROWS}).recording
-        made = kernel_names(recording)
-        yield Finding("sigmoid" in made and "add" not in made, f"The plan makes of it: {made}.")
+        names = kernel_names(recording)
+        yield Finding("sigmoid" in names and "add" not in names, f"The plan makes of it: {names}.")
         lines = [line.strip() for line in str(answer.describe()).splitlines() if "PerceptronPolicy" in line]
         by_policy = list(dict.fromkeys(line for line in lines if "given by" in line))
         yield Finding(len(by_policy) == 2, "; ".join(by_policy) or "No PerceptronPolicy was given.")

@@ -47,8 +47,8 @@ answer = plan
         merged = decisions(recording, "merged", "applied")
         yield Finding(len(recording.roots) >= 2, f"{len(recording.roots)} values are asked for.")
         count = sum(name.startswith("sum") for name in operations(recording))
-        told = sentences(recording, merged) or "Nothing is merged: another policy is another operation."
-        yield Finding(count >= 2, f"The sum is computed {count} times: {kernel_names(recording)}. {told}")
+        reason = sentences(recording, merged) or "Nothing is merged: another policy is another operation."
+        yield Finding(count >= 2, f"The sum is computed {count} times: {kernel_names(recording)}. {reason}")
 
 
 class HiddenType(Exercise):

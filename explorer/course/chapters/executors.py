@@ -89,8 +89,8 @@ answer = plan
         levels: dict[int, list[str]] = {}
         for kernel in kernels(recording):
             levels.setdefault(kernel.level, []).append(recording.label(kernel.nodes[-1]))
-        told = "; ".join(f"level {level}: {', '.join(names)}" for level, names in sorted(levels.items()))
-        yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{told or 'There is no kernel'}.")
+        summary = "; ".join(f"level {level}: {', '.join(names)}" for level, names in sorted(levels.items()))
+        yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{summary or 'There is no kernel'}.")
 
 
 class OneChain(Exercise):

@@ -111,7 +111,7 @@ answer = plan
         """Compare products and kernels with those of the same plan with dedup."""
         recording = recording_of(answer)
         other = replanned(answer)
-        mine, theirs = (operations(one).count("matmul") for one in (recording, other))
+        mine, theirs = (operations(plan).count("matmul") for plan in (recording, other))
         yield Finding(
             mine > theirs,
             f"This plan computes {mine} matrix products; with all passes the same values take {theirs}.",

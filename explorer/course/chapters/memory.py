@@ -199,5 +199,5 @@ answer = plan
         products = sum(recording.nodes.label[node] == "matmul" for kernel in rows for node in kernel.nodes)
         yield Finding(products >= 3, f"The kernels are {kernel_names(recording)}.")
         placed = [recording.label(kernel.nodes[0]) for kernel in rows if kernel.in_place and len(kernel.nodes) == 1]
-        found = sentences(recording, decisions(recording, "in_place", "applied"))
-        yield Finding(bool(placed), found or "No kernel of one operation writes its result over its operand.")
+        reasons = sentences(recording, decisions(recording, "in_place", "applied"))
+        yield Finding(bool(placed), reasons or "No kernel of one operation writes its result over its operand.")

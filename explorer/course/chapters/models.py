@@ -87,7 +87,7 @@ answer = net.cut(["5"], ["10"])
         wanted = ["convbn2d_1", "residual.relu1", "convbn2d_2", "pnnx_expr_0", "residual.relu2"]
         names = list(answer.operators)
         more, missing = (
-            [name for name in one if name not in other] for one, other in ((names, wanted), (wanted, names))
+            [name for name in own if name not in other] for own, other in ((names, wanted), (wanted, names))
         )
         text = f"The net has {', '.join(names)}."
         text += f" Not of the block: {', '.join(more)}." if more else ""

@@ -328,10 +328,12 @@ answer = MyFusion
         arrays = [random.normal(size=shape) for shape in ((4, 6), (6, 5), (6, 5))]
         x, weight, other = (tensor(array, name=name) for array, name in zip(arrays, "xWV", strict=True))
         expression = record("tanh", x @ weight + 1)
-        one = _planned(passes.Fuse, answer, expression)
-        yield Finding(len(kernels(one)) == 1, f"`tanh(x @ W + 1)` has the kernels {kernel_names(one)}.")
-        two = _planned(passes.Fuse, answer, x @ weight + x @ other)
-        products = max(sum(two.nodes.label[n] == "matmul" for n in kernel.nodes) for kernel in kernels(two))
-        yield Finding(products == 1, f"`x @ W + x @ V` has the kernels {kernel_names(two)}.")
+        one_product = _planned(passes.Fuse, answer, expression)
+        yield Finding(len(kernels(one_product)) == 1, f"`tanh(x @ W + 1)` has the kernels {kernel_names(one_product)}.")
+        two_products = _planned(passes.Fuse, answer, x @ weight + x @ other)
+        products = max(
+            sum(two_products.nodes.label[n] == "matmul" for n in kernel.nodes) for kernel in kernels(two_products)
+        )
+        yield Finding(products == 1, f"`x @ W + x @ V` has the kernels {kernel_names(two_products)}.")
         value = evaluate(expression, passes=pipeline(passes.Fuse, answer))
         yield agree("Values", value, np.tanh(arrays[0] @ arrays[1] + 1))

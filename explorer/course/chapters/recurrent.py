@@ -101,8 +101,8 @@ answer = Fading
             state = np.tanh(row + state / 2)
             states.append(state)
         x = tensor(numbers, name="x")
-        given = layer(input=x, previous=np.zeros(2))
-        yield agree("The states of three steps", evaluate(given), np.array(states))
+        outputs = layer(input=x, previous=np.zeros(2))
+        yield agree("The states of three steps", evaluate(outputs), np.array(states))
         first = evaluate(layer.feed_backward(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))["input"])[0]
         reaches = bool(np.all(first != 0))
         yield Finding(

@@ -63,13 +63,13 @@ answer = digits(train.SGD(rate=0.3)).plan(images, labels)
         names = [[recording.nodes.label[node] for node in kernel.nodes] for kernel in kernels(recording)]
         updates = [name for name in names if name[-1] == "subtract" and len(name) > 1]
         inside = [name for name in updates if name[0] == "matmul"]
-        told = [
+        epilogues = [
             d
             for d in recording.decisions
             if d.rule == "Epilogue" and d.verdict == "applied" and "subtract" in recording.reason(d)
         ]
         others = "; ".join(" → ".join(name) for name in updates) or "none is fused"
-        reason = sentences(recording, told[:1])
+        reason = sentences(recording, epilogues[:1])
         yield Finding(bool(inside), reason if inside else f"No update is in a product's kernel: {others}.")
 
 

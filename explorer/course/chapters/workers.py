@@ -196,8 +196,8 @@ answer = plan
         speedups = {
             count: answer.estimate(count, bandwidth=1e6, latency=0.001, overhead=0.001).speedup for count in (2, 4, 8)
         }
-        told = ", ".join(f"{count} workers {speedup:.2f}" for count, speedup in speedups.items())
-        yield Finding(max(speedups.values()) < 1.01, f"Times as fast on paper: {told}.")
+        figures = ", ".join(f"{count} workers {speedup:.2f}" for count, speedup in speedups.items())
+        yield Finding(max(speedups.values()) < 1.01, f"Times as fast on paper: {figures}.")
 
 
 def _branches() -> EvalPlan:

@@ -85,15 +85,15 @@ def check_hashable(layer: Describable) -> None:
             ) from None
 
 
-def input_types(layer: Describable, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
+def input_types(layer: Describable, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
     """Return the types of a layer's inputs by port; raises DeclarationError, or the errors of Ports, for wrong ones."""
-    if not isinstance(given, Mapping):
+    if not isinstance(inputs, Mapping):
         raise DeclarationError(
-            f"inputs={given!r} of {layer!r}",
+            f"inputs={inputs!r} of {layer!r}",
             rule="inputs must be a mapping of ports to types",
             fix="inputs={port: ex.TensorType}",
         )
-    types = Ports(layer.inputs, repr(layer), given).complete()
+    types = Ports(layer.inputs, repr(layer), inputs).complete()
     for port, port_type in types.items():
         if not isinstance(port_type, TensorType):
             raise DeclarationError(

@@ -118,10 +118,10 @@ class Composite(Layer):
         active = {"": self.feeds_back}
         for name in self.wiring.order:
             # In topological order, since whether a sublayer feeds back depends on those that it reads.
-            active[name] = self._make(name, arguments.get(name, {}), active)
+            active[name] = self._add_sublayer(name, arguments.get(name, {}), active)
 
-    def _make(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
-        """Make a sublayer; return whether it updates or feeds back, so that its readers have to feed back."""
+    def _add_sublayer(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
+        """Add a sublayer; return whether it updates or feeds back, so that its readers have to feed back."""
         taken = {"name", "policies", "train", "inputs"} & {*arguments}
         if taken:
             raise DeclarationError(
@@ -130,11 +130,11 @@ class Composite(Layer):
                 fix=f"pass policies=[Sub({name!r}, …)] to the composite",
             )
         feedback = self._feedback(name, active)
-        sublayer = self._made(name, arguments, feedback)
+        sublayer = self._construct(name, arguments, feedback)
         # Only the made layer tells whether it updates; where its own output comes back, it then reads what updates.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
-            sublayer = self._made(name, arguments, feedback)
+            sublayer = self._construct(name, arguments, feedback)
         self.wiring.check_made(name, sublayer)
         self.feedback.append(feedback)
         self.sublayers[name] = sublayer
@@ -159,7 +159,8 @@ class Composite(Layer):
             return Feedback(name, True, f"one was asked for by {own.by}")
         return Feedback(name, False, "nothing before it is trained")
 
-    def _made(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
+    def _construct(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
+        """Return a sublayer with the composite's policies and the decision whether it feeds back."""
         policies = self.policies.of(name, self.name)
         policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
         sublayer_class = self.wiring.sublayers[name]

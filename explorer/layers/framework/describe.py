@@ -102,21 +102,21 @@ def _sublayers(layer: Describable) -> Mapping[str, Any]:
 
 def _policies(layer: Describable) -> Iterator[Policy]:
     """Yield every policy that was given, then the defaults of the policies that the layer's class reads."""
-    given = layer.policies.given
+    policies = layer.policies.given
     layer_class: Any = type(layer)
     read = _read(layer_class)
-    majors = dict.fromkeys([*read, *[minor.major for minor in given if minor.major is not None]])
+    majors = dict.fromkeys([*read, *[minor.major for minor in policies if minor.major is not None]])
     for major in majors:
         for minor in major.minors.values():
-            if minor in given:
-                yield Policy(repr(minor), policy_text(given[minor].value), _policy_source(given[minor]))
+            if minor in policies:
+                yield Policy(repr(minor), policy_text(policies[minor].value), _policy_source(policies[minor]))
             elif major in read:
                 missing = minor.default is MISSING
                 yield Policy(repr(minor), policy_text(minor.default), "must be given" if missing else "default")
 
 
-def _policy_source(given: ResolvedPolicy) -> str:
-    return given.by if given.by.startswith("inferred") else f"given by {given.by}"
+def _policy_source(policy: ResolvedPolicy) -> str:
+    return policy.by if policy.by.startswith("inferred") else f"given by {policy.by}"
 
 
 @cache
@@ -127,7 +127,7 @@ def _read(cls: type) -> tuple[type[PolicyClass], ...]:
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
-                # What a method reads is found in its compiled names: a layer declares no list of its policies.
+                # A method's compiled names tell which policies it reads: a layer declares no list of them.
                 named = [method.__globals__.get(name) for name in method.__code__.co_names]
                 majors.update(dict.fromkeys(filter(_is_major, named)))
     return tuple(majors)
@@ -157,9 +157,9 @@ def _feedback(layer: Describable) -> Iterator[Feedback]:
 
 
 def _feedback_reason(layer: Describable, minor: Minor, built: bool) -> str:
-    given = layer.policies.given.get(minor)
-    if given is None:
+    policy = layer.policies.given.get(minor)
+    if policy is None:
         return f"{minor!r} is {policy_text(minor.default)} by default"
-    if bool(given.value) != built:
+    if bool(policy.value) != built:
         return "it is a constant"
-    return f"{minor!r} = {policy_text(given.value)} was given by {given.by}"
+    return f"{minor!r} = {policy_text(policy.value)} was given by {policy.by}"

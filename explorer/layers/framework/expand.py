@@ -44,7 +44,7 @@ def expand(layer: LayerBase, inputs: Mapping[str, Any] | None = None) -> Expande
 
     Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
     """
-    input_values = _given(layer, inputs)
+    input_values = _input_values(layer, inputs)
     operands = {
         port: Given(value, port)() if isinstance(value, TensorType) else value for port, value in input_values.items()
     }
@@ -57,8 +57,8 @@ def expand(layer: LayerBase, inputs: Mapping[str, Any] | None = None) -> Expande
     return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
-def _given(layer: LayerBase, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    chosen = {**layer.types, **layer._given(layer.inputs, "input", (inputs,), {})} if inputs else dict(layer.types)
+def _input_values(layer: LayerBase, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    chosen = {**layer.types, **layer._as_ports(layer.inputs, "input", (inputs,), {})} if inputs else dict(layer.types)
     missing = [port for port in layer.inputs if port not in chosen]
     if missing:
         raise OperandError(

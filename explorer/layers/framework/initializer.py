@@ -63,12 +63,12 @@ class Initializer:
             raise DeclarationError(
                 f"the seed {seed!r}", rule="a seed must be a whole number of 0 or more", fix="seed=0"
             )
-        for what, given in (("values", values), ("names", names), ("fillers", fillers)):
-            if given is not None and not isinstance(given, Mapping):
+        for option, entries in (("values", values), ("names", names), ("fillers", fillers)):
+            if entries is not None and not isinstance(entries, Mapping):
                 raise DeclarationError(
-                    f"Initializer({what}={given!r})",
-                    rule=f"{what} must be a mapping by {'their' if what == 'fillers' else 'parameter'} name",
-                    fix=f"{what}={{name: …}}; layer.paths() lists the parameters",
+                    f"Initializer({option}={entries!r})",
+                    rule=f"{option} must be a mapping by {'their' if option == 'fillers' else 'parameter'} name",
+                    fix=f"{option}={{name: …}}; layer.paths() lists the parameters",
                 )
         self.fillers = dict(fillers or {})
         for each in (filler, *self.fillers.values()):

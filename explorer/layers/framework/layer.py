@@ -72,7 +72,7 @@ class Layer(LayerBase):
         Inputs are given by position, by port, or as one mapping; arrays and numbers are converted. Raises
         UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of a wrong type.
         """
-        ports = self._given(self.inputs, "input", positional, named)
+        ports = self._as_ports(self.inputs, "input", positional, named)
         values = operands(self, ports)
         for port, type_ in self.types.items():
             if values[port].type != type_:
@@ -101,7 +101,7 @@ class Layer(LayerBase):
         Raises StateError for an inference layer, or one that was not fed forward. The gradients of parameters wait for
         ``grad_collect``. Arrays and numbers are converted to the output's dtype.
         """
-        ports = self._given(self.outputs, "output", positional, named)
+        ports = self._as_ports(self.outputs, "output", positional, named)
         gradients = feed_backward(self, ports)
         return gradients[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), gradients)
 

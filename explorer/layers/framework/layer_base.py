@@ -268,7 +268,8 @@ class LayerBase(Describable):
                 )
         return {port: results[port] for port in self.outputs}
 
-    def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
+    def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
+        """Return values by port, whether they were passed by position, by name or as one mapping."""
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
         if len(positional) == len(ports) and not named and not mapped:
             return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))

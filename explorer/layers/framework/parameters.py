@@ -128,21 +128,21 @@ class GradCollector:
     """Gradients by parameter; those of a parameter that is shared, or ran several times, are summed."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[Parameter, list[Expr]]] = {}
+        self._parts_of: dict[int, tuple[Parameter, list[Expr]]] = {}
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
         """Add one more gradient of a parameter."""
         # By identity: parameters are shared as objects, and two may have one name.
-        self._found.setdefault(id(parameter), (parameter, []))[1].append(gradient)
+        self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
         """Iterate over parameters and their gradient expressions, in the order of collection."""
-        for parameter, parts in self._found.values():
+        for parameter, parts in self._parts_of.values():
             yield parameter, parts[0] if len(parts) == 1 else add_n(*parts)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._parts_of)
 
     def clear(self) -> None:
         """Remove all gradients."""
-        self._found.clear()
+        self._parts_of.clear()

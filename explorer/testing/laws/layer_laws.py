@@ -177,11 +177,11 @@ def _batched(subject: _Subject) -> int:
     ports = tuple(subject.inputs)
 
     @function
-    def one(*values: Expr) -> tuple[Expr, ...]:
+    def forward(*values: Expr) -> tuple[Expr, ...]:
         return tuple(subject.outputs(dict(zip(ports, values, strict=True)), parameters).values())
 
     stacked = [np.stack([member[port] for member in members]) for port in ports]
-    batched = values_of(map_over(one, *stacked))
+    batched = values_of(map_over(forward, *stacked))
     loop = [values_of(tuple(subject.outputs(member, parameters).values())) for member in members]
     compared = 0
     for output, port in enumerate(subject.layer.outputs):

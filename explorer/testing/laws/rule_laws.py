@@ -264,7 +264,7 @@ def _binary(leaf: Expr) -> Iterator[Expr]:
     other = _second(leaf)
     constants = list(_constants(leaf))[::2]
     for operation in _palette(2):
-        for operands in ([leaf, other], [other, leaf], [leaf, leaf], *[[leaf, one] for one in constants]):
+        for operands in ([leaf, other], [other, leaf], [leaf, leaf], *[[leaf, constant] for constant in constants]):
             yield from _recorded(operation, operands)
 
 
