@@ -211,14 +211,14 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
     return nodes
 
 
-def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
+def _bound(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
     """Yield a node's attributes; one that refers to an attribute of the call has its value, or is left out."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
-        elif attribute.ref_attr_name in given:
+        elif attribute.ref_attr_name in call_attributes:
             bound = AttributeProto()
-            bound.CopyFrom(given[attribute.ref_attr_name])
+            bound.CopyFrom(call_attributes[attribute.ref_attr_name])
             bound.name = attribute.name
             yield bound
 

@@ -53,10 +53,10 @@ class Elements:
 class _Level:
     """A message that is being walked: its type, where it ends in the file, and its bytes without large elements."""
 
-    __slots__ = ("end", "key", "kind", "out")
+    __slots__ = ("end", "key", "message_type", "out")
 
-    def __init__(self, kind: Any, end: int, key: bytes) -> None:
-        self.kind, self.end, self.key = kind, end, key
+    def __init__(self, message_type: Any, end: int, key: bytes) -> None:
+        self.message_type, self.end, self.key = message_type, end, key
         self.out = bytearray()
 
 
@@ -88,7 +88,7 @@ class LightMessage:
                 levels[-1].out += level.key + _varint(len(level.out)) + level.out
                 continue
             key, number, first, end = field
-            described = level.kind.fields_by_number.get(number) if end - first > LARGE else None
+            described = level.message_type.fields_by_number.get(number) if end - first > LARGE else None
             if described is not None and described.message_type is not None and len(levels) < _NESTING:
                 self._copy(level, copied, place)
                 levels.append(_Level(described.message_type, end, key))
@@ -109,17 +109,17 @@ class LightMessage:
             self._window = self._file.part(place, min(_WINDOW, self._file.size - place)).tobytes()
         window, at = self._window, place - self._from
         tag, after = _number(window, at)
-        kind = tag & 7
+        wire_type = tag & 7
         if not tag >> 3:  # no field has the number 0: zeros, such as the holes of a file that takes no room
             return None
-        if kind == _BYTES and after:
+        if wire_type == _BYTES and after:
             length, first = _number(window, after)
             last = self._from + first + length
             return (window[at:after], tag >> 3, self._from + first, last) if first and last <= end else None
-        if kind == _VARINT and after:
+        if wire_type == _VARINT and after:
             _, after = _number(window, after)
-        elif kind in (_FIXED64, _FIXED32):
-            after = after and after + (8 if kind == _FIXED64 else 4)
+        elif wire_type in (_FIXED64, _FIXED32):
+            after = after and after + (8 if wire_type == _FIXED64 else 4)
         else:
             after = 0
         last = self._from + after

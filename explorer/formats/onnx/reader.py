@@ -178,7 +178,7 @@ class _Reader:
         """Return an operator whose result is a stored tensor: outputs of a net are made by operators."""
         node = NodeProto(op_type="Constant", output=[name])
         own = self.names.name(PlacedNode(node, (), {}), len(self.graph.node) + 1)
-        arguments, weights = self._given({}, {"value": self.tensors[name]}, as_plain=False)
+        arguments, weights = self._divided({}, {"value": self.tensors[name]}, as_plain=False)
         return OperatorDefinition("Constant", own, (), (name,), arguments, {}, weights)
 
     def _operator(self, number: int, placed: PlacedNode, values: Mapping[str, None]) -> OperatorDefinition:
@@ -195,16 +195,16 @@ class _Reader:
         # what an inner graph reads is an operand too, else its producer would seem unused
         for index, blob in enumerate(captured(node, values)):
             passed[f"captured {index}"] = blob
-        given, weights = self._given(plain, tensors, as_plain=False)
-        more, others = self._given({}, read, as_plain=True)
+        own_arguments, own_weights = self._divided(plain, tensors, as_plain=False)
+        read_arguments, read_weights = self._divided({}, read, as_plain=True)
         return OperatorDefinition(
             self._type(placed, passed.values()),
             name,
             tuple(passed.values()),
             self._outputs(node, name),
-            upgraded(placed, {**given, **more}),
+            upgraded(placed, {**own_arguments, **read_arguments}),
             passed,
-            {**weights, **others},
+            {**own_weights, **read_weights},
             boxes=self.names.boxes(placed, name, [t.name for t in read.values() if t.name in self.telling]),
             line=number,
             text=_shown(node),
@@ -236,7 +236,7 @@ class _Reader:
         strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {strange})" if strange else type
 
-    def _given(
+    def _divided(
         self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
     ) -> tuple[dict[str, Plain], dict[str, WeightReference]]:
         """Arguments and weights of an operator: numbers and shapes are arguments, other tensors are weights."""

@@ -23,9 +23,13 @@ def _unpacked(value_type: TypeProto) -> tuple[str, TypeProto]:
 def unreadable_kind(value_type: TypeProto) -> str:
     """Return the kind of a value that no operator is able to read: a map, a sequence of sequences; "" for others."""
     container, held = _unpacked(value_type)
-    kind = held.WhichOneof("value") or ""
-    if kind not in ("tensor_type", ""):
-        return f"{container} of a {kind.removesuffix('_type')}" if container else str(kind).removesuffix("_type")
+    container_type = held.WhichOneof("value") or ""
+    if container_type not in ("tensor_type", ""):
+        return (
+            f"{container} of a {container_type.removesuffix('_type')}"
+            if container
+            else str(container_type).removesuffix("_type")
+        )
     code = held.tensor_type.elem_type
     return f"tensor of {name}" if code and not is_supported(name := dtype_name(code)) else ""
 

@@ -17,11 +17,11 @@ from explorer.core.memory_budget import claim_constant
 from explorer.formats.onnx.operators.operator_inputs import (
     axis_of,
     first,
-    given,
     is_given,
     is_known,
     number,
     optional,
+    required,
     word,
 )
 from explorer.formats.onnx.operators.table import operator
@@ -79,7 +79,7 @@ def leaky_relu_(op: OperatorContext) -> Expr:
 @operator("PRelu")
 def parametric_relu(op: OperatorContext) -> Expr:
     """x, or slope · x below 0; the slope is aligned at the last axes, before opset 7 at the channels."""
-    x, slope = first(op), given(op, "slope")
+    x, slope = first(op), required(op, "slope")
     if op.has("slopes_of_channels") and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (x.ndim - 2)))
     return where(x < 0, x * slope, x)

@@ -20,7 +20,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, value_given, value_of
+from explorer.formats.onnx.operators.operator_inputs import input_value, is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.table import TABLE, operator
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape
@@ -152,7 +152,7 @@ def _one_by_one(
         return (value_of(node) if is_known(node) else op.value(name, node)).item()
 
     def goes_on(again: Expr) -> bool:
-        return bool(value("the condition", _one(op, "cond", again, "b")))
+        return bool(value("the condition", _as_scalar(op, "cond", again, "b")))
 
     turns = None if limit is None else max(0, value("the number of turns", limit))
     return _unrolled(op, body, state, turns if goes_on(condition) else 0, stacked, goes_on)
@@ -251,16 +251,16 @@ def _used(op: OperatorContext, results: Sequence[Expr]) -> tuple[Expr, ...]:
 def _members(op: OperatorContext, name: str) -> list[Any]:
     values: list[Any] = []
     while is_given(op, member := f"{name}.{len(values)}"):
-        values.append(value_given(op, member))
+        values.append(input_value(op, member))
     return values
 
 
 def _scalar(op: OperatorContext, name: str, kinds: str) -> Expr:
     """Return an input of one element as a scalar; raises OperandError for another size or kind of number."""
-    return _one(op, name, given(op, name), kinds)
+    return _as_scalar(op, name, required(op, name), kinds)
 
 
-def _one(op: OperatorContext, name: str, value: Expr, kinds: str) -> Expr:
+def _as_scalar(op: OperatorContext, name: str, value: Expr, kinds: str) -> Expr:
     if value.size != 1 or value.dtype.kind not in kinds:
         wanted = "truth value" if kinds == "b" else "whole number"
         raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must be one {wanted}")

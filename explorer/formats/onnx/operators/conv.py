@@ -11,7 +11,7 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import given, optional
+from explorer.formats.onnx.operators.operator_inputs import optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.window_attributes import (
     Numbers,
@@ -33,7 +33,7 @@ from explorer.ops.nn.conv_transpose import conv_transpose2d
 @operator("Conv")
 def convolution(op: OperatorContext) -> Expr:
     """Cross-correlation with filters W plus a bias B; a signal is an image of one row."""
-    return convolved(op, given(op, "X"), given(op, "W"), optional(op, "B"))
+    return convolved(op, required(op, "X"), required(op, "W"), optional(op, "B"))
 
 
 def convolved(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None) -> Expr:
@@ -66,7 +66,7 @@ def _check(op: OperatorContext, x: Expr, filters: Expr, most: int = 5) -> None:
 @operator("ConvTranspose")
 def transposed_convolution(op: OperatorContext) -> Any:
     """The adjoint of a convolution with filters W, plus a bias B."""
-    x, filters = given(op, "X"), given(op, "W")
+    x, filters = required(op, "X"), required(op, "W")
     if x.ndim == 5:
         return delegated(op)
     _check(op, x, filters, most=4)

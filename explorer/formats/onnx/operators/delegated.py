@@ -21,7 +21,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.formats.onnx.operators.operator_inputs import dtype_by, given, is_given, is_known, value_of
+from explorer.formats.onnx.operators.operator_inputs import dtype_by, is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
@@ -138,15 +138,15 @@ def delegated(op: OperatorContext) -> Any:
     names = [formal.name for formal in schema.inputs]
     while names and not is_given(op, names[-1]):
         names.pop()
-    values = [given(op, name) if is_given(op, name) else None for name in names]
+    values = [required(op, name) if is_given(op, name) else None for name in names]
     written = [(name, _attribute(op, form)) for name, form in schema.attributes.items() if op.has(name)]
     # An empty list says nothing, and has no type by itself.
     attributes = tuple((name, value) for name, value in written if value != ())
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
     present = [value for value in values if value is not None]
     results = _inferred(op, unfinished, schema, present)
-    made = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
-    return made if len(results) == 1 else tuple(item(place)(made) for place in range(len(results)))
+    node = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
+    return node if len(results) == 1 else tuple(item(place)(node) for place in range(len(results)))
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:

@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
-from explorer.formats.onnx.operators.operator_inputs import first, given, members, word
+from explorer.formats.onnx.operators.operator_inputs import first, members, required, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
@@ -55,7 +55,7 @@ for _type, _records in UNARY.items():
 def _enter_binary(type: str, records: str) -> None:
     @operator(type)
     def binary(op: OperatorContext) -> Expr:
-        result: Expr = function(records)(given(op, "A"), given(op, "B"))
+        result: Expr = function(records)(required(op, "A"), required(op, "B"))
         return result
 
     binary.__doc__ = f"{records}, element by element."
@@ -68,13 +68,13 @@ for _type, _records in BINARY.items():
 @operator("Not")
 def not_(op: OperatorContext) -> Expr:
     """Whether a condition does not hold."""
-    return function("logical_not")(given(op, "X"))  # type: ignore[no-any-return]
+    return function("logical_not")(required(op, "X"))  # type: ignore[no-any-return]
 
 
 @operator("Div")
 def divide(op: OperatorContext) -> Expr:
     """a / b; of whole numbers the quotient towards zero."""
-    a, b = given(op, "A"), given(op, "B")
+    a, b = required(op, "A"), required(op, "B")
     # C truncates and NumPy floors; without the C remainder a is a multiple of b, where both agree.
     return floor_divide(a - fmod(a, b), b) if a.dtype.kind in "iu" else a / b
 
@@ -82,7 +82,7 @@ def divide(op: OperatorContext) -> Expr:
 @operator("Mod")
 def modulo(op: OperatorContext) -> Expr:
     """Remainder of a division, with the sign of b, or of a for fmod."""
-    a, b = given(op, "A"), given(op, "B")
+    a, b = required(op, "A"), required(op, "B")
     # C's fmod has the sign of a, Python's % that of b; the standard demands fmod=1 for real numbers
     return fmod(a, b) if op.integer("fmod", 0) else remainder(a, b)
 
@@ -90,14 +90,14 @@ def modulo(op: OperatorContext) -> Expr:
 @operator("Pow")
 def power(op: OperatorContext) -> Expr:
     """x to the power of y, of the dtype of x."""
-    x = given(op, "X")
-    return base.cast(x ** given(op, "Y"), x.dtype)
+    x = required(op, "X")
+    return base.cast(x ** required(op, "Y"), x.dtype)
 
 
 @operator("Where")
 def where_(op: OperatorContext) -> Expr:
     """X where the condition holds, Y elsewhere."""
-    return where(given(op, "condition"), given(op, "X"), given(op, "Y"))
+    return where(required(op, "condition"), required(op, "X"), required(op, "Y"))
 
 
 def _enter_folded(type: str, pair: Operation) -> None:
@@ -153,6 +153,6 @@ def bitwise_not(op: OperatorContext) -> Expr:
 @operator("BitShift")
 def bit_shift(op: OperatorContext) -> Expr:
     """Bits moved up (LEFT) or down (RIGHT)."""
-    x, places = given(op, "X"), given(op, "Y")
+    x, places = required(op, "X"), required(op, "Y")
     up = word(op, "direction", "", ("LEFT", "RIGHT")) == "LEFT"
     return left_shift(x, places) if up else right_shift(x, places)

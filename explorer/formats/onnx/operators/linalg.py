@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import given, members, optional
+from explorer.formats.onnx.operators.operator_inputs import members, optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.einsum import einsum
@@ -12,13 +12,13 @@ from explorer.ops.linalg.einsum import einsum
 @operator("MatMul")
 def matmul(op: OperatorContext) -> Expr:
     """The matrix product of two operands."""
-    return given(op, "A") @ given(op, "B")
+    return required(op, "A") @ required(op, "B")
 
 
 @operator("Gemm")
 def gemm(op: OperatorContext) -> Expr:
     """alpha · A · B + beta · C; A and B may be transposed."""
-    a, b, c = given(op, "A"), given(op, "B"), optional(op, "C")
+    a, b, c = required(op, "A"), required(op, "B"), optional(op, "C")
     y = (a.T if op.integer("transA", 0) else a) @ (b.T if op.integer("transB", 0) else b)
     alpha, beta = op.number("alpha", 1.0), op.number("beta", 1.0)
     # exporters always write both factors, and most often 1: no node is recorded for that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import given, optional, word
+from explorer.formats.onnx.operators.operator_inputs import optional, required, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import full
@@ -18,7 +18,7 @@ from explorer.ops.reduction.reduce import sum as total
 @operator("NegativeLogLikelihoodLoss")
 def negative_log_likelihood(op: OperatorContext) -> Expr:
     """−x at each target's class, weighed by class; targets of ``ignore_index`` count nothing."""
-    x, target, weights = given(op, "input"), given(op, "target"), optional(op, "weight")
+    x, target, weights = required(op, "input"), required(op, "target"), optional(op, "weight")
     reduction = word(op, "reduction", "mean", ("mean", "sum", "none"))
     if x.ndim < 2 or (x.shape[0], *x.shape[2:]) != target.shape:
         raise OperandError(

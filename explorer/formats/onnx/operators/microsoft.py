@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import given, optional
+from explorer.formats.onnx.operators.operator_inputs import optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -32,19 +32,19 @@ def _plus(op: OperatorContext, x: Expr, place: int) -> Expr:
 @operator("com.microsoft.Gelu", "com.microsoft.BiasGelu")
 def exact_gelu(op: OperatorContext) -> Expr:
     """x · Φ(x), of x plus a bias where one is given."""
-    return gelu(_plus(op, given(op, "input 0"), 1))
+    return gelu(_plus(op, required(op, "input 0"), 1))
 
 
 @operator("com.microsoft.FastGelu")
 def fast_gelu(op: OperatorContext) -> Expr:
     """x · Φ(x) by the approximation with tanh, of x plus a bias where one is given."""
-    return gelu(_plus(op, given(op, "input 0"), 1), approximate=True)
+    return gelu(_plus(op, required(op, "input 0"), 1), approximate=True)
 
 
 @operator("com.microsoft.QuickGelu")
 def quick_gelu(op: OperatorContext) -> Expr:
     """x · sigmoid(alpha · x)."""
-    x = given(op, "input 0")
+    x = required(op, "input 0")
     return x * sigmoid(op.number("alpha", 1.702) * x)
 
 
@@ -55,7 +55,7 @@ def fused_product(op: OperatorContext) -> Expr:
     op.only("transBatchB", 0)
     a, b = (
         transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if op.integer(name, 0) and x.ndim > 1 else x
-        for x, name in ((given(op, "input 0"), "transA"), (given(op, "input 1"), "transB"))
+        for x, name in ((required(op, "input 0"), "transA"), (required(op, "input 1"), "transB"))
     )
     alpha = op.number("alpha", 1.0)
     return a @ b if alpha == 1 else alpha * (a @ b)
@@ -64,9 +64,9 @@ def fused_product(op: OperatorContext) -> Expr:
 @operator("com.microsoft.SkipLayerNormalization")
 def skip_layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Layer normalization of input + skip + bias; then the mean, 1 / √(variance + ε) and that sum where used."""
-    total = _plus(op, given(op, "input 0") + given(op, "input 1"), 4)
+    total = _plus(op, required(op, "input 0") + required(op, "input 1"), 4)
     epsilon = op.number("epsilon", 1e-12)
-    y = layer_norm(total, given(op, "input 2"), optional(op, "input 3"), axes=1, epsilon=epsilon)
+    y = layer_norm(total, required(op, "input 2"), optional(op, "input 3"), axes=1, epsilon=epsilon)
     count = len(op.definition.outputs)
     if count == 1:
         return (y,)
@@ -76,9 +76,9 @@ def skip_layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
 @operator("com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Normalization of input + skip + bias by its root mean square; then the mean, its inverse, and that sum."""
-    total = _plus(op, given(op, "input 0") + given(op, "input 1"), 3)
+    total = _plus(op, required(op, "input 0") + required(op, "input 1"), 3)
     epsilon = op.number("epsilon", 1e-12)
-    y = rms_norm(total, given(op, "input 2"), axes=1, epsilon=epsilon)
+    y = rms_norm(total, required(op, "input 2"), axes=1, epsilon=epsilon)
     count = len(op.definition.outputs)
     if count == 1:
         return (y,)
@@ -89,7 +89,7 @@ def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
 @operator("com.microsoft.MatMulNBits")
 def product_with_narrow_weights(op: OperatorContext) -> Expr:
     """A · Bᵀ, with rows of B in blocks of 4 or 8 bits that have a scale, and a zero point, each."""
-    a, packed, scales = given(op, "input 0"), given(op, "input 1"), given(op, "input 2")
+    a, packed, scales = required(op, "input 0"), required(op, "input 1"), required(op, "input 2")
     rows, depth, size, bits = (op.integer(name) for name in ("N", "K", "block_size", "bits"))
     if bits not in (4, 8) or packed.dtype != np.uint8 or optional(op, "input 4") is not None:
         raise OperandError(

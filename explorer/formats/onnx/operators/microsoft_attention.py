@@ -14,7 +14,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.onnx.operators.operator_inputs import given, optional
+from explorer.formats.onnx.operators.operator_inputs import optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -33,8 +33,8 @@ def rotary_embedding(op: OperatorContext) -> Expr:
     """Pairs of features turned by angles that grow with the position; ``interleaved`` pairs are neighbours."""
     op.only("is_packed_batching", 0)
     op.only("scale", 1.0)
-    x, places = given(op, "input 0"), given(op, "input 1")
-    cosines, sines = given(op, "input 2"), given(op, "input 3")
+    x, places = required(op, "input 0"), required(op, "input 1")
+    cosines, sines = required(op, "input 2"), required(op, "input 3")
     count, size = op.integer("num_heads", 0), op.integer("rotary_embedding_dim", 0)
     heads = x if x.ndim == 4 else _heads(x, count or x.shape[-1] // (size or 2 * cosines.shape[-1]))
     steps = heads.shape[2]
@@ -67,7 +67,7 @@ def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of steps to each other: queries, keys and values are one product of the input."""
     _refuse(op, {4: "past", 6: "past_sequence_length"})
     op.only("do_rotary", 0)
-    x, weights, bias = given(op, "input 0"), given(op, "input 1"), optional(op, "input 2")
+    x, weights, bias = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
     count, features = op.integer("num_heads"), weights.shape[-1]
     sizes = op.integers("qkv_hidden_sizes", (features // 3,) * 3)
     if len(sizes) != 3 or sum(sizes) != features:
@@ -104,9 +104,9 @@ def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
         places = optional(op, "input 9")
         if places is None:
             places = tensor(np.arange(steps)[None])
-        tables = given(op, "input 7"), given(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
+        tables = required(op, "input 7"), required(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
         query, key = (_turned(x, places, *tables) for x in (query, key))
-    last = reshape(given(op, "input 5"), (-1, 1, 1, 1))
+    last = reshape(required(op, "input 5"), (-1, 1, 1, 1))
     claim_constant("a causal mask", steps * steps, 1)
     mask = (last >= np.arange(steps, dtype=last.dtype)) & np.tri(steps, dtype=bool)
     result = attention(query, key, value, mask, scale=_scale(op, query))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import given, optional
+from explorer.formats.onnx.operators.operator_inputs import optional, required
 from explorer.formats.onnx.operators.quantized import columns, exact_product, saturated
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -47,7 +47,12 @@ def quantized_leaky_relu(op: OperatorContext) -> Expr:
 @operator("com.microsoft.DynamicQuantizeMatMul")
 def dynamically_quantized_product(op: OperatorContext) -> Expr:
     """A · B + bias: A is quantised to 8 bits between its own extremes, B is quantised in the file."""
-    a, b, scale, zero = given(op, "input 0"), given(op, "input 1"), given(op, "input 2"), optional(op, "input 3")
+    a, b, scale, zero = (
+        required(op, "input 0"),
+        required(op, "input 1"),
+        required(op, "input 2"),
+        optional(op, "input 3"),
+    )
     low, high = minimum(least(a), np.float32(0)), maximum(greatest(a), np.float32(0))
     step = where(high > low, (high - low) / np.float32(255), np.float32(1))
     middle = clip(round_half_even(-low / step), 0.0, 255.0)
@@ -59,9 +64,9 @@ def dynamically_quantized_product(op: OperatorContext) -> Expr:
 @operator("com.microsoft.MatMulIntegerToFloat")
 def real_product(op: OperatorContext) -> Expr:
     """A · B + bias of two quantised operands, as real numbers."""
-    a, b = given(op, "input 0"), given(op, "input 1")
+    a, b = required(op, "input 0"), required(op, "input 1")
     product = exact_product(a, optional(op, "input 4"), b, optional(op, "input 5"))
-    factor = given(op, "input 2") * columns(given(op, "input 3"))
+    factor = required(op, "input 2") * columns(required(op, "input 3"))
     return _plus_bias(op, cast(product, _FLOAT32) * factor, 6)
 
 
@@ -72,7 +77,11 @@ def _plus_bias(op: OperatorContext, x: Expr, place: int) -> Expr:
 
 def _dequantized(op: OperatorContext, place: int) -> Expr:
     """Return the numbers of a quantised operand, which a scale and a zero point follow."""
-    x, scale, zero = given(op, f"input {place}"), given(op, f"input {place + 1}"), optional(op, f"input {place + 2}")
+    x, scale, zero = (
+        required(op, f"input {place}"),
+        required(op, f"input {place + 1}"),
+        optional(op, f"input {place + 2}"),
+    )
     wide = cast(x, scale.dtype)
     return (wide if zero is None else wide - cast(zero, scale.dtype)) * scale
 
@@ -80,5 +89,5 @@ def _dequantized(op: OperatorContext, place: int) -> Expr:
 def _quantized(op: OperatorContext, place: int, result: Expr) -> Expr:
     """Quantise a result by the scale and the zero point at a place, in the dtype of the first operand."""
     return saturated(
-        result / given(op, f"input {place}"), optional(op, f"input {place + 1}"), given(op, "input 0").dtype
+        result / required(op, f"input {place}"), optional(op, f"input {place + 1}"), required(op, "input 0").dtype
     )

@@ -15,7 +15,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import BFLOAT16, FLOAT8_E8M0, dtype_of, given
+from explorer.formats.onnx.operators.operator_inputs import BFLOAT16, FLOAT8_E8M0, dtype_of, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
@@ -29,7 +29,7 @@ _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 @operator("Cast")
 def cast_(op: OperatorContext) -> Any:
     """The elements in another dtype, limited to its range where they become floating numbers of 8 bits."""
-    x = given(op, "input")
+    x = required(op, "input")
     if op.integer("to") == BFLOAT16:
         return cast(cast(cast(x, _FLOAT32), _BFLOAT16), _FLOAT32)
     if op.integer("to") == FLOAT8_E8M0:
@@ -40,10 +40,10 @@ def cast_(op: OperatorContext) -> Any:
 @operator("CastLike")
 def cast_like(op: OperatorContext) -> Expr:
     """The elements in the dtype of another operand."""
-    dtype = given(op, "target_type").dtype
+    dtype = required(op, "target_type").dtype
     if dtype.name == "float8_e8m0fnu":
         raise OperandError("a target_type of float8_e8m0fnu", rule="CastLike: it must be cast to by Cast")
-    return narrowed(op, given(op, "input"), dtype)
+    return narrowed(op, required(op, "input"), dtype)
 
 
 def narrowed(op: OperatorContext, x: Expr, dtype: np.dtype[Any]) -> Expr:

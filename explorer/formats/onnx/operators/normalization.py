@@ -7,7 +7,7 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import axis_of, first, given, optional
+from explorer.formats.onnx.operators.operator_inputs import axis_of, first, optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
@@ -32,16 +32,16 @@ def batch_normalization(op: OperatorContext) -> Any:
         return delegated(op)
     if len(op.definition.outputs) > 1:
         raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
-    x, mean, variance, scale, shift = (given(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
+    x, mean, variance, scale, shift = (required(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
     return batch_norm(x, mean, variance, scale, shift, op.number("epsilon", 1e-5))
 
 
 @operator("LayerNormalization")
 def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Normalization over the axes from ``axis`` on; then the mean and 1 / √(variance + ε) where they are used."""
-    x, epsilon = given(op, "X"), op.number("epsilon", 1e-5)
+    x, epsilon = required(op, "X"), op.number("epsilon", 1e-5)
     axis = axis_of(op, x, -1)
-    y = layer_norm(x, given(op, "Scale"), optional(op, "B"), axes=x.ndim - axis, epsilon=epsilon)
+    y = layer_norm(x, required(op, "Scale"), optional(op, "B"), axes=x.ndim - axis, epsilon=epsilon)
     if len(op.definition.outputs) == 1:
         return (y,)
     last = tuple(range(axis, x.ndim))
@@ -52,21 +52,21 @@ def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
 @operator("RMSNormalization")
 def rms_normalization(op: OperatorContext) -> Expr:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on."""
-    x = given(op, "X")
-    return rms_norm(x, given(op, "scale"), axes=x.ndim - axis_of(op, x, -1), epsilon=op.number("epsilon", 1e-5))
+    x = required(op, "X")
+    return rms_norm(x, required(op, "scale"), axes=x.ndim - axis_of(op, x, -1), epsilon=op.number("epsilon", 1e-5))
 
 
 @operator("InstanceNormalization")
 def instance_normalization(op: OperatorContext) -> Expr:
     """Normalization of each channel of each member."""
-    return instance_norm(first(op), given(op, "scale"), given(op, "B"), epsilon=op.number("epsilon", 1e-5))
+    return instance_norm(first(op), required(op, "scale"), required(op, "B"), epsilon=op.number("epsilon", 1e-5))
 
 
 @operator("GroupNormalization")
 def group_normalization(op: OperatorContext) -> Expr:
     """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
     x, groups = first(op), op.integer("num_groups")
-    scale, bias = given(op, "scale"), given(op, "bias")
+    scale, bias = required(op, "scale"), required(op, "bias")
     # told by shape: with as many groups as channels both meanings are one
     if scale.shape == (groups,) != (x.shape[1],) and x.shape[1] % groups == 0:
         scale, bias = (repeat(value, x.shape[1] // groups) for value in (scale, bias))

@@ -39,7 +39,7 @@ def is_given(op: OperatorContext, name: str) -> bool:
     return name in op.definition.weights or op.has(name)
 
 
-def given(op: OperatorContext, name: str) -> Expr:
+def required(op: OperatorContext, name: str) -> Expr:
     """Return an input as an expression; raises OperandError if it is missing or no tensor."""
     expression = op.input(name)
     if expression is None:
@@ -47,17 +47,17 @@ def given(op: OperatorContext, name: str) -> Expr:
     return expression
 
 
-def value_given(op: OperatorContext, name: str) -> Any:
+def input_value(op: OperatorContext, name: str) -> Any:
     """Return an input as an expression, a tuple of them for a sequence, or None for an optional that is absent."""
     value = op.argument(name, None)
     if isinstance(value, tuple) and name in op.definition.input_names:
         return value
-    return None if value is None and op.has(name) else given(op, name)
+    return None if value is None and op.has(name) else required(op, name)
 
 
 def first(op: OperatorContext) -> Expr:
     """Return the first input, whatever ONNX calls it."""
-    return given(op, next((name for name in _FIRST if is_given(op, name)), "input"))
+    return required(op, next((name for name in _FIRST if is_given(op, name)), "input"))
 
 
 def optional(op: OperatorContext, name: str) -> Expr | None:
@@ -69,7 +69,7 @@ def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
     """Return the members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
     values: list[Expr] = []
     while is_given(op, f"{name}.{len(values)}"):
-        values.append(given(op, f"{name}.{len(values)}"))
+        values.append(required(op, f"{name}.{len(values)}"))
     if not values:
         raise OperandError("no operands are given", rule=f"{op.definition.type} must have one operand or more")
     return tuple(values)
@@ -156,7 +156,7 @@ def value_of(value: Expr) -> Array:
     return array
 
 
-def settled(value: Any) -> Any:
+def fold(value: Any) -> Any:
     """Return a value that follows from known ones alone as a constant: shapes always, real numbers if they are few."""
     if not isinstance(value, Expr) or is_known(value):
         return value

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import given
+from explorer.formats.onnx.operators.operator_inputs import required
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.window_attributes import (
     Numbers,
@@ -35,7 +35,7 @@ def max_pool(op: OperatorContext) -> Any:
     """The largest element of each window, and where it was found."""
     if len(op.definition.outputs) > 1:
         return delegated(op)
-    x = given(op, "X")
+    x = required(op, "X")
     check_rank(op, x)
     size, strides, dilation = [for_each_axis(op, x, name) for name in ("kernel_shape", "strides", "dilations")]
     sides, ceil = padding(op, x, size, strides, dilation), bool(op.integer("ceil_mode", 0))
@@ -60,7 +60,7 @@ def _is_wide(sides: Sides, size: Numbers, dilation: Numbers) -> bool:
 @operator("AveragePool")
 def average_pool(op: OperatorContext) -> Any:
     """The mean of each window, with or without its padding."""
-    x = given(op, "X")
+    x = required(op, "X")
     check_rank(op, x)
     even = (1,) * (x.ndim - 2)
     if for_each_axis(op, x, "dilations") != even:
@@ -89,12 +89,12 @@ def _averages(x: Expr, size: Numbers, strides: Numbers, sides: Sides, ceil: bool
 @operator("GlobalAveragePool")
 def global_average_pool(op: OperatorContext) -> Expr:
     """The mean of each channel."""
-    x = given(op, "X")
+    x = required(op, "X")
     return mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
 
 @operator("GlobalMaxPool")
 def global_max_pool(op: OperatorContext) -> Expr:
     """The largest element of each channel."""
-    x = given(op, "X")
+    x = required(op, "X")
     return largest(x, tuple(range(2, x.ndim)), keepdims=True)

@@ -17,7 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
 from explorer.formats.onnx.operators.conv import convolved
 from explorer.formats.onnx.operators.narrow_elements import limits, narrowed
-from explorer.formats.onnx.operators.operator_inputs import dtype_of, given, optional
+from explorer.formats.onnx.operators.operator_inputs import dtype_of, optional, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
@@ -32,7 +32,7 @@ _EXACT = 1 << 24
 @operator("DequantizeLinear")
 def dequantize(op: OperatorContext) -> Expr:
     """(x − zero point) · scale."""
-    x, scale = given(op, "x"), given(op, "x_scale")
+    x, scale = required(op, "x"), required(op, "x_scale")
     if op.integer("output_dtype", 0):
         scale = cast(scale, dtype_of(op, "output_dtype"))
     if scale.dtype.name in NARROW:
@@ -43,7 +43,7 @@ def dequantize(op: OperatorContext) -> Expr:
 @operator("QuantizeLinear")
 def quantize(op: OperatorContext) -> Expr:
     """x / scale, rounded to the nearest even number, plus the zero point, within the limits of its dtype."""
-    x, scale, zero = given(op, "x"), given(op, "y_scale"), optional(op, "y_zero_point")
+    x, scale, zero = required(op, "x"), required(op, "y_scale"), optional(op, "y_zero_point")
     if zero is not None:
         dtype = zero.dtype
     else:
@@ -64,23 +64,23 @@ def quantize(op: OperatorContext) -> Expr:
 @operator("MatMulInteger")
 def integer_product(op: OperatorContext) -> Expr:
     """The matrix product of whole numbers less their zero points, as int32."""
-    a, b = given(op, "A"), given(op, "B")
+    a, b = required(op, "A"), required(op, "B")
     return cast(exact_product(a, optional(op, "a_zero_point"), b, optional(op, "b_zero_point")), np.dtype(np.int32))
 
 
 @operator("QLinearMatMul")
 def quantized_product(op: OperatorContext) -> Expr:
     """The matrix product of two quantised operands, quantised again."""
-    a, b, zero = given(op, "a"), given(op, "b"), given(op, "y_zero_point")
-    total = exact_product(a, given(op, "a_zero_point"), b, given(op, "b_zero_point"))
-    factor = _rows(given(op, "a_scale")) * columns(given(op, "b_scale")) / _rows(given(op, "y_scale"))
+    a, b, zero = required(op, "a"), required(op, "b"), required(op, "y_zero_point")
+    total = exact_product(a, required(op, "a_zero_point"), b, required(op, "b_zero_point"))
+    factor = _rows(required(op, "a_scale")) * columns(required(op, "b_scale")) / _rows(required(op, "y_scale"))
     return saturated(total * factor, _rows(zero), zero.dtype)
 
 
 @operator("ConvInteger")
 def integer_convolution(op: OperatorContext) -> Expr:
     """The convolution of whole numbers less their zero points, as int32."""
-    x, filters = given(op, "x"), given(op, "w")
+    x, filters = required(op, "x"), required(op, "w")
     total = _convolution(op, x, optional(op, "x_zero_point"), filters, optional(op, "w_zero_point"))
     return cast(total, np.dtype(np.int32))
 
@@ -88,13 +88,17 @@ def integer_convolution(op: OperatorContext) -> Expr:
 @operator("QLinearConv")
 def quantized_convolution(op: OperatorContext) -> Expr:
     """The convolution of quantised images and filters, plus a bias of whole numbers, quantised again."""
-    x, filters, zero = given(op, "x"), given(op, "w"), given(op, "y_zero_point")
-    total = _convolution(op, x, given(op, "x_zero_point"), filters, given(op, "w_zero_point"))
+    x, filters, zero = required(op, "x"), required(op, "w"), required(op, "y_zero_point")
+    total = _convolution(op, x, required(op, "x_zero_point"), filters, required(op, "w_zero_point"))
     axes = (1,) * (x.ndim - 2)
     if (bias := optional(op, "B")) is not None:
         total = total + cast(reshape(bias, (bias.size, *axes)), total.dtype)
-    factor = _one(given(op, "x_scale")) * _of_channels(given(op, "w_scale"), axes) / _one(given(op, "y_scale"))
-    return saturated(total * factor, _one(zero), zero.dtype)
+    factor = (
+        _as_scalar(required(op, "x_scale"))
+        * _of_channels(required(op, "w_scale"), axes)
+        / _as_scalar(required(op, "y_scale"))
+    )
+    return saturated(total * factor, _as_scalar(zero), zero.dtype)
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
@@ -115,7 +119,7 @@ def _without(op: OperatorContext, x: Expr, zero: Expr | None, dtype: np.dtype[An
 def _spread(op: OperatorContext, x: Expr, parameter: Expr) -> Expr:
     """Return a scale or zero point with the axes of x: one number, one for each place of an axis, or for its blocks."""
     if parameter.size == 1:
-        return _one(parameter)
+        return _as_scalar(parameter)
     axis = normalize_axis(op.integer("axis", 1), x.ndim, op.definition.type)
     if parameter.ndim == 1:
         if parameter.size != x.shape[axis]:
@@ -143,19 +147,21 @@ def _misfit(op: OperatorContext, x: Expr, parameter: Expr) -> OperandError:
     )
 
 
-def _one(parameter: Expr) -> Expr:
+def _as_scalar(parameter: Expr) -> Expr:
     """Return a parameter of one element as a scalar."""
     return reshape(parameter, ()) if parameter.size == 1 and parameter.ndim else parameter
 
 
 def _rows(parameter: Expr) -> Expr:
     """Return a parameter of the rows of matrices: a list has one for each row."""
-    return reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else _one(parameter)
+    return (
+        reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else _as_scalar(parameter)
+    )
 
 
 def columns(parameter: Expr) -> Expr:
     """Return a parameter of the columns of matrices: a list has one for each column."""
-    return _one(parameter)
+    return _as_scalar(parameter)
 
 
 def exact_product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) -> Expr:
@@ -169,7 +175,7 @@ def exact_product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) ->
 def _convolution(op: OperatorContext, x: Expr, x_zero: Expr | None, filters: Expr, w_zero: Expr | None) -> Expr:
     dtype = _exact(x, filters, prod(filters.shape[1:]))
     axes = (1,) * (filters.ndim - 1)
-    images = cast(x, dtype) if x_zero is None else cast(x, dtype) - cast(_one(x_zero), dtype)
+    images = cast(x, dtype) if x_zero is None else cast(x, dtype) - cast(_as_scalar(x_zero), dtype)
     weights = cast(filters, dtype)
     if w_zero is not None:
         weights = weights - cast(_of_channels(w_zero, axes), dtype)
@@ -178,7 +184,7 @@ def _convolution(op: OperatorContext, x: Expr, x_zero: Expr | None, filters: Exp
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
     """Return a parameter of filters: a list has one for each, followed by so many axes of size 1."""
-    return _one(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
+    return _as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 
 def _exact(left: Expr, right: Expr, count: int) -> np.dtype[Any]:

@@ -1,7 +1,7 @@
 """Shapes: what is computed of them when the net is built, and what they make of tensors.
 
 Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built, so
-Shape gives a constant, what follows from it is computed at once (``operator_inputs.settled``), and the sizes that reach
+Shape gives a constant, what follows from it is computed at once (``operator_inputs.fold``), and the sizes that reach
 Reshape are numbers.
 """
 
@@ -21,13 +21,13 @@ from explorer.formats.common.operator_checks import range_length
 from explorer.formats.onnx.operators.operator_inputs import (
     dtype_of,
     first,
-    given,
+    input_value,
     integers,
     is_given,
     known,
     number,
     optional_integers,
-    value_given,
+    required,
     whole,
     word,
 )
@@ -65,7 +65,7 @@ def constant_of_shape(op: OperatorContext) -> Expr:
 @operator("Constant")
 def constant(op: OperatorContext) -> Expr:
     """A tensor of the file."""
-    return given(op, "value")
+    return required(op, "value")
 
 
 @operator("Range")
@@ -159,7 +159,7 @@ def transpose_(op: OperatorContext) -> Expr:
 @operator("Identity")
 def identity(op: OperatorContext) -> Any:
     """The operand itself, also a sequence or an optional."""
-    return (value_given(op, "input"),)
+    return (input_value(op, "input"),)
 
 
 @operator("Dropout")

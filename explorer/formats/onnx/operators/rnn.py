@@ -16,7 +16,7 @@ from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.onnx.operators.operator_inputs import given, is_given, is_known, optional, value_of, word
+from explorer.formats.onnx.operators.operator_inputs import is_given, is_known, optional, required, value_of, word
 from explorer.formats.onnx.operators.rnn_cells import CellOptions, options_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -51,7 +51,7 @@ def rnn(op: OperatorContext) -> Any:
 
 
 def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
-    x, batch_first = given(op, "X"), bool(op.integer("layout", 0))
+    x, batch_first = required(op, "X"), bool(op.integer("layout", 0))
     with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
     lengths = _lengths(op, x)
@@ -59,7 +59,7 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
     options = options_of(op, len(directions))
     hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
     # fetched here: a weight stands in the box where it was fetched last, and both directions read these
-    both, peepholes = (given(op, "W"), given(op, "R"), optional(op, "B")), optional(op, "P")
+    both, peepholes = (required(op, "W"), required(op, "R"), optional(op, "B")), optional(op, "P")
     starts = [optional(op, state) for state in states]
     sequences: list[Expr] = []
     last: list[tuple[Expr, ...]] = []
@@ -117,7 +117,7 @@ def _check_shapes(
     op: OperatorContext, x: Expr, directions: int, gates: int, states: tuple[str, ...], batch_first: bool
 ) -> int:
     """Return the length of a state; raises OperandError for a weight or first state that does not fit it."""
-    weights = with_rank(op, "R", given(op, "R"), "directions", f"{gates} · hidden", "hidden")
+    weights = with_rank(op, "R", required(op, "R"), "directions", f"{gates} · hidden", "hidden")
     hidden = op.integer("hidden_size", weights.shape[2])
     start = (x.shape[1], directions, hidden) if batch_first else (directions, x.shape[1], hidden)
     shapes: dict[str, Shape] = {
@@ -135,7 +135,7 @@ def _check_shapes(
 
 
 def _weights(
-    x: Expr, given: tuple[Expr, Expr, Expr | None], number: int, hidden: int, order: tuple[int, ...]
+    x: Expr, weights: tuple[Expr, Expr, Expr | None], number: int, hidden: int, order: tuple[int, ...]
 ) -> tuple[Expr, Expr, Expr | None]:
     """Return the inputs' part of the gates, the state's weights and their bias of one direction, in torch's order."""
 
@@ -143,20 +143,20 @@ def _weights(
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
-    of_inputs, of_state, bias = given
+    of_inputs, of_state, bias = weights
     entering = x @ ordered(of_inputs[number]).T
-    weights = ordered(of_state[number]).T
+    state_weights = ordered(of_state[number]).T
     if bias is None:
-        return entering, weights, None
+        return entering, state_weights, None
     count = len(order) * hidden
-    return entering + ordered(bias[number, :count]), weights, ordered(bias[number, count:])
+    return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 
 
 def _lengths(op: OperatorContext, x: Expr) -> Expr | None:
     """Return the lengths of the sequences; None where all have all steps."""
     if not is_given(op, "sequence_lens"):
         return None
-    lengths = with_shape(op, "sequence_lens", given(op, "sequence_lens"), (x.shape[1],))
+    lengths = with_shape(op, "sequence_lens", required(op, "sequence_lens"), (x.shape[1],))
     if is_known(lengths) and (value_of(lengths) == x.shape[0]).all():
         return None
     return lengths

@@ -144,8 +144,8 @@ def _numbers(op: OperatorContext, name: str) -> tuple[float, ...]:
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
     """Return an activation; those with parameters take the next ones of the file's, in their order."""
     formula = _FORMULAS[name]
-    usual = _PARAMETERS.get(name)
-    if usual is None:
+    defaults = _PARAMETERS.get(name)
+    if defaults is None:
         return formula
-    given = [float(next(source, default)) for source, default in zip((alphas, betas), usual, strict=False)]
-    return lambda x: formula(x, *given)
+    parameters = [float(next(source, default)) for source, default in zip((alphas, betas), defaults, strict=False)]
+    return lambda x: formula(x, *parameters)

@@ -14,7 +14,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.operator_inputs import given, integers, is_given, known, members, whole
+from explorer.formats.onnx.operators.operator_inputs import integers, is_given, known, members, required, whole
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.concat import concatenate, stack
@@ -71,7 +71,7 @@ def insert(op: OperatorContext) -> Any:
     """The sequence with one member more, at a position or at its end."""
     sequence = _sequence(op, "input_sequence")
     place = _place(op, len(sequence), beyond=True)
-    return ((*sequence[:place], given(op, "tensor"), *sequence[place:]),)
+    return ((*sequence[:place], required(op, "tensor"), *sequence[place:]),)
 
 
 @operator("SequenceErase")
@@ -85,7 +85,7 @@ def erase(op: OperatorContext) -> Any:
 @operator("SplitToSequence")
 def split_to_sequence(op: OperatorContext) -> Any:
     """The sequence of parts of an axis: of given lengths, of one length, or of single elements."""
-    x = given(op, "input")
+    x = required(op, "input")
     axis = normalize_axis(op.integer("axis", 0), x.ndim, "SplitToSequence")
     size, is_single = x.shape[axis], not is_given(op, "split")
     if is_single:

@@ -20,14 +20,14 @@ from explorer.formats.onnx.operators.delegated import delegated
 from explorer.formats.onnx.operators.operator_inputs import (
     axis_of,
     first,
-    given,
+    fold,
     integers,
     is_given,
     is_known,
     members,
     number,
     optional_integers,
-    settled,
+    required,
     value_of,
     whole,
     word,
@@ -89,7 +89,7 @@ def slice_(op: OperatorContext) -> Expr:
 @operator("Gather")
 def gather(op: OperatorContext) -> Expr:
     """The parts of an axis at some indices; a negative index counts from the end."""
-    x, indices = given(op, "data"), given(op, "indices")
+    x, indices = required(op, "data"), required(op, "indices")
     axis = axis_of(op, x, 0)
     if is_known(indices) and indices.ndim == 0:
         return x[(*[slice(None)] * axis, int(value_of(indices)))]
@@ -99,7 +99,7 @@ def gather(op: OperatorContext) -> Expr:
 @operator("GatherElements")
 def gather_elements(op: OperatorContext) -> Expr:
     """For each index the element of its row at that place of an axis."""
-    x, indices = given(op, "data"), given(op, "indices")
+    x, indices = required(op, "data"), required(op, "indices")
     axis = axis_of(op, x, 0)
     return take_along_axis(x, _from_front(op, indices, x.shape[axis]), axis)
 
@@ -125,7 +125,7 @@ def gather_parts(op: OperatorContext) -> Any:
     """Parts at rows of indices into the first axes, or into those behind the axes of a batch."""
     if op.integer("batch_dims", 0):
         return delegated(op)
-    x, indices = given(op, "data"), given(op, "indices")
+    x, indices = required(op, "data"), required(op, "indices")
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= x.ndim:
         raise OperandError(
@@ -134,7 +134,7 @@ def gather_parts(op: OperatorContext) -> Any:
         )
     parts = [indices[..., axis] for axis in range(depth)]
     if is_known(indices):
-        parts = [settled(part) for part in parts]
+        parts = [fold(part) for part in parts]
     places = [_from_front(op, part, x.shape[axis]) for axis, part in enumerate(parts)]
     # a row of indices as one index into the merged axes, row-major
     flat = places[0]
@@ -162,7 +162,7 @@ def pad_(op: OperatorContext) -> Expr:
 @operator("OneHot")
 def one_hot(op: OperatorContext) -> Expr:
     """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    indices, depth, values = given(op, "indices"), whole(op, "depth"), given(op, "values")
+    indices, depth, values = required(op, "indices"), whole(op, "depth"), required(op, "values")
     axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
     if depth < 1:
         raise OperandError(f"depth={depth}", rule="OneHot: depth must be 1 or more")

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import is_known, settled
+from explorer.formats.onnx.operators.operator_inputs import fold, is_known
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.table import Builder, OperatorTable
 
@@ -31,7 +31,7 @@ def operator(*types: str) -> Callable[[Builder], Builder]:
                 (result,) = result
             if not all(isinstance(value, Expr) and is_known(value) for value in op.operands):
                 return result
-            return tuple(map(settled, result)) if isinstance(result, tuple) else settled(result)
+            return tuple(map(fold, result)) if isinstance(result, tuple) else fold(result)
 
         return TABLE.register(*types)(build)
 

@@ -18,7 +18,7 @@ _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "
 @written("reshape")
 def reshape(graph: GraphWriter, node: Any, x: str) -> Any:
     """The elements in another shape; of an unknown length, the rest of the elements."""
-    shape, other = node.shape, graph.twin(node).shape
+    shape, other = node.shape, graph.counterpart(node).shape
     unknown = [axis for axis, pair in enumerate(zip(shape, other, strict=True)) if pair[0] != pair[1]]
     if len(unknown) == 1 and all(size for size in shape):
         (axis,) = unknown
@@ -35,11 +35,13 @@ def transpose(graph: GraphWriter, node: Any, x: str) -> Any:
 @written("broadcast_to")
 def broadcast_to(graph: GraphWriter, node: Any, x: str) -> Any:
     """The elements repeated along axes; a length that the operand has already is left to it."""
-    operand, twin = node.operands[0], graph.twin(node)
+    operand, counterpart = node.operands[0], graph.counterpart(node)
     known = [1] * (node.ndim - operand.ndim) + list(operand.shape)
     # Expand broadcasts both ways: 1 leaves a length as it is
     shape = [1 if have == size else size for have, size in zip(known, node.shape, strict=True)]
-    others = [1 if have == size else other for have, size, other in zip(known, node.shape, twin.shape, strict=True)]
+    others = [
+        1 if have == size else other for have, size, other in zip(known, node.shape, counterpart.shape, strict=True)
+    ]
     return graph.node("Expand", x, graph.shape(node, shape, others))
 
 
@@ -52,11 +54,11 @@ def identity(graph: GraphWriter, node: Any, x: str) -> Any:
 @written("slice")
 def part(graph: GraphWriter, node: Any, x: str) -> Any:
     """Ranges and indices of axes."""
-    operand, twin = node.operands[0], graph.twin(node)
-    spans, others = node.operation.spans, twin.operation.spans
+    operand, counterpart = node.operands[0], graph.counterpart(node)
+    spans, others = node.operation.spans, counterpart.operation.spans
     starts, ends, axes, steps, dropped = [], [], [], [], []
     for axis, (span, other) in enumerate(zip(spans, others, strict=True)):
-        length, other_length = operand.shape[axis], twin.operands[0].shape[axis]
+        length, other_length = operand.shape[axis], counterpart.operands[0].shape[axis]
         if isinstance(span, int):
             dropped.append(axis)
             span, other = (span, span + 1, 1), (other, other + 1, 1)
@@ -94,7 +96,7 @@ def _from_end(place: int, other: int, length: int, other_length: int) -> int:
 @written("index0")
 def member(graph: GraphWriter, node: Any, x: str) -> Any:
     """The part at one index of the first axis."""
-    if node.operation.index != graph.twin(node).operation.index:
+    if node.operation.index != graph.counterpart(node).operation.index:
         raise graph.depends(node, "an index that is computed from unknown lengths")
     return graph.node("Gather", x, graph.constant(node.operation.index), axis=0)
 
@@ -102,7 +104,7 @@ def member(graph: GraphWriter, node: Any, x: str) -> Any:
 @written("slice_scatter")
 def slice_scatter(graph: GraphWriter, node: Any, x: str) -> Any:
     """Zeros with x at a part: the elements' places in the flattened result, scattered."""
-    if node.shape != graph.twin(node).shape:
+    if node.shape != graph.counterpart(node).shape:
         raise graph.depends(node, "the length of a result that is computed from unknown ones")
     size = int(np.prod(node.shape))
     places = np.arange(size).reshape(node.shape)[index_of(node.operation.spans)].reshape(-1, 1)
@@ -166,7 +168,7 @@ def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
 @written("one_hot_vector", "literal", "random_uniform", "random_normal")
 def elements(graph: GraphWriter, node: Any) -> Any:
     """A constant whose elements are known now."""
-    if node.shape != graph.twin(node).shape:
+    if node.shape != graph.counterpart(node).shape:
         raise graph.depends(node, "the length of a constant that is computed from unknown ones")
     return graph.constant(node.operation.compute(), node.dtype)
 
@@ -175,7 +177,7 @@ def elements(graph: GraphWriter, node: Any) -> Any:
 def pad(graph: GraphWriter, node: Any, x: str) -> Any:
     """A value before and after the elements of each axis."""
     widths = node.operation.widths
-    if widths != graph.twin(node).operation.widths:
+    if widths != graph.counterpart(node).operation.widths:
         raise graph.depends(node, "widths that are computed from unknown lengths")
     pads = graph.constant([before for before, _ in widths] + [after for _, after in widths])
     return graph.node("Pad", x, pads, graph.constant(node.operation.value, node.dtype), mode="constant")
@@ -222,7 +224,7 @@ def argsort(graph: GraphWriter, node: Any, x: str) -> Any:
     """Positions that sort the elements along an axis."""
     axis, dtype = node.operation.axis, node.operands[0].dtype
     x = graph.cast(x, dtype, np.uint8 if dtype.kind == "b" else dtype)
-    length = graph.shape(node, [node.shape[axis]], [graph.twin(node).shape[axis]])
+    length = graph.shape(node, [node.shape[axis]], [graph.counterpart(node).shape[axis]])
     _, places = graph.node("TopK", x, length, outputs=2, axis=axis, largest=int(node.operation.descending), sorted=1)
     return places
 

@@ -17,10 +17,10 @@ def _results(node: Any) -> int:
 def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
     """A choice between two inner graphs, which read what they need from outside."""
     operation = node.operation
-    twin = graph.twin(node).operation
+    counterpart = graph.counterpart(node).operation
     branches = {}
-    for name, call, other in zip(("then_branch", "else_branch"), operation.branches, twin.branches, strict=True):
-        inner = GraphWriter(graph.model, graph.twins)
+    for name, call, other in zip(("then_branch", "else_branch"), operation.branches, counterpart.branches, strict=True):
+        inner = GraphWriter(graph.model, graph.counterparts)
         inner.sources = graph.sources
         result = inner.call(call, other, names[1:])
         each = inner.owned([result] if isinstance(result, str) else result)
@@ -33,9 +33,9 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
     """Turns over a state as long as a condition holds."""
     operation = node.operation
     size = operation.state_size
-    twin = graph.twin(node).operation
+    counterpart = graph.counterpart(node).operation
     body, count = operation.body, 1 + size
-    inner, inputs = graph.graph(body.name, body, twin.body, names[1 + size :], count=count)
+    inner, inputs = graph.graph(body.name, body, counterpart.body, names[1 + size :], count=count)
     outputs = inner.owned([str(inner.values[output.uid]) for output in body.outputs])
     whole = inner.proto(
         body.name, list(zip(inputs, body.parameters, strict=False)), list(zip(outputs, body.outputs, strict=True))
@@ -48,15 +48,15 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
 def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
     """Steps over the elements of sequences, from one state to the next."""
     operation = node.operation
-    twin = graph.twin(node).operation
+    counterpart = graph.counterpart(node).operation
     states, sequences, captured = operation.parts(names)
     if not sequences:
         # a scan of ONNX has a sequence; the numbers of the steps are one, which nobody reads
-        if operation.length != twin.length:
+        if operation.length != counterpart.length:
             raise graph.depends(node, "the number of its steps")
         sequences = [graph.constant(np.arange(operation.length))]
     inner, inputs = graph.graph(
-        operation.body.name, operation.body, twin.body, captured, count=operation.states + len(operation.axes)
+        operation.body.name, operation.body, counterpart.body, captured, count=operation.states + len(operation.axes)
     )
     parameters = list(zip(inputs, operation.body.parameters, strict=False))
     outputs = inner.owned([str(inner.values[output.uid]) for output in operation.body.outputs])

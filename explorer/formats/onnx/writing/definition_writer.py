@@ -97,10 +97,9 @@ class _Graph:
         return [node for operator in self.definition.topological_order for node in self._nodes(operator)]
 
     def _nodes(self, operator: OperatorDefinition) -> Iterator[NodeProto]:
-        kind = operator.type.removesuffix(")").partition(" (")
-        if kind[1] and not kind[2].startswith("of a "):
-            raise _refusal(operator, f"its type is of {kind[2]}", "its type must be one of opset 11 or newer")
-        type = kind[0]
+        type, opened, remark = operator.type.removesuffix(")").partition(" (")
+        if opened and not remark.startswith("of a "):
+            raise _refusal(operator, f"its type is of {remark}", "its type must be one of opset 11 or newer")
         schema = schema_of(type)
         inputs = [self._input(operator, name) for name in _formals(operator, schema)]
         while inputs and not inputs[-1]:
@@ -145,10 +144,10 @@ class _Graph:
     def _tensor(self, operator: OperatorDefinition, name: str) -> TensorProto:
         reference = operator.weights[name]
         array = self.definition.weights[reference.key]
-        one = Model("")
-        key = one.store(name, array, reference.dtype)
-        tensor = one.tensors[key]
-        tensor.raw_data = one.elements[key].tobytes()
+        holder = Model("")
+        key = holder.store(name, array, reference.dtype)
+        tensor = holder.tensors[key]
+        tensor.raw_data = holder.elements[key].tobytes()
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
@@ -211,21 +210,21 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
         raise _refusal(
             operator, f"{name}={value!r}", f"{operator.type} must have the attributes that the newest opset knows"
         )
-    kind = AttributeProto.UNDEFINED if declared is None else declared.type.value
-    if declared is not None and kind not in _PLAIN:
+    attribute_type = AttributeProto.UNDEFINED if declared is None else declared.type.value
+    if declared is not None and attribute_type not in _PLAIN:
         raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, texts, tensors or graphs")
     if isinstance(value, bool):
         value = int(value)
-    if kind in _LISTS:
+    if attribute_type in _LISTS:
         # The schema declares a list, which `value` is by its type at run time alone.
-        return helper.make_attribute(name, [_LISTS[kind](item) for item in value], attr_type=kind)  # type: ignore[union-attr]
-    if kind == AttributeProto.FLOAT:
+        return helper.make_attribute(name, [_LISTS[attribute_type](item) for item in value], attr_type=attribute_type)  # type: ignore[union-attr]
+    if attribute_type == AttributeProto.FLOAT:
         return helper.make_attribute(name, float(value))  # type: ignore[arg-type]  # a number, as the schema declares
-    return helper.make_attribute(name, value, attr_type=kind or None)
+    return helper.make_attribute(name, value, attr_type=attribute_type or None)
 
 
 _PLAIN = {*_LISTS, AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING}
 
 
-def _refusal(operator: OperatorDefinition, given: str, rule: str) -> ExplorerError:
-    return refused(f"operator {operator.name!r} ({operator.type})", given, rule, _EXPORT)
+def _refusal(operator: OperatorDefinition, problem: str, rule: str) -> ExplorerError:
+    return refused(f"operator {operator.name!r} ({operator.type})", problem, rule, _EXPORT)

@@ -306,7 +306,7 @@ def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
     type = "Max" if node.operation.name == "fmax" else "Min"
     if node.dtype.kind != "f":
         return graph.node(type, x, y)
-    x, y = (graph.node("Where", graph.node("IsNaN", one), other, one) for one, other in ((x, y), (y, x)))
+    x, y = (graph.node("Where", graph.node("IsNaN", operand), other, operand) for operand, other in ((x, y), (y, x)))
     return graph.node(type, x, y)
 
 
@@ -335,7 +335,7 @@ def constant(graph: GraphWriter, node: Any) -> Any:
     element = graph.constant(value, node.dtype)
     if not node.shape:
         return element
-    return graph.node("Expand", element, graph.shape(node, node.shape, graph.twin(node).shape))
+    return graph.node("Expand", element, graph.shape(node, node.shape, graph.counterpart(node).shape))
 
 
 unwritten(

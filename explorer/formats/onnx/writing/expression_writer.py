@@ -15,7 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.traversal import reachable
 from explorer.formats.onnx.writing import operations  # noqa: F401 - declares how each operation is written
 from explorer.formats.onnx.writing.model import Model, value_info
-from explorer.formats.onnx.writing.node_writer import GraphWriter, Twins
+from explorer.formats.onnx.writing.node_writer import Counterparts, GraphWriter
 
 
 def written(
@@ -23,24 +23,24 @@ def written(
     inputs: Mapping[str, Expr],
     outputs: Mapping[str, Expr],
     wanted: Mapping[int, str] | None = None,
-    twins: Twins | None = None,
+    counterparts: Counterparts | None = None,
 ) -> tuple[Model, ModelProto]:
     """Return the model of expressions; raises OperandError for an operation that no file can hold.
 
     ``inputs`` are parameters by the names that they get; ``wanted`` names other values, by uid.
     """
-    twins = twins or Twins()
+    counterparts = counterparts or Counterparts()
     taken = [*inputs, *outputs]
     model = Model(name, inputs)
-    graph = GraphWriter(model, twins, {uid: each for uid, each in (wanted or {}).items() if each not in taken})
+    graph = GraphWriter(model, counterparts, {uid: each for uid, each in (wanted or {}).items() if each not in taken})
     if len({*taken}) < len(taken):
-        twice = next(each for each in taken if taken.count(each) > 1)
+        doubled = next(each for each in taken if taken.count(each) > 1)
         raise OperandError(
-            f"{twice!r} names an input and an output", rule="inputs and outputs must have names of their own"
+            f"{doubled!r} names an input and an output", rule="inputs and outputs must have names of their own"
         )
     for each, node in inputs.items():
         graph.values[node.uid] = each
-        for axis, size in enumerate(twins.shape(node)):
+        for axis, size in enumerate(counterparts.shape(node)):
             if isinstance(size, str):
                 graph.sources.setdefault(size, (each, axis))
     graph.wanted = {**graph.wanted, **_of_outputs(outputs, inputs)}
@@ -59,8 +59,10 @@ def written(
 
 def _of_outputs(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
     """Return the names of outputs by uid, the first one of a value that is there twice; inputs keep theirs."""
-    given = {node.uid for node in inputs.values()}
-    return {node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in given and node.operands}
+    input_uids = {node.uid for node in inputs.values()}
+    return {
+        node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands
+    }
 
 
 def parameters_of(roots: Sequence[Expr]) -> dict[str, Expr]:

@@ -18,7 +18,7 @@ from explorer.core.pytree import flatten
 from explorer.core.types.tensor_type import TensorType
 from explorer.formats.onnx.writing import expression_writer
 from explorer.formats.onnx.writing.model import Model
-from explorer.formats.onnx.writing.node_writer import Twins
+from explorer.formats.onnx.writing.node_writer import Counterparts
 
 _LENGTHS = 3, 5
 """lengths that the first unknown one has in two recordings; the next ones are 2 longer"""
@@ -49,10 +49,10 @@ def written(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Mod
     if not names:
         return expression_writer.written(name, *first)
     lengths = {_pair(place): each for place, each in enumerate(names)}
-    twins = Twins(lengths)
-    for one, other in zip(first, second, strict=True):
-        twins.pair([*one.values()], [*other.values()])
-    return expression_writer.written(name, *first, twins=twins)
+    counterparts = Counterparts(lengths)
+    for expressions, others in zip(first, second, strict=True):
+        counterparts.pair([*expressions.values()], [*others.values()])
+    return expression_writer.written(name, *first, counterparts=counterparts)
 
 
 def _pair(place: int) -> tuple[int, int]:

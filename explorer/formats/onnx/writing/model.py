@@ -70,8 +70,10 @@ class Model:
         self, type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Sequence[AttributeProto]
     ) -> NodeProto:
         """Return a node of a type (``domain.Type`` outside the standard's own), and note the opset that it needs."""
-        domain, _, kind = type.rpartition(".")
-        node = NodeProto(op_type=kind, domain=domain, name=_free(name, self._node_names), input=inputs, output=outputs)
+        domain, _, op_type = type.rpartition(".")
+        node = NodeProto(
+            op_type=op_type, domain=domain, name=_free(name, self._node_names), input=inputs, output=outputs
+        )
         node.attribute.extend(attributes)
         self._domains[domain] = max(self._domains.get(domain, 1), _opset_of(node))
         return node
@@ -170,6 +172,6 @@ def value_info(name: str, type_: BlobType) -> ValueInfoProto:
     return helper.make_value_info(name, proto)
 
 
-def refused(operator: str, given: str, rule: str, fix: str) -> OperandError:
+def refused(operator: str, problem: str, rule: str, fix: str) -> OperandError:
     """Return the error for an operator that no ONNX file can hold."""
-    return OperandError(f"{operator} cannot be written to an ONNX file: {given}", rule=rule, fix=fix)
+    return OperandError(f"{operator} cannot be written to an ONNX file: {problem}", rule=rule, fix=fix)

@@ -23,10 +23,10 @@ def write_model(model: Model, whole: ModelProto, path: Path) -> None:
         with replacing(path) as file:
             file.write(whole.SerializeToString())
         return
-    beside = path.with_name(f"{path.name}.data")
-    with Replacement(path) as graph, Replacement(beside) as weights:
+    data_path = path.with_name(f"{path.name}.data")
+    with Replacement(path) as graph, Replacement(data_path) as weights:
         for tensor in whole.graph.initializer:
-            _place(tensor, beside.name, weights.file.tell(), model.elements[tensor.name].nbytes)
+            _place(tensor, data_path.name, weights.file.tell(), model.elements[tensor.name].nbytes)
             weights.file.write(model.elements[tensor.name].reshape(-1).view("u1").data)
             weights.file.write(bytes(-weights.file.tell() % _ALIGNED))
         graph.file.write(whole.SerializeToString())

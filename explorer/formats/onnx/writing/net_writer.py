@@ -15,7 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.onnx.writing import expression_writer
 from explorer.formats.onnx.writing.model import Model, refused
-from explorer.formats.onnx.writing.node_writer import NAMELESS, Twins
+from explorer.formats.onnx.writing.node_writer import NAMELESS, Counterparts
 from explorer.net import Net
 from explorer.net.building.builder import Build
 from explorer.net.definition.shape_notes import is_open
@@ -36,10 +36,10 @@ def written(net: Net) -> tuple[Model, ModelProto]:
         build = net.build_for(shapes)
         return expression_writer.written(net.name, build.inputs, build.outputs, _wanted(build))
     first, second, lengths = _two_builds(net, shapes, unknown)
-    twins = Twins(lengths)
-    twins.pair(list(first.inputs.values()), list(second.inputs.values()))
-    twins.pair(list(first.outputs.values()), list(second.outputs.values()))
-    return expression_writer.written(net.name, first.inputs, first.outputs, _wanted(first), twins)
+    counterparts = Counterparts(lengths)
+    counterparts.pair(list(first.inputs.values()), list(second.inputs.values()))
+    counterparts.pair(list(first.outputs.values()), list(second.outputs.values()))
+    return expression_writer.written(net.name, first.inputs, first.outputs, _wanted(first), counterparts)
 
 
 def _unknown(net: Net) -> dict[tuple[str, int], str]:

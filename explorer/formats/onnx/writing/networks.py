@@ -53,7 +53,7 @@ def transposed_convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
                 strict=True,
             )
         ]
-        for each in (node, graph.twin(node))
+        for each in (node, graph.counterpart(node))
     )
     if extra != others:
         raise graph.depends(node, "a padding that is computed from unknown lengths")
@@ -94,7 +94,7 @@ def adaptive_pool(graph: GraphWriter, node: Any, x: str) -> Any:
     output, size = node.operation.output, node.operands[0].shape[2:]
     if tuple(output) == (1, 1):
         return graph.node("GlobalAveragePool", x)
-    if size != graph.twin(node).operands[0].shape[2:]:
+    if size != graph.counterpart(node).operands[0].shape[2:]:
         raise graph.depends(node, "the size of its windows")
     if not any(length % windows for length, windows in zip(size, output, strict=True)):
         steps = [length // windows for length, windows in zip(size, output, strict=True)]
@@ -118,7 +118,10 @@ def resample(graph: GraphWriter, node: Any, x: str) -> Any:
     """One axis in another length: a product with the weights of the old elements, or the nearest of them."""
     operation, operand = node.operation, node.operands[0]
     axis, length = operation.axis, operand.shape[operation.axis]
-    if length != graph.twin(node).operands[0].shape[axis] or node.shape[axis] != graph.twin(node).shape[axis]:
+    if (
+        length != graph.counterpart(node).operands[0].shape[axis]
+        or node.shape[axis] != graph.counterpart(node).shape[axis]
+    ):
         raise graph.depends(node, "the lengths of the axis that is resized")
     places, weights = operation.taps(length)
     if len(places) == 1:

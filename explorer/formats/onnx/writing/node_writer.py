@@ -2,7 +2,8 @@
 
 A writer is declared with ``written`` under its operation's name; it gets the graph, the expression and the names of its
 operands' values, and returns the name of its result. Calls are written in place. Of a net whose inputs have unknown
-lengths there are two builds, for different lengths: what differs between an expression and its twin depends on them.
+lengths there are two builds, for different lengths: a number that differs between an expression and its counterpart in
+the other build depends on them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ NAMELESS = "?"
 """what begins the names of unknown lengths that have none in the file"""
 
 
-class Twins:
+class Counterparts:
     """Expressions of a build and those of another build for other lengths, by uid; empty where lengths are known."""
 
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
@@ -61,31 +62,31 @@ class Twins:
         """Note expressions that correspond, and all that they need."""
         pending = list(zip(first, second, strict=True))
         while pending:
-            one, other = pending.pop()
-            if one.uid in self.of:
+            node, counterpart = pending.pop()
+            if node.uid in self.of:
                 continue
-            if one.operation.name != other.operation.name or len(one.operands) != len(other.operands):
+            if node.operation.name != counterpart.operation.name or len(node.operands) != len(counterpart.operands):
                 raise refused(
-                    f"operation {one.operation.label!r}",
+                    f"operation {node.operation.label!r}",
                     "other lengths of the inputs give another graph",
                     "a net with unknown lengths must record the same operations for all of them",
                     "note the lengths of the inputs in the net, and save it then",
                 )
-            self.of[one.uid] = other
-            pending += zip(one.operands, other.operands, strict=True)
+            self.of[node.uid] = counterpart
+            pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
         """Return an expression's shape, with the names of unknown lengths; None for a length computed from them."""
-        twin = self.of.get(node.uid, node)
-        pairs = zip(node.shape, twin.shape, strict=True)
+        counterpart = self.of.get(node.uid, node)
+        pairs = zip(node.shape, counterpart.shape, strict=True)
         return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
 
 
 class GraphWriter:
     """Writer of one graph: of the outermost one, or of an inner one of control flow."""
 
-    def __init__(self, model: Model, twins: Twins, wanted: Mapping[int, str] | None = None) -> None:
-        self.model, self.twins = model, twins
+    def __init__(self, model: Model, counterparts: Counterparts, wanted: Mapping[int, str] | None = None) -> None:
+        self.model, self.counterparts = model, counterparts
         self.wanted = wanted or {}
         """names that values should have, by uid"""
         self.nodes: list[NodeProto] = []
@@ -102,8 +103,10 @@ class GraphWriter:
         path = _path(self._at) if self._at is not None else ()
         base = wanted or "/".join((*path, type.rpartition(".")[2].lower()))
         names = [self.model.free(base if outputs == 1 else f"{base}:{place}") for place in range(outputs)]
-        given = [helper.make_attribute(name, value) for name, value in attributes.items() if value is not None]
-        self.nodes.append(self.model.node(type, inputs, names, "/".join((*path, type)), given))
+        proto_attributes = [
+            helper.make_attribute(name, value) for name, value in attributes.items() if value is not None
+        ]
+        self.nodes.append(self.model.node(type, inputs, names, "/".join((*path, type)), proto_attributes))
         return names[0] if outputs == 1 else tuple(names)
 
     def constant(self, value: Any, dtype: Any = None, wanted: str = "") -> str:
@@ -123,16 +126,16 @@ class GraphWriter:
         wanted = node.dtype if dtype is None else dtype
         return [self.cast(name, each.dtype, wanted) for name, each in zip(names, node.operands, strict=True)]
 
-    def shape(self, node: Expr, shape: Sequence[int], twin: Sequence[int] | None) -> str:
+    def shape(self, node: Expr, shape: Sequence[int], other_shape: Sequence[int] | None) -> str:
         """Return the name of a shape, part of which may be unknown: then it is put together from inputs' shapes."""
-        if twin is None or tuple(shape) == tuple(twin):
+        if other_shape is None or tuple(shape) == tuple(other_shape):
             return self.constant(list(shape))
         parts = []
-        for size, other in zip(shape, twin, strict=True):
+        for size, other in zip(shape, other_shape, strict=True):
             if size == other:
                 parts.append(self.constant([size]))
                 continue
-            length = self.twins.lengths.get((size, other))
+            length = self.counterparts.lengths.get((size, other))
             if length is None or length not in self.sources:
                 raise self.depends(node, "a length that is computed from unknown ones")
             source, axis = self.sources[length]
@@ -140,9 +143,9 @@ class GraphWriter:
         result: str = self.node("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
         return result
 
-    def twin(self, node: Expr) -> Any:
+    def counterpart(self, node: Expr) -> Any:
         """Return the expression of the other build; itself where lengths are known."""
-        return self.twins.of.get(node.uid, node)
+        return self.counterparts.of.get(node.uid, node)
 
     def depends(self, node: Expr, what: str) -> Exception:
         """Return the error for an operation that needs a known length."""
@@ -180,7 +183,7 @@ class GraphWriter:
         if isinstance(operation, Item):
             return operands[0][operation.index] if isinstance(operands[0], tuple) else operands[0]
         if type(operation) is Call:
-            return self.call(operation, self.twin(node).operation, operands)
+            return self.call(operation, self.counterpart(node).operation, operands)
         if isinstance(operation, Parameter):
             raise self.refuse(node, "its value is not an input of what is saved")
         writer = WRITERS.get(operation.name)
@@ -202,12 +205,12 @@ class GraphWriter:
         self.nodes[-1].output[0] = self.model.free(wanted)
         return wanted
 
-    def call(self, call: Call, twin: Any, operands: Sequence[Any]) -> Names:
+    def call(self, call: Call, counterpart: Any, operands: Sequence[Any]) -> Names:
         """Write the body of a call in its place."""
         body = call.body
-        if twin is not call:
-            self.twins.pair(body.outputs, twin.body.outputs)
-        inner = GraphWriter(self.model, self.twins)
+        if counterpart is not call:
+            self.counterparts.pair(body.outputs, counterpart.body.outputs)
+        inner = GraphWriter(self.model, self.counterparts)
         inner.nodes, inner.sources, inner._at = self.nodes, self.sources, self._at
         inner.values = dict(zip([node.uid for node in (*body.parameters, *body.captured)], operands, strict=True))
         with one_deeper(f"the call of {body.name}"):
@@ -216,16 +219,16 @@ class GraphWriter:
         return results[0] if len(results) == 1 else tuple(results)  # type: ignore[arg-type]  # outputs are single values
 
     def graph(
-        self, name: str, body: Body, twin: Body, captured: Sequence[Any], *, count: int
+        self, name: str, body: Body, counterpart: Body, captured: Sequence[Any], *, count: int
     ) -> tuple[GraphWriter, list[str]]:
         """Write a body as an inner graph: its first parameters are inputs, other values are read from outside."""
-        if twin is not body:
-            self.twins.pair(body.outputs, twin.outputs)
-        inner = GraphWriter(self.model, self.twins)
+        if counterpart is not body:
+            self.counterparts.pair(body.outputs, counterpart.outputs)
+        inner = GraphWriter(self.model, self.counterparts)
         inner.sources = self.sources
         inputs = [self.model.free(f"{name}/{node.operation.label}") for node in body.parameters[:count]]
-        given = [node.uid for node in (*body.parameters, *body.captured)]
-        inner.values = dict(zip(given, [*inputs, *captured], strict=True))
+        value_uids = [node.uid for node in (*body.parameters, *body.captured)]
+        inner.values = dict(zip(value_uids, [*inputs, *captured], strict=True))
         with one_deeper(f"the graph {name}"):
             inner.write(body.nodes)
         return inner, inputs
@@ -250,7 +253,8 @@ class GraphWriter:
     def type(self, node: Expr) -> BlobType:
         """Return the type that is noted of a value."""
         shape = [
-            None if isinstance(size, str) and size.startswith(NAMELESS) else size for size in self.twins.shape(node)
+            None if isinstance(size, str) and size.startswith(NAMELESS) else size
+            for size in self.counterparts.shape(node)
         ]
         return BlobType(tuple(shape), node.dtype.name)
 
