@@ -138,7 +138,7 @@ def _check_weights(module: Module, weights: dict[str, NDArray[Any]], target: Pat
             )
 
 
-def _error(target: Path, given: str) -> FileError:
+def _error(target: Path, problem: str) -> FileError:
     return FileError(
-        given, path=str(target), rule="the file must be what module.save wrote", fix="save the module again"
+        problem, path=str(target), rule="the file must be what module.save wrote", fix="save the module again"
     )

@@ -105,37 +105,37 @@ def open(
     return Net(definition, entry.table(definition))
 
 
-def _folder(given: Path) -> FileError:
+def _folder(folder: Path) -> FileError:
     """Return the error for a folder, which some formats are kept in."""
-    graph = given / SAVED_MODEL
-    foreign = foreign_format(graph if os.path.exists(graph) else given)
+    graph = folder / SAVED_MODEL
+    foreign = foreign_format(graph if os.path.exists(graph) else folder)
     return FileError(
         f"this is a folder of {foreign.name}, which is not opened" if foreign is not None else "this is a folder",
-        path=printable(given),
+        path=printable(folder),
         rule=f"a model must be a file: {', '.join(endings())}",
-        fix="name a file in it" if foreign is None else foreign.fix_for(graph if os.path.exists(graph) else given),
+        fix="name a file in it" if foreign is None else foreign.fix_for(graph if os.path.exists(graph) else folder),
     )
 
 
-def _unknown_ending(given: Path) -> FileError:
+def _unknown_ending(path: Path) -> FileError:
     graphs = [
-        given.with_name(given.name.removesuffix(entry.weights_ending) + ending)
+        path.with_name(path.name.removesuffix(entry.weights_ending) + ending)
         for entry in FORMATS.values()
-        if entry.weights_ending and given.name.endswith(entry.weights_ending)
+        if entry.weights_ending and path.name.endswith(entry.weights_ending)
         for ending in entry.endings
     ]
-    graph = next((path for path in graphs if os.path.exists(path)), None)
-    foreign = foreign_format(given)
+    graph = next((candidate for candidate in graphs if os.path.exists(candidate)), None)
+    foreign = foreign_format(path)
     if graph is not None:
-        fix = f"open {graph}, which says what the weights in {given.name} are for"
+        fix = f"open {graph}, which says what the weights in {path.name} are for"
     elif foreign is not None:
-        fix = foreign.fix_for(given)
+        fix = foreign.fix_for(path)
     else:
         fix = "give such a file; a torch module is opened by ex.open(module, example_inputs)"
     owner = "not that of a model's file" if foreign is None else f"that of {foreign.name}, which is not opened"
     return FileError(
-        f"the ending {given.suffix!r} is {owner}" if given.suffix else "the name has no ending",
-        path=printable(given),
+        f"the ending {path.suffix!r} is {owner}" if path.suffix else "the name has no ending",
+        path=printable(path),
         rule=f"a model's file must end with one of {', '.join(endings())}",
         fix=fix,
     )

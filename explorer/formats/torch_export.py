@@ -108,18 +108,26 @@ def _torch() -> Any:
     return torch
 
 
-def _inputs(torch: Any, model: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments and keywords of a call, arrays as tensors."""
-    if given is None:
+    if example_inputs is None:
         raise OperandError(
             f"the torch module {type(model).__name__} without example inputs",
             rule="a module must be opened with one example of its inputs: torch traces a call",
             fix="ex.open(module, torch.randn(1, 3, 64, 64)), or a tuple of all arguments, or a dict by name",
         )
-    keywords = dict(given) if isinstance(given, Mapping) else {}
-    single = isinstance(given, (torch.Tensor, np.ndarray))
-    arguments = () if keywords else (given,) if single else tuple(given) if isinstance(given, (tuple, list)) else None
-    strange = given if arguments is None else next((key for key in keywords if not isinstance(key, str)), None)
+    keywords = dict(example_inputs) if isinstance(example_inputs, Mapping) else {}
+    single = isinstance(example_inputs, (torch.Tensor, np.ndarray))
+    arguments = (
+        ()
+        if keywords
+        else (example_inputs,)
+        if single
+        else tuple(example_inputs)
+        if isinstance(example_inputs, (tuple, list))
+        else None
+    )
+    strange = example_inputs if arguments is None else next((key for key in keywords if not isinstance(key, str)), None)
     if arguments is None or strange is not None:
         raise OperandError(
             f"example inputs {shorten(repr(strange), 80)} of type {type(strange).__name__}",

@@ -102,8 +102,8 @@ class NpzWeights(DeclaredWeights):
         size = header + math.prod(shape) * dtype.itemsize
         return "" if info.file_size == size else f"has {info.file_size} bytes, its header asks for {size}"
 
-    def _error(self, given: str) -> FileError:
-        return FileError(given, path=str(self._path), rule=RULE, fix=AGAIN)
+    def _error(self, problem: str) -> FileError:
+        return FileError(problem, path=str(self._path), rule=RULE, fix=AGAIN)
 
 
 def _entry(key: str) -> str:

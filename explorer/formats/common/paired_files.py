@@ -50,8 +50,8 @@ class Pair:
             self._archive.close()
 
 
-def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
-    """Replace ``path`` by a text and ``beside`` by what ``write`` writes, given a file and the comment of its zip.
+def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
+    """Replace ``path`` by a text, and ``weights_path`` by the zip that ``write`` writes to a file, with a comment.
 
     Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder.
     """
@@ -61,12 +61,12 @@ def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes],
         if write is None:
             first.replace()
         else:
-            _replace_both(first, beside, lambda file: write(file, _MARK + _digest(text)))
+            _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
         remove_abandoned(first.target)  # not before: the zip that is there may have been saved with one of them
 
 
-def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]], None]) -> None:
-    with Replacement(beside) as second:
+def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    with Replacement(weights_path) as second:
         remove_abandoned(second.target)
         write(second.file)
         second.complete()
@@ -95,7 +95,7 @@ def _rename_both(first: Replacement, second: Replacement) -> None:
         raise
 
 
-def read_pair(path: Path, beside: Path) -> Pair:
+def read_pair(path: Path, weights_path: Path) -> Pair:
     """Read the text and the weights of one save, as they are at one moment; raises FileError if there is no text.
 
     A text whose weights are of another save can be read all the same: it may have none.
@@ -104,9 +104,9 @@ def read_pair(path: Path, beside: Path) -> Pair:
     # were read, they belong to different saves; otherwise a save went on meanwhile, and they are read again.
     while True:
         # inode, time and size: a replaced file has another inode, even within the clock's resolution
-        before = _identity(path), _identity(beside)
+        before = _identity(path), _identity(weights_path)
         text = content(path, f"correct the path of the {path.suffix} file")
-        archive = _open(beside)
+        archive = _open(weights_path)
         comment = _COMMENT.fullmatch(archive.comment) if archive is not None else None
         if comment is None or _digest(text) == comment[1]:
             return Pair(text, archive)
@@ -114,19 +114,19 @@ def read_pair(path: Path, beside: Path) -> Pair:
             waiting = _content(scratch)
             if waiting is not None and _digest(waiting) == comment[1]:
                 return Pair(waiting, archive)
-        if (_identity(path), _identity(beside)) == before:
-            return Pair(text, archive, _mixed(path, beside))
+        if (_identity(path), _identity(weights_path)) == before:
+            return Pair(text, archive, _mixed(path, weights_path))
         if archive is not None:
             archive.close()
 
 
-def _mixed(path: Path, beside: Path) -> FileError:
+def _mixed(path: Path, weights_path: Path) -> FileError:
     return FileError(
-        f"{beside.name}, the weights beside it, was saved with another text",
+        f"{weights_path.name}, the weights beside it, was saved with another text",
         path=str(path),
         rule="the two files of a saved model must be those of one save, with neither edited since",
         fix="put the other file of the same save beside it, or take them as they are: "
-        f"ex.open({str(path)!r}, weights={str(beside)!r}), and save that net to make them one",
+        f"ex.open({str(path)!r}, weights={str(weights_path)!r}), and save that net to make them one",
     )
 
 

@@ -125,9 +125,9 @@ class SafetensorsFile:
         array.setflags(write=False)
         return array
 
-    def error(self, given: str, *, rule: str = _RULE, fix: str = _FIX) -> FileError:
+    def error(self, problem: str, *, rule: str = _RULE, fix: str = _FIX) -> FileError:
         """Return an error about the file."""
-        return FileError(given, path=str(self.kept.path), rule=rule, fix=fix)
+        return FileError(problem, path=str(self.kept.path), rule=rule, fix=fix)
 
 
 class SafetensorsWeights(DeclaredWeights):

@@ -26,10 +26,10 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     """Read ``x.param`` and the weights of the file ``weights``, for None of ``x.bin`` beside it.
 
     Without the ``.bin`` file the definition still loads, and each weight says, when asked for, that the file is absent.
-    Raises FileError naming file, line, what was found, the rule and the fix.
+    Raises FileError, which names the file, the line and the wrong text, the rule and the fix.
     """
-    param, beside = _pair(path)
-    bin = beside if weights is None else Path(weights)
+    param, default_bin = _pair(path)
+    bin = default_bin if weights is None else Path(weights)
     fix = "correct the path of the .param file"
     pair = read_pair(param, bin) if weights is None else Pair(content(param, fix))
     with pair:

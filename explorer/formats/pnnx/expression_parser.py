@@ -33,11 +33,11 @@ class Parsed:
 class ExpressionError(ExplorerError, ValueError):
     """An expression that cannot be read; ``column`` counts from 1."""
 
-    def __init__(self, text: str, column: int, found: str, *, rule: str, fix: str = _FIX) -> None:
+    def __init__(self, text: str, column: int, problem: str, *, rule: str, fix: str = _FIX) -> None:
         self.text, self.column = text, column
         near = shorten(text[max(column - 20, 0) : column + 40], 60)
         where = f"expression {shorten(text, 120)}, column {column}" + (f" (near {near})" if len(text) > 120 else "")
-        super().__init__(f"{where}: {found}", rule=rule, fix=fix)
+        super().__init__(f"{where}: {problem}", rule=rule, fix=fix)
 
 
 class UnknownFunctionError(ExpressionError):

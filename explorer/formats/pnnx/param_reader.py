@@ -75,8 +75,8 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
     return definition
 
 
-def _fail(path: str, line: int, given: str, *, rule: str, fix: str = _AGAIN) -> NoReturn:
-    raise FileError(given, path=path, line=max(line, 1), rule=rule, fix=fix)
+def _fail(path: str, line: int, problem: str, *, rule: str, fix: str = _AGAIN) -> NoReturn:
+    raise FileError(problem, path=path, line=max(line, 1), rule=rule, fix=fix)
 
 
 def _text(data: bytes, path: str) -> str:
@@ -111,9 +111,9 @@ def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _ncnn(given: str) -> GrammarError:
+def _ncnn(problem: str) -> GrammarError:
     return GrammarError(
-        f"{given}: this is a file of ncnn, not of pnnx",
+        f"{problem}: this is a file of ncnn, not of pnnx",
         rule="a .param file must be one of pnnx, whose operators have PyTorch's types and whose arguments have names",
         fix="open x.pnnx.param, which pnnx writes beside x.ncnn.param, or the model that it was made of",
     )

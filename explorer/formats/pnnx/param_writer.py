@@ -99,8 +99,8 @@ def _check_words(operator: OperatorDefinition, words: tuple[str, ...], besides: 
             )
 
 
-def _refusal(operator: OperatorDefinition, given: str, rule: str, fix: str) -> ExplorerError:
-    return ExplorerError(f"operator {shorten(operator.name)} cannot be written: {given}", rule=rule, fix=fix)
+def _refusal(operator: OperatorDefinition, problem: str, rule: str, fix: str) -> ExplorerError:
+    return ExplorerError(f"operator {shorten(operator.name)} cannot be written: {problem}", rule=rule, fix=fix)
 
 
 def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, comment: bytes) -> None:

@@ -79,8 +79,8 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         return floats
 
     def _unread(self, tensor: GgufTensor, rule: str, fix: str) -> FileError:
-        given = f"tensor {tensor.name!r} holds blocks of {tensor.type_name}"
-        return FileError(given, path=str(self._file.path), rule=f"to see their values, {rule}", fix=fix)
+        problem = f"tensor {tensor.name!r} holds blocks of {tensor.type_name}"
+        return FileError(problem, path=str(self._file.path), rule=f"to see their values, {rule}", fix=fix)
 
 
 def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:

@@ -122,24 +122,24 @@ class GgufHeader:
             )
         return GgufTensor(name, type, shape, start + offset, size)
 
-    def _value(self, kind: int) -> Any:
-        if kind in _NUMBERS:
-            return self._number(_NUMBERS[kind])
-        if kind == _TEXT:
+    def _value(self, type_number: int) -> Any:
+        if type_number in _NUMBERS:
+            return self._number(_NUMBERS[type_number])
+        if type_number == _TEXT:
             return self._text()
-        if kind != _ARRAY:
-            self._fail(f"metadata of kind {kind}", rule="metadata must be numbers, texts, or arrays of these")
-        inner, what = self._number("I"), "values of metadata"
-        if inner == _TEXT:
+        if type_number != _ARRAY:
+            self._fail(f"metadata of kind {type_number}", rule="metadata must be numbers, texts, or arrays of these")
+        member_type, what = self._number("I"), "values of metadata"
+        if member_type == _TEXT:
             length = self._count(_LEAST_TEXT, what)
             for _ in range(length):
                 self._skip(self._number("Q"))
-        elif inner in _NUMBERS:
-            each = struct.calcsize(_NUMBERS[inner])
+        elif member_type in _NUMBERS:
+            each = struct.calcsize(_NUMBERS[member_type])
             length = self._count(each, what)
             self._skip(length * each)
         else:
-            self._fail(f"an array of kind {inner}", rule="an array of metadata must hold numbers or texts")
+            self._fail(f"an array of kind {member_type}", rule="an array of metadata must hold numbers or texts")
         return f"{length:,} values"
 
     def _count(self, least: int, what: str) -> int:
@@ -184,5 +184,5 @@ class GgufHeader:
             rule="the file must be whole",
         )
 
-    def _fail(self, given: str, *, rule: str, fix: str = _AGAIN) -> NoReturn:
-        raise FileError(given, path=str(self._file.path), rule=rule, fix=fix)
+    def _fail(self, problem: str, *, rule: str, fix: str = _AGAIN) -> NoReturn:
+        raise FileError(problem, path=str(self._file.path), rule=rule, fix=fix)

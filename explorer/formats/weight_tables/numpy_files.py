@@ -116,5 +116,7 @@ def _array(file: KeptFile, name: str) -> StatedTensor:
     return StatedTensor(name, shape, dtype.name, size, own)
 
 
-def _error(path: Path, given: str) -> FileError:
-    return FileError(given, path=str(path), rule="the file must hold arrays of numbers, as NumPy writes them", fix=_FIX)
+def _error(path: Path, problem: str) -> FileError:
+    return FileError(
+        problem, path=str(path), rule="the file must hold arrays of numbers, as NumPy writes them", fix=_FIX
+    )
