@@ -1,4 +1,4 @@
-"""Type meta: what a block of memory needs to know of its elements' type to begin, copy and end their lives."""
+"""Type metas: the facts about a type by which a block of memory begins, copies and ends the lives of its elements."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def failure_text(
 ) -> str:
     """Return the report of a code cell, counted from 0; outputs are given by MIME type or name of the stream.
 
-    ``reported`` has the differences of the notebook's cells before this one, with their numbers: what an earlier cell
-    tells is told there alone.
+    ``reported`` has the differences of the notebook's cells before this one, with their numbers: differences that an
+    earlier cell has, too, are listed there alone.
     """
     texts, others = [], []
     for key in dict.fromkeys([*stored, *computed]):

@@ -45,7 +45,7 @@ class View(Protocol):
         """Show a later recording of the same plan, at the same step and with the same selection."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what is shown to a file, whose ending chooses the form."""
+        """Write the view to a file, whose ending chooses the form."""
 
     def focus(self, what: Any) -> None:
         """Select a node and bring it into sight."""
@@ -57,7 +57,7 @@ class View(Protocol):
         """Return the history of a node, or the decisions about two, as text."""
 
     def predict(self, stage: str | None = None) -> None:
-        """Hide what a stage decides, and let the reader say it."""
+        """Hide the decisions of a stage, and let the reader predict them."""
 
     def collapse(self, depth: int = 0) -> None:
         """Open the boxes down to a depth, and close those below it."""

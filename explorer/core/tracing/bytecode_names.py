@@ -47,7 +47,7 @@ class Comparison(IntEnum):
 
 
 Comparisons: TypeAlias = dict[str, Comparison]
-"""method that compares or hashes an object → what it is compared with"""
+"""method that compares or hashes an object → the values that it is compared with"""
 _ORDERING = ("__lt__", "__le__", "__gt__", "__ge__")
 _METHODS_OF_OPERATORS = {"==": ("__eq__",), "!=": ("__ne__", "__eq__")}
 _METHODS_OF_KEYS = ("__hash__", "__eq__")

@@ -1,4 +1,4 @@
-"""Errors for what a function reads from outside and cannot be compared at each call."""
+"""Errors for values that a function reads from outside and that cannot be compared at each call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unseen_variables(function: str, name: str, caller: str = "") -> DeclarationE
 
 
 def stream(function: str, value: Any, path: str) -> DeclarationError:
-    """The error for what gives another value each time."""
+    """The error for an object that gives another value each time, such as a generator of random numbers."""
     return DeclarationError(
         f"{function} reads {path or 'a value'} from outside, a {type(value).__name__}",
         rule="a function's body runs once for many calls, so it must not draw from anything that gives another "

@@ -64,7 +64,7 @@ class Function(Generic[_Parameters, _Result]):
         self.traces = 0
         self._known: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
-        """what is being recorded: threads, each with the key of its call"""
+        """threads that are recording, each with the key of its call"""
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""

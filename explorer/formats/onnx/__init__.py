@@ -17,7 +17,7 @@ __all__ = ["read", "save", "save_expressions", "save_net"]
 def read(path: str | os.PathLike[str]) -> NetDefinition:
     """Read an ONNX file; its large weights, in it or beside it, are read when they are asked for.
 
-    Nothing outside the file's folder is read. Raises FileError naming the file, what was found, the rule and the fix.
+    Nothing outside the file's folder is read. Raises FileError with the file, the problem, the rule and the fix.
     """
     model_path = Path(path)
     file = KeptFile(model_path, "correct the path of the .onnx file")

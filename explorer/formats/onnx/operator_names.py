@@ -49,7 +49,7 @@ class Names:
     def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
         """Return the boxes of an operator: by its path, torch's notes, or the names of its own ``weights``.
 
-        () where its name was made up and nothing tells, None where its name itself does.
+        () if its name was made up and none of these tells; None if the name itself tells them.
         """
         boxes = _boxes(placed, name, list(weights))
         path = (*(boxes or ()), name.rpartition("/")[2])

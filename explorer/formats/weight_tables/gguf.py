@@ -29,7 +29,7 @@ _NUMBERS = {
 }  # fmt: skip
 """types whose elements are numbers, as definitions name them; others are blocks, which are read as float32"""
 _SHOWN = 40
-"""entries of metadata that are told about a file"""
+"""maximum number of entries of metadata in the description of a file"""
 _PACKAGE = "gguf"
 
 

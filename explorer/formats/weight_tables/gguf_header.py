@@ -59,7 +59,7 @@ class GgufTensor:
 
 
 class GgufHeader:
-    """The header of an open file: ``metadata`` by key, of which an array is told by its length, and ``tensors``."""
+    """The header of an open file: ``metadata`` by key, with the length of an array in place of it, and ``tensors``."""
 
     def __init__(self, file: KeptFile) -> None:
         """Read it; raises FileError where it is damaged, or of a version that is not read."""

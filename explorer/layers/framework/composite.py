@@ -131,7 +131,8 @@ class Composite(Layer):
             )
         feedback = self._feedback(name, active)
         sublayer = self._construct(name, arguments, feedback)
-        # Only the made layer tells whether it updates; where its own output comes back, it then reads what updates.
+        # Only the layer itself tells whether it updates. If it does, and its output comes back to its own input, that
+        # input needs a gradient, too.
         if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._construct(name, arguments, feedback)

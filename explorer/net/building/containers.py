@@ -1,7 +1,7 @@
 """Sequences and optionals among a net's values: tuples of members, and None for a value that is absent.
 
-They hold no memory and are no nodes. What a net is given, hands out or passes between its operators is a leaf (an
-expression, an array) or a tuple of leaves; here they are taken apart and put together again. Members are no tuples:
+They hold no memory and are no nodes. Each value of a net, its inputs and outputs among them, is a leaf (an expression,
+an array) or a tuple of leaves; here they are taken apart and put together again. Members are no tuples:
 files may nest plain lists so deep, and share them, that a walk through all of them would not end.
 """
 
@@ -31,7 +31,7 @@ def named_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def key_of(values: Iterable[Any], key: Callable[[Any], Any]) -> Any:
-    """Return what tells values from others: how they are contained, and the key of each leaf."""
+    """Return a key that is equal for values in equal containers whose leaves have equal keys."""
     return tuple([
         tuple(map(key, value)) if isinstance(value, tuple) else None if value is None else ("leaf", key(value))
         for value in values

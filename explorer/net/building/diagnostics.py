@@ -94,7 +94,7 @@ def _finding(names: list[str], build: Build) -> str:
 def _contradictions(build: Build) -> list[tuple[str, str]]:
     """Return the operands whose types differ from the file's notes, each with the operator that makes it.
 
-    Whatever is computed of such an operand differs, too: only the first ones are told.
+    All operands that are computed from such an operand differ, too: only the first ones are listed.
     """
     definition, wrong = build.definition, set[str]()
     findings = []

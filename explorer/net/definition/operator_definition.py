@@ -27,9 +27,9 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 CONTAINERS = ("sequence", "optional", "optional sequence")
-"""what may hold tensors: a list of them, a value that may be absent, and both"""
+"""values that hold tensors: a list of them, a value that may be absent, and both"""
 _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
-"""what names of dtypes look like; NumPy reads others as descriptions of records, of any length"""
+"""pattern of the names of dtypes; NumPy reads other texts as descriptions of records, of any length"""
 
 
 class FileWeights(Mapping[str, NDArray[Any]]):

@@ -133,7 +133,7 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
 
 
 def _decode(value: Any, place: str, depth: int = 0) -> Plain:
-    """Return an argument of its JSON; raise OperandError for what no argument can be."""
+    """Return the argument that a JSON value stands for; raise OperandError for a value that no argument can have."""
     if isinstance(value, list):
         if depth == NESTING:
             raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")

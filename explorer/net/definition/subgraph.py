@@ -61,7 +61,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
 
 
 def _one_version(definition: NetDefinition, name: str) -> str:
-    """Return the own name of a blob given from outside; raise OperandError if the name has several versions."""
+    """Return the name of an input's only version; raise OperandError if the blob has several versions."""
     versions = definition.versions(name)
     if len(versions) > 1 and definition.blob(name).blob == name:
         raise OperandError(

@@ -1,8 +1,8 @@
 """Contexts of builders: the values of an operator's operands, its arguments by name, and its weights.
 
-Every builder of every format gets one: what differs between dialects (positions, names, plain numbers among operands)
-is settled here, so that a builder reads as the operator's formula. Reading raises OperandError with the operator's
-type; the net that builds adds the operator's name and line.
+Every builder of every format gets one. It hides the differences between dialects (positions, names, plain numbers among
+operands), so that a builder reads as the operator's formula. Reading raises OperandError with the operator's type; the
+net that builds adds the operator's name and line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from explorer.ops.creation.constants import full
 BuildBody: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 """values of an inner graph's parameters → values of its outputs"""
 Answer: TypeAlias = Callable[[Sequence[Array]], Hashable]
-"""values of some expressions → what a builder must know of them"""
+"""values of some expressions → the fact about them that a builder needs, such as a shape"""
 Ask: TypeAlias = Callable[[OperatorDefinition, str, Sequence[Expr], Answer, int], Hashable]
-"""operator, name of a value, expressions, answer, operations that the answer takes → what follows from the values"""
+"""operator, name of a value, expressions, answer, operations that the answer takes → that fact about their values"""
 _REQUIRED: Final = object()
 _DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 """the dtypes that torch gives plain numbers"""

@@ -24,7 +24,7 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]
 """positions of an input and an output"""
 GradientAnswer: TypeAlias = Literal["own", "none", "refused", "missing"]
 RESERVED = frozenset(("inputs", "outputs", "name", "before", "after", "weights", "doc"))
-"""what the call that adds an operator takes itself"""
+"""parameters of the call that adds an operator, which no argument of a type may be named like"""
 _PLAIN: dict[Any, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),

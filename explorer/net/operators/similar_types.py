@@ -12,7 +12,7 @@ import numpy as np
 _MOST = 3
 """types that are named at most"""
 _ALIKE = 0.42
-"""the least similarity: what two names have in common, of all that they have"""
+"""the least similarity, a Dice coefficient, of two names that are near each other"""
 
 
 class NearTypes:

@@ -38,7 +38,7 @@ class OperatorTable:
         self.rewrites = rewrites
         """whether programs in these types run in their order and may write a blob again"""
         self.version = 0
-        """grows with every registration, so that what was built before can be told from what would be built now"""
+        """number of registrations so far; a build of an earlier number is out of date"""
         self._builders: Registry[str, Builder] = Registry("operator type")
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
         self._counts: Registry[str, Count] = Registry("number of operands")
@@ -48,7 +48,7 @@ class OperatorTable:
         self._declared: Registry[str, tuple[str, str]] = Registry("declaration")
         """type → module and name of the function that declares it"""
         self._near: tuple[int, NearTypes | None] = (0, None)
-        """an index of the types, and the version that it was made of"""
+        """an index of the types, and the version of the table that it belongs to"""
 
     def register(self, *types: str, operands: Count | None = None) -> Callable[[_Registered], _Registered]:
         """Decorate the builder of one or more operator types; a type that is known is replaced.

@@ -143,7 +143,7 @@ def even(case: Case) -> int:
                 x = np.array([*SPECIAL, np.finfo(dtype).max, np.nan, *np.linspace(-50, 50, 401)], dtype)
         else:
             x = case.arrays(dtype)[0]
-        # The numbers that a reader can follow come first: the first difference is told, else the largest would be.
+        # Numbers that a reader can follow come first, because a law reports the first difference.
         for part in (np.s_[:6], np.s_[6:]) if case.operation.elementwise else (np.s_[...],):
             own, names = x[part], ("f(−x) =", "f(x) =")
             value = compute(case, own)

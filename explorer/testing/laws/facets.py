@@ -41,7 +41,7 @@ def gradient_equals_differences(case: Case) -> int:
     arrays, weights = case.arrays("float64"), weights_of(case)
     operands = [tensor(array) for array in arrays]
     places = floating(case.example)
-    # An elementwise gradient is told as f'(x), so that it can be compared with a formula.
+    # A difference in an elementwise gradient is reported as one of f'(x), which a reader can compare with a formula.
     pointwise = case.operation.elementwise and all(array.shape == weights.shape for array in arrays)
     declared = values_of(grad(case.operation(*operands), [operands[place] for place in places], seed=weights))
     largest = max(1.0, abs(weighted_sum(case, arrays, weights)))

@@ -1,7 +1,7 @@
 """Sequences and optionals whose length is known when a net is built: tuples of expressions, and None.
 
-They hold no memory and are no nodes: a program reads their members. The length of a sequence that is an input is that
-of the list which is given; one that follows from values is computed first.
+They hold no memory and are no nodes: a program reads their members. The list that a caller passes for an input decides
+its length; a length that follows from values is computed first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From expressions to a model: what a net of another dialect, or a user's own expressions, record.
+"""From expressions to a model: those of a net of another dialect, or a user's own.
 
 Names of inputs, outputs, blobs and weights stay; boxes become the paths in nodes' names, as torch's exporter writes
 them. Nothing is written before all of it is known to have an ONNX form.

@@ -47,7 +47,7 @@ def unwritten(reason: str, *operations: str) -> None:
 
 
 NAMELESS = "?"
-"""what begins the names of unknown lengths that have none in the file"""
+"""first character of the names that unknown lengths get where the file has none"""
 
 
 class Counterparts:

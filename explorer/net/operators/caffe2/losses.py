@@ -12,7 +12,7 @@ from explorer.ops.manipulation.reshape import flatten, reshape
 from explorer.ops.nn.softmax import log_softmax, softmax
 
 LEAST_PROBABILITY = 1e-20
-"""what a probability of 0 counts as (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""
+"""the least probability; smaller ones count as this (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""
 
 
 @net_operator()
