@@ -18,12 +18,12 @@ _Decoder: TypeAlias = Callable[[Any], Any]
 _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
-def decode(value: Any, row: Any, name: str, kind: str = "recording") -> Any:
+def decode(value: Any, row: Any, name: str, document: str = "recording") -> Any:
     """Return the row of a plain value; raise ValueError that names the wrong field, from ``name`` inwards."""
     try:
         return _decoder(row)(value)
     except _MismatchError as wrong:
-        raise ValueError(f"{kind} field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
+        raise ValueError(f"{document} field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
 
 
 @cache

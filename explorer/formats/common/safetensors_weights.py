@@ -104,7 +104,7 @@ class SafetensorsFile:
 
     def entry(self, key: str) -> SafetensorsEntry:
         """Return what the header says of a tensor; raises ValueError where that is no entry."""
-        entry: SafetensorsEntry = decode(self._header[key], SafetensorsEntry, "entry", kind="header")
+        entry: SafetensorsEntry = decode(self._header[key], SafetensorsEntry, "entry", document="header")
         return entry
 
     def misplaced(self, entry: SafetensorsEntry) -> str:

@@ -180,7 +180,7 @@ def from_json(
             fix="save the net again, or open it with the version that wrote it",
         )
     try:
-        row: _Net = decode({name: value for name, value in plain.items() if name != "schema"}, _Net, "net", kind="net")
+        row: _Net = decode({key: value for key, value in plain.items() if key != "schema"}, _Net, "net", document="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE) from None
     # A text that another program wrote may have several operators on a line: then no line is better than a wrong one.

@@ -114,8 +114,8 @@ def _value(algebra: Algebra, tree: ast.expr) -> int:
             return _BINARY[type(op)](algebra, _value(algebra, left), _value(algebra, right))
         case ast.Call(func=ast.Name(id=name), args=[operand]):
             value = _value(algebra, operand)
-            kind, _, rest = name.rpartition("_")
-            if rest in ("sum", "mean", "max"):
-                return algebra.enter(Reduction(rest, (), kind != "any", value))
+            prefix, _, reduction = name.rpartition("_")
+            if reduction in ("sum", "mean", "max"):
+                return algebra.enter(Reduction(reduction, (), prefix != "any", value))
             return algebra.enter(Applied(name, value))
     raise ValueError(f"{ast.unparse(tree)} has no value in a formula")
