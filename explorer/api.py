@@ -181,7 +181,9 @@ def node_id(planned: Plan, expr: Expr) -> int:
         if node is expr:
             return number
     raise OperandError(
-        f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them"
+        f"{expr!r} in this plan",
+        rule="an expression must be one that the plan's results need, or one that a pass produced",
+        fix="plan.register(expression), before the plan is prepared",
     )
 
 
@@ -205,7 +207,7 @@ def explore(
         if changed:
             raise OperandError(
                 f"explore of a {type(what).__name__} with {changed[0]}=…",
-                rule="what is planned already, or plans by itself, keeps its own options",
+                rule="run, record and plan must be given for expressions and layers alone: others are planned already",
                 fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
             )
     if isinstance(what, Net):
@@ -219,7 +221,7 @@ def explore(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",
-            rule="what is explored is an expression, a container of expressions, a layer, a net, a plan or a recording",
+            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan or a recording",
             fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
         )
     fresh_plan = EvalPlan(record=record, **(plan or {}))
@@ -286,7 +288,7 @@ def compare(before: EvalPlan, after: EvalPlan | Recording) -> ExplorableComparis
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
             f"comparing a plan with a {type(after).__name__}",
-            rule="a plan is compared with a plan, or with a recording",
+            rule="a plan must be compared with a plan, or with a recording",
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )
     return ExplorableComparison.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)

@@ -31,7 +31,7 @@ class Exercise(ABC):
     level: ClassVar[int]
     """1 to 3 stars"""
     answer: ClassVar[str]
-    """what is handed in: "the plan" """
+    """the object that the reader hands in: "the plan" """
     accepts: ClassVar[tuple[type, ...]]
     """types of an answer"""
     hints: ClassVar[tuple[str, ...]]

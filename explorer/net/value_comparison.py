@@ -38,7 +38,7 @@ class ComparedOperand(NamedTuple):
     error: float
     """largest difference of two elements, divided by the largest magnitude in the reference; inf without a measure"""
     problem: str
-    """how the values differ; "" where they agree"""
+    """the difference in words; "" where the values agree"""
 
     @property
     def place(self) -> str:

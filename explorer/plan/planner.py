@@ -53,10 +53,10 @@ class Options:
 
     without: tuple[str, ...] = ()
     lanes: int = 1
-    """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
+    """maximum number of kernels that run at one time: memory that one still reads is not used again by another"""
     order: str = "earliest"
-    """which of the ready kernels begins: "earliest", the one recorded first, or "depth_first", InferFramework's order,
-    in which of two branches the one that comes last by name runs to its end before the other"""
+    """choice among the ready kernels: "earliest" takes the kernel that was recorded first; "depth_first" follows
+    InferFramework, where the branch that comes last by name runs to its end before another one"""
     cost_model: CostModel = REFERENCE_COST_MODEL
     """prices of kernels, by which operations are batched and kernels ordered"""
     batch: Batch | None = None
@@ -70,7 +70,7 @@ class Options:
     def __post_init__(self) -> None:
         check_name(self.order, "order", HEURISTICS)
         if type(self.lanes) is not int or self.lanes < 1:
-            raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
+            raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be a whole number of 1 or more", fix="lanes=1")
         check_type(
             self.cost_model, "cost_model", CostModel, "a cost model", 'costs="measured", or cost_model=ex.calibrate()'
         )

@@ -162,10 +162,10 @@ def answering(answer: Any) -> None:
     ("answer", "message"),
     [
         (lambda node: True, "Applied, Declined or None"),
-        (lambda node: ex.Applied(ex.tanh(x[0]), "wrong"), "has its type"),
-        (lambda node: ex.Applied(node, "itself"), "does not read it"),
-        (lambda node: ex.Applied(node * 1.0, "a loop"), "does not read it"),
-        (lambda node: ex.Applied(node.operation(*node.operands), "for ever"), "answers None at what it produced"),
+        (lambda node: ex.Applied(ex.tanh(x[0]), "wrong"), "must have the node's type"),
+        (lambda node: ex.Applied(node, "itself"), "must not read the node"),
+        (lambda node: ex.Applied(node * 1.0, "a loop"), "must not read the node"),
+        (lambda node: ex.Applied(node.operation(*node.operands), "for ever"), "answer None at its own replacement"),
     ],
     ids=["no answer", "another type", "itself", "a loop", "for ever"],
 )

@@ -84,7 +84,9 @@ def _call(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise OperandError(f"{name} of an expression: {error}", rule=f"np.{func.__name__} takes {signature}") from None
+        raise OperandError(
+            f"{name} of an expression: {error}", rule=f"arguments must be those of np.{func.__name__}{signature}"
+        ) from None
     bound.apply_defaults()
     spread: tuple[Any, ...] = ()
     named: dict[str, Any] = {}

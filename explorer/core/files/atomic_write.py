@@ -87,7 +87,7 @@ class Replacement:
             if before is not None and not stat.S_ISREG(before.st_mode):
                 description = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
                 raise FileError(
-                    f"this is {description}", path=str(self.path), rule="what is written is a regular file",
+                    f"this is {description}", path=str(self.path), rule="a file to be written must be a regular file",
                     fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
                 )  # fmt: skip
             # a new file gets the mode that the user's umask leaves; one that replaces another is private until it takes

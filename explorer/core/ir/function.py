@@ -195,7 +195,7 @@ class Call(Operation):
     inlinable: ClassVar[bool] = True
     """the body's operations can stand in the call's place; those of a branch or a loop cannot"""
     turns: ClassVar[int] = 1
-    """how often the body runs, for prices; a loop whose number of turns nobody knows counts as one"""
+    """number of runs of the body, for prices; 1 for a loop whose number of turns depends on values"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

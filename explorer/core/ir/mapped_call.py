@@ -18,7 +18,7 @@ class MappedCall(Call):
 
     size: int
     batched: tuple[bool, ...]
-    """which operands have a first axis of members; the others are the same in each call"""
+    """for each operand whether its first axis is that of the members; an operand without it is the same in each call"""
     inlinable: ClassVar[bool] = False
 
     @property

@@ -116,7 +116,7 @@ class Function(Generic[_Parameters, _Result]):
         except TypeError:
             raise DeclarationError(
                 f"a call of {self.name} with an argument that cannot be hashed",
-                rule="arguments are expressions, arrays, containers of them, or static values that can be hashed",
+                rule="arguments must be expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
         for known in traces:
@@ -130,7 +130,7 @@ class Function(Generic[_Parameters, _Result]):
         if recording in self._active:
             raise DeclarationError(
                 f"{self.name} calls itself with operands of the same types",
-                rule="a body is recorded before any value is known, so such a recursion has no end",
+                rule="a call must not lead to the same call: bodies are recorded before any value is known",
                 fix="let a static argument count down, or use a Python loop",
             )
         around, reading.noted = reading.noted, []
@@ -178,7 +178,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     if not callable(body):
         raise DeclarationError(
             f"ex.function of a {type(body).__name__}",
-            rule="what is traced is a Python function",
+            rule="ex.function must be given a Python function",
             fix="write @ex.function above its def",
         )
     return Function(body)

@@ -54,7 +54,7 @@ def trace(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise DeclarationError(
             f"{name} returned {_kinds(result, leaves)}",
-            rule="a function returns an expression, or nested containers of expressions",
+            rule="a function must return an expression, or nested containers of expressions",
             fix="return what it computes; wrap a constant in ex.tensor",
         )
     own = {node.uid for node in parameters}

@@ -70,7 +70,7 @@ class ElementType:
             ):
                 raise DeclarationError(
                     f"a second element type {self.name!r}",
-                    rule=f"an element type's name is unique; {owner.__module__}.{owner.__qualname__} has it",
+                    rule=f"an element type's name must be unique; {owner.__module__}.{owner.__qualname__} has it",
                     fix=f"name it otherwise: {cls.__name__}('…')",
                 )
         _known[self.dtype] = self

@@ -30,7 +30,7 @@ _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution",
 _COUNT = re.compile(r"[0-9]{1,18}")
 """numbers that fit 64 bits"""
 _NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
-"""what a line notes of operands and weights: their types stand on the graph, and in the table of weights"""
+"""notes of a line about operands and weights, which are left out: the graph and the table of weights show them"""
 
 
 def parse(data: bytes, *, path: str, name: str) -> NetDefinition:

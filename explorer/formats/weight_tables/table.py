@@ -20,7 +20,7 @@ from explorer.record.reasons import bytes_text
 TABLE = OperatorTable("weights")
 _TYPE = "weights"
 _PARTS = re.compile(r"[./]")
-"""what stands between the parts of a tensor's name: PyTorch writes dots, JAX and Keras slashes"""
+"""separators of the parts of a tensor's name: PyTorch writes dots, JAX and Keras slashes"""
 _SHOWN = 400
 """characters of a line that are kept to show where an operator was written"""
 

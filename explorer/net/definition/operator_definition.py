@@ -114,7 +114,7 @@ class BlobDefinition:
     blob: str
     """the name that the program's text uses"""
     version: int = 0
-    """how often the blob had been written before"""
+    """number of earlier writes to the blob"""
     container: str = ""
     """one of CONTAINERS where it holds tensors of this type, else nothing"""
 

@@ -37,7 +37,7 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many blobs an operator reads or writes: a range, of which only some numbers may be ``allowed``."""
+    """Number of blobs that an operator reads or writes: a range, of which only some numbers may be ``allowed``."""
 
     least: int
     most: int | None
@@ -233,7 +233,7 @@ class OperatorSchema:
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """How a net's method of this type is called."""
+        """Signature of the net's method for this type."""
         parameters = [
             inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=()),
             inspect.Parameter("outputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),

@@ -146,7 +146,9 @@ def part_of(x: Expr, index: Any) -> Expr:
     sizes = x.shape
     rank = len(sizes)
     if dots > 1 or count > rank:
-        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {rank} indices and one Ellipsis")
+        raise OperandError(
+            f"index {index!r} of {x.type}", rule=f"there must be at most {rank} indices and one Ellipsis"
+        )
     if not dots:
         entries = (*entries, Ellipsis)
     spans: list[Any] = []
@@ -192,7 +194,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
     if len(dots) > 1 or consumed > x.ndim:
         raise OperandError(
-            f"index {entries!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis"
+            f"index {entries!r} of {x.type}", rule=f"there must be at most {x.ndim} indices and one Ellipsis"
         )
     place = dots[0] if dots else len(entries)
     entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])

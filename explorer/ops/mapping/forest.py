@@ -29,7 +29,7 @@ class Step:
     count: int
     """number of nodes"""
     roots: int
-    """how many of them, the last ones, are trees"""
+    """number of those that are roots of trees; they come last"""
     arity: int
     """number of children of each"""
     leaves: tuple[int, int]

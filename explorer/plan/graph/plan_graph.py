@@ -77,7 +77,7 @@ class PlanGraph(DecisionLog):
         """uids of nodes that nobody reads any more since the last refresh"""
         self._changed = True
         self._refreshed = 0
-        """how many of the substitutions the operands of the live nodes are read through"""
+        """number of the substitutions through which the operands of the live nodes are read"""
         self.refresh()
         self.recorded = tuple(self.live)
         self.introduced.update(self.inputs)

@@ -60,7 +60,7 @@ class RuleInfo:
 
 
 class Decider(Protocol):
-    """Whatever takes decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
+    """A taker of decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
 
     @property
     def info(self) -> RuleInfo:

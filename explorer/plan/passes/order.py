@@ -99,10 +99,11 @@ class Order(Pass):
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
-    """how many kernels may run at a time"""
+    """maximum number of kernels that run at one time"""
     heuristic: str = "earliest"
-    """one of HEURISTICS: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
-    which runs the branch that comes last by name to its end before another one (plan/schedule/depth_first.py)"""
+    """one of HEURISTICS: of the ready kernels, "earliest" picks the one that was recorded first; "depth_first" the one
+    that a reverse depth-first search puts first, which runs the branch that comes last by name to its end before
+    another one (plan/schedule/depth_first.py)"""
     name = "order"
     rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
     together = Reason(

@@ -130,8 +130,8 @@ class Simplify(Pass):
                 pending.extend(reversed(self._ask(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
-            rule=f"a rule answers None at what it produced itself; the last one was {graph.decisions[-1].rule}",
-            fix="let match() tell what is still to be done from what is done",
+            rule=f"a rule must answer None at its own replacement; the last one was {graph.decisions[-1].rule}",
+            fix="return None from match() where the structure is that of the replacement",
         )
 
     def _ask(self, node: Expr, rules: _Asked, graph: PlanGraph) -> list[Expr]:
@@ -148,7 +148,7 @@ class Simplify(Pass):
             except Exception as error:
                 raise DeclarationError(
                     f"rule {rule.name} ({rule.info.location}) failed at {node!r}: {type(error).__name__}: {error}",
-                    rule="a rule answers Applied, Declined or None at every node of its roots",
+                    rule="a rule must answer Applied, Declined or None at every node of its roots",
                     fix=f"correct its match(), or take it out: {rule.name}.remove()",
                 ) from error
             if answer is None:
@@ -163,7 +163,7 @@ class Simplify(Pass):
             if not isinstance(answer, Applied):
                 raise DeclarationError(
                     f"rule {rule.name} answered {answer!r}",
-                    rule="a rule answers Applied, Declined or None",
+                    rule="a rule must answer Applied, Declined or None",
                     fix="return one of them",
                 )
             # A rule may return a node of the program, which an earlier rule has replaced.
@@ -257,7 +257,7 @@ def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
     if missing:
         raise DeclarationError(
             f"rule {rule.name} gives the reason {answer.entry.sentence!r} with the facts {sorted(answer.facts)}",
-            rule=f"a reason names facts that are given; missing: {', '.join(sorted(missing))}",
+            rule=f"a rule must give all facts that its reason names; missing: {', '.join(sorted(missing))}",
             fix=f"{type(answer).__name__}(…, facts={{{', '.join(f'{name!r}: …' for name in sorted(missing))}}})",
         )
 
@@ -268,12 +268,12 @@ def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGrap
     if new.type is not node.type:
         raise DeclarationError(
             f"rule {rule.name} put {new.type} in the place of {node.type}",
-            rule="what stands for a node has its type",
+            rule="a replacement must have the node's type",
             fix="convert the result, or decline",
         )
     if new is node or any(operand is node for part in fresh for operand in graph.operands(part)):
         raise DeclarationError(
             f"rule {rule.name} put a value that reads {node!r} in the place of {node!r}",
-            rule="what stands for a node does not read it",
+            rule="a replacement must not read the node",
             fix="build the new value from the node's operands, or answer None",
         )

@@ -75,14 +75,16 @@ class Rule(ABC):
         if cls.match is Rule.match:
             raise DeclarationError(
                 f"rule {cls.__name__} without match()",
-                rule="a rule says at a node whether the structure is there",
+                rule="a rule must have a match(), which says at a node whether its structure is there",
                 fix="def match(self, node, graph); or class X(ex.Rule, abstract=True) for a base of rules",
             )
         _check_roots(cls)
         purpose = (cls.__doc__ or "").strip().split("\n")[0]
         if not purpose:
             raise DeclarationError(
-                f"rule {cls.__name__} without a docstring", rule="a rule says in one line what it does"
+                f"rule {cls.__name__} without a docstring",
+                rule="a rule must say in one line what it does: decisions show it",
+                fix='"""log(exp(x)) is x."""',
             )
         cls.info = RuleInfo(cls.__name__, purpose, cls)
         _enter(cls())
@@ -114,7 +116,11 @@ class Rule(ABC):
             if type(rule) is cls:
                 del Rule.rules[index]
                 return
-        raise StateError(f"removing {cls.__name__}", rule="only a rule that is in the chain can be taken out")
+        raise StateError(
+            f"removing {cls.__name__}",
+            rule="a rule must be in the chain to be taken out, and be taken out once",
+            fix="ex.Rule.rules lists those in the chain",
+        )
 
     @property
     def name(self) -> str:
@@ -138,13 +144,13 @@ def _check_roots(rule_class: type[Rule]) -> None:
     if not roots:
         raise DeclarationError(
             f"rule {rule_class.__name__} without roots",
-            rule="a rule names the operations that it looks at",
+            rule="a rule must name the operations that it looks at",
             fix='roots = (ex.operation("log"),)',
         )
     if isinstance(roots, type) and issubclass(roots, Operation):
         raise DeclarationError(
             f"rule {rule_class.__name__} with roots = {roots.__name__}",
-            rule="roots is a tuple of classes of operations",
+            rule="roots must be a tuple of classes of operations",
             fix=f"roots = ({roots.__name__},)",
         )
     for root in roots if isinstance(roots, tuple) else (roots,):
@@ -152,6 +158,6 @@ def _check_roots(rule_class: type[Rule]) -> None:
             name = root.name if isinstance(root, Operation) else root if isinstance(root, str) else "log"
             raise DeclarationError(
                 f"rule {rule_class.__name__} with {root!r} in roots",
-                rule="roots is a tuple of classes of operations",
+                rule="roots must be a tuple of classes of operations",
                 fix=f'roots = (ex.operation("{name}"),)',
             )

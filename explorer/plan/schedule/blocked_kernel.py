@@ -48,7 +48,7 @@ class Blocks:
     shares: bool
     """whether the product is made in the result's memory; else it has memory of its own"""
     tiling: Tiling | None = None
-    """how the operand of the reduction is cut"""
+    """cuts of the operand of the reduction"""
 
     @property
     def workspace(self) -> int:

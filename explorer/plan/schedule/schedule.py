@@ -69,7 +69,7 @@ class Kernel:
     """operands from outside, each once, in order of first use"""
     cost: KernelCost
     blocks: Blocks | None = None
-    """how a kernel of several nodes runs"""
+    """the program of a kernel of several nodes, which runs block by block"""
     constant: bool = False
     """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the arena"""
     channels_last: bool = False
@@ -94,7 +94,7 @@ class Pick(NamedTuple):
     """some of the kernels that were ready, itself among them"""
     ready_count: int
     waiting: tuple[Priority, ...] = ()
-    """where kernels run at one time, some of those of which every operand has begun and one has not ended"""
+    """some of the kernels that wait for an operand which is being computed on another lane"""
     waiting_count: int = 0
 
 

@@ -40,9 +40,10 @@ class Tiling(NamedTuple):
     most: int
     """elements that a block may have, about"""
     counts: tuple[int, ...]
-    """into how many slices each axis is cut"""
+    """number of slices into which each axis is cut"""
     halvings: int = 0
-    """how often each row, one run of memory, is halved; the axes outside of the runs are cut into single indices"""
+    """number of times that each row, one run of memory, is halved; the axes outside of the runs are cut into single
+    indices"""
 
     @property
     def run(self) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
     if programs:
         raise OperandError(
             f"a check of {what!r:.80} with {len(programs)} programs",
-            rule="programs are for a rewrite rule, which should match in them",
+            rule="programs must be given for a rewrite rule alone, which should match in them",
             fix="ex.check(operation), ex.check(layer, inputs={…})",
         )
     if isinstance(what, Layer):
@@ -88,7 +88,7 @@ def _operation(what: Any) -> Operation | type[Operation]:
         return registry.operations[name]
     raise OperandError(
         f"a check of {what!r:.80}",
-        rule="what is checked is an operation, a rewrite rule or a layer: its class, or an instance",
+        rule="ex.check must be given an operation, a rewrite rule or a layer: its class, or an instance",
         fix='ex.check(MyOperation), ex.check(ex.tanh), ex.check(ex.operation("full")), ex.check(MyRule, y)',
     )
 
@@ -99,7 +99,7 @@ def _default_layer(layer_class: type[Layer]) -> Layer:
     except Exception as error:
         raise OperandError(
             f"a check of the layer class {layer_class.__name__}, which cannot be made without arguments: {error}",
-            rule="a layer class is checked on a layer of it",
+            rule="a class of layers that needs arguments must be checked on one of its layers",
             fix=f'ex.check({layer_class.__name__}("checked", …))',
         ) from error
 

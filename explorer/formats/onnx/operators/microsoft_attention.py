@@ -25,7 +25,7 @@ from explorer.ops.manipulation.reshape import expand_dims, transpose
 from explorer.ops.nn.attention import attention
 
 _HIDDEN = -10000.0
-"""what is added to the scores of keys that a mask hides, by default"""
+"""number that is added to the scores of keys that a mask hides, by default"""
 
 
 @operator("com.microsoft.RotaryEmbedding")

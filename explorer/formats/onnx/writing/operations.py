@@ -1,4 +1,4 @@
-"""How each operation is written; importing this module declares all of them."""
+"""All writers of operations; importing this module declares them."""
 
 from explorer.formats.onnx.writing import arrays, control, elementwise, networks
 from explorer.formats.onnx.writing.node_writer import UNWRITTEN, WRITERS

@@ -32,7 +32,7 @@ _WORDS: Mapping[str, str] = {
     "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "atan2": "arctan2", "acos": "arccos",
     "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
 }  # fmt: skip
-"""where explorer's word is another"""
+"""PNNX's word → explorer's name, where the two differ"""
 _FLOATING = frozenset((
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",

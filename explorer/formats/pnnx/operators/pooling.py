@@ -72,7 +72,7 @@ def avg_pool(op: OperatorContext) -> Expr:
 
 
 def _output(op: OperatorContext, x: Expr) -> tuple[int, int]:
-    """How many windows there are below and beside each other; None is the size of the image."""
+    """Return the numbers of windows along both axes; a None in the file stands for the image's own size."""
     lengths = op.argument("output_size")
     counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * _axes(op)
     if len(counts) != _axes(op) or not all(count is None or type(count) is int for count in counts):

@@ -14,7 +14,7 @@ from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, 
 from explorer.ops.nn.resize import resize
 
 _METHODS = {"nearest": "floor", "nearest-exact": "round_prefer_ceil"}
-"""how the nearest element is rounded to"""
+"""mode → the rounding of a place to the nearest element"""
 _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic")
 _FIXED = {
     "F.upsample_nearest": ("nearest", False),

@@ -17,7 +17,7 @@ from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _DEPTH = 16
-"""how many operations one after the other are looked at between constants and a condition"""
+"""maximum number of operations in a row that are followed between constants and a condition"""
 
 
 def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | None:
