@@ -181,9 +181,7 @@ def node_id(planned: Plan, expr: Expr) -> int:
         if node is expr:
             return number
     raise OperandError(
-        f"{expr!r} in this plan",
-        rule="an expression must be one that the plan's results need, or one that a pass produced",
-        fix="plan.register(expression), before the plan is prepared",
+        f"{expr!r} in this plan", rule="an expression must be one that its results need, or that a pass produced"
     )
 
 
