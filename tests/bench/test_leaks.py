@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.bench.contest import table
-from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+from tests.browser.conftest import (  # noqa: F401
+    browser,
+    kept_lab_page,
+    kept_page,
+    lab,
+    lab_cache,
+    notebook,
+    open_lab_page,
+    open_page,
+    watch,
+)
 from tests.browser.notebook import Notebook
 
 pytestmark = [pytest.mark.bench, pytest.mark.browser]

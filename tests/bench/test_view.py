@@ -19,7 +19,17 @@ import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.payload.payload import payload
 from tests.bench.contest import table
-from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+from tests.browser.conftest import (  # noqa: F401
+    browser,
+    kept_lab_page,
+    kept_page,
+    lab,
+    lab_cache,
+    notebook,
+    open_lab_page,
+    open_page,
+    watch,
+)
 from tests.browser.player import mount
 from tests.support.large import flat, planned, read_at_random
 
