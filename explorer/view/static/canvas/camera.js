@@ -10,7 +10,7 @@ const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
 export class Camera {
-  /** @param {SVGSVGElement} world all of it is moved: a transform within it would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
+  /** @param {HTMLElement} world all of it is moved: a transform of an svg element, or within one, would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
   constructor(world, viewport, onMove) {
     this.world = world;
     this.viewport = viewport;

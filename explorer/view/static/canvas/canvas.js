@@ -2,7 +2,7 @@
 
 import { tallyText } from "../compare/differences.js";
 import { counted } from "../data/number_format.js";
-import { calm, put, svg } from "../dom.js";
+import { calm, html, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { alike, crossText, extentOf, pathText } from "./edge_path.js";
 import { EdgeLabels } from "./edge_labels.js";
@@ -28,11 +28,11 @@ export class Canvas {
     this.outlines = new Tiles("ex-layer-frames", (key) => this.frame(Number(key)).root);
     this.titles = new Tiles("ex-layer-titles", (key) => (key[0] === "b" ? this.#box(Number(key.slice(1)), true) : this.frame(Number(key)).label));
     /** @type {Tiles[]} open boxes by their depth: an inner one is drawn over the one around it */ this.depths = [];
-    this.open = svg("g", { class: "ex-layer-open" });
+    this.open = html("div", { class: "ex-layer-open" });
     this.ports = new PortNames();
     this.labels = new EdgeLabels(trace);
     const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.labels.tiles.root, this.items.root];
-    this.root = svg("svg", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
+    this.root = html("div", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
     /** @type {Map<number, Tiles>} the layer of each box that stands */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
@@ -79,7 +79,7 @@ export class Canvas {
 
   #depth(depth) {
     while (this.depths.length <= depth) {
-      const layer = new Tiles("ex-depth", (key) => this.#box(Number(key.slice(1))));
+      const layer = new Tiles("ex-layer-depth", (key) => this.#box(Number(key.slice(1))));
       layer.pause(this.count);
       this.depths.push(layer);
       this.open.append(layer.root);

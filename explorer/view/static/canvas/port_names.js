@@ -1,12 +1,13 @@
 // The names of layers' ports, beside the ends of edges at the layers' boxes.
 
-import { pool, put, say, svg } from "../dom.js";
+import { html, pool, put, say, svg } from "../dom.js";
 import { flowsRight } from "../scene/direction.js";
 
 /** Draws the names that belong to the edges of a scene. */
 export class PortNames {
   constructor() {
-    this.root = svg("g", { class: "ex-layer-ports", "aria-hidden": "true" });
+    this.texts = svg("svg", { class: "ex-tile", overflow: "visible" });
+    this.root = html("div", { class: "ex-layer-ports", "aria-hidden": "true" }, this.texts);
   }
 
   /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
@@ -23,7 +24,7 @@ export class PortNames {
         found.get(key).names.add(names[end]);
       }
     }
-    const texts = pool(this.root, found.size, () => svg("text", { class: "ex-port" }));
+    const texts = pool(this.texts, found.size, () => svg("text", { class: "ex-port" }));
     [...found.values()].forEach(({ place, anchor, names }, index) => {
       put(texts[index], "text-anchor", anchor);
       put(texts[index], "x", place[0]);

@@ -1,6 +1,6 @@
 // Tiles of the canvas: what was never in sight has no elements, so that a frame and a step cost only the visible part of the graph.
 
-import { svg } from "../dom.js";
+import { html, svg } from "../dom.js";
 
 /** px of the world a side of a tile, and how far around the sight tiles stay. */
 const [SIDE, AROUND] = [900, 700];
@@ -16,7 +16,7 @@ export class Tiles {
   /** @param {string} name the class of the layer @param {(key: string) => SVGGraphicsElement | null} draw brings the element of a key up to date; null where nothing is to be seen */
   constructor(name, draw) {
     this.draw = draw;
-    this.root = svg("g", { class: name });
+    this.root = html("div", { class: name });
     /** what is larger than a tile: as near as anything is in sight */ this.whole = this.#make();
     /** @type {Map<string, Tile>} */ this.tiles = new Map();
     /** @type {Map<string, Tile>} key → its tile */ this.where = new Map();
@@ -113,11 +113,11 @@ export class Tiles {
     }
   }
 
-  /** A tile is an svg element of its own: of a hidden group Chromium keeps the layout, and lays all its text out at each change of scale. */
+  /** A tile is an svg element of its own, and none within another: a browser lays out and paints one anew only if something in it changes. */
   #reveal(tile) {
     this.shown.add(tile);
     if (tile.group) return tile.group.classList.remove("ex-none");
-    tile.group = svg("svg", { overflow: "visible" });
+    tile.group = svg("svg", { class: "ex-tile", overflow: "visible", role: "none" });
     if (tile === this.whole) this.root.prepend(tile.group);
     else this.root.append(tile.group);
   }

@@ -36,7 +36,7 @@ export function picture(view) {
   }
 }
 
-/** A copy of a drawn element whose styles are attributes, without those parts that are not drawn. @param {SVGElement} drawn */
+/** A copy of a drawn element whose styles are attributes, without those parts that are not drawn. @param {Element} drawn */
 function styled(drawn) {
   const copy = svg("g");
   /** @type {[Element, Element, CSSStyleDeclaration | null][]} */ const waiting = [[drawn, copy, null]];
@@ -47,7 +47,8 @@ function styled(drawn) {
     for (const child of source.childNodes) {
       if (!(child instanceof Element)) target.append(child.cloneNode());
       else if (getComputedStyle(child).display !== "none" || child.localName === "title") {
-        const twin = /** @type {Element} */ (child.cloneNode());
+        // Layers of the canvas are elements of HTML, which other programs do not draw.
+        const twin = child instanceof SVGElement ? /** @type {Element} */ (child.cloneNode()) : svg("g");
         for (const { name } of [...twin.attributes]) if (OF_THE_PAGE.test(name)) twin.removeAttribute(name);
         target.append(twin);
         waiting.push([child, twin, style]);
