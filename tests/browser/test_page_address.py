@@ -68,7 +68,10 @@ def test_a_link_leads_to_a_stage_as_a_whole(show, page):
 def test_a_key_turns_the_graph_and_the_address_keeps_it(show, page):
     """ "d" lets a page's graph flow to the right, without a kernel, and back; the link repeats it."""
     view = show(sample.mlp())
-    width = "(view) => view.querySelector('.ex-layer-nodes').getBBox().width"
+    width = """(view) => {
+        const shapes = [...view.querySelectorAll(".ex-node > .ex-shape")].map((shape) => shape.getBBox());
+        return Math.max(...shapes.map(({ x, width }) => x + width)) - Math.min(...shapes.map(({ x }) => x));
+    }"""
     flows = "() => window.location.hash.includes('direction=right')"
     narrow = view.evaluate(width)
     press(view, "d")

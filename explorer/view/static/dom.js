@@ -49,6 +49,17 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Give an element other children; those that it has already stay where they are, with their layout. @param {Element} parent @param {(Node | string)[]} children */
+export function refill(parent, children) {
+  const wanted = new Set(children);
+  for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
+  let next = parent.firstChild;
+  for (const child of children) {
+    if (child === next) next = next.nextSibling;
+    else parent.insertBefore(typeof child === "string" ? document.createTextNode(child) : child, next);
+  }
+}
+
 /** Keep a list of child elements as long as needed. @param {Element} parent @param {number} count @param {() => Element} make */
 export function pool(parent, count, make) {
   while (parent.childElementCount > count) parent.lastElementChild.remove();
@@ -59,4 +70,16 @@ export function pool(parent, count, make) {
 /** Whether the reader asked for less motion. */
 export function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+/** Do something once the browser is idle, or soon where it knows no idle time, as Safari; returns a handle for `notIdle`. @param {(hasTime: () => boolean) => void} act `hasTime`: whether there is time for more */
+export function whenIdle(act) {
+  if (!window.requestIdleCallback) return setTimeout(() => act(() => false), 50);
+  return requestIdleCallback((deadline) => act(() => deadline.timeRemaining() > 4), { timeout: 300 });
+}
+
+/** Leave what was to be done. @param {number} handle */
+export function notIdle(handle) {
+  if (window.requestIdleCallback) cancelIdleCallback(handle);
+  else clearTimeout(handle);
 }

@@ -1,6 +1,6 @@
 // The whole graph in a corner, with the part in sight framed; a press or drag goes there.
 
-import { html } from "../dom.js";
+import { html, notIdle, whenIdle } from "../dom.js";
 import { Pixels } from "./pixels.js";
 
 const [WIDE, HIGH] = [108, 84];
@@ -87,7 +87,3 @@ export class Minimap {
     pen.strokeRect(this.left + x * this.factor, this.top + y * this.factor, w * this.factor, h * this.factor);
   }
 }
-
-// Safari knows no idle callbacks.
-const whenIdle = (act) => (window.requestIdleCallback ? requestIdleCallback(act, { timeout: 300 }) : setTimeout(act, 50));
-const notIdle = (handle) => (window.requestIdleCallback ? cancelIdleCallback(handle) : clearTimeout(handle));

@@ -1,9 +1,9 @@
 // Tiles of the canvas: what was never in sight has no elements, so that a frame and a step cost only the visible part of the graph.
 
-import { html, svg } from "../dom.js";
+import { html, svg, whenIdle } from "../dom.js";
 
-/** px of the world a side of a tile, and how far around the sight tiles stay. */
-const [SIDE, AROUND] = [900, 700];
+/** px of the world: a side of a tile, how far around the sight tiles stay, and by how much strokes and signs go beyond what is filed. */
+const [SIDE, AROUND, BEYOND] = [900, 700, 40];
 /** Keys up to which everything stays drawn: a small graph gains nothing. */
 const FEW = 400;
 
@@ -24,6 +24,8 @@ export class Tiles {
     /** @type {Tile | undefined} the tile of what has the focus */ this.held = undefined;
     /** @type {Set<Tile>} */ this.shown = new Set();
     /** @type {number[][]} */ this.sights = [];
+    /** px by which a key may reach out of its tile */ this.reach = 0;
+    /** whether tiles around the sight wait to be drawn */ this.waiting = false;
     this.count = 0;
     this.version = 0;
     this.ready = false;
@@ -35,7 +37,9 @@ export class Tiles {
 
   /** File a key under its rectangle; the next renewal draws it, if its tile is in sight then. @param {string} key @param {number[]} rect */
   put(key, [x, y, wide, high]) {
-    const tile = wide > SIDE || high > SIDE ? this.whole : this.#tile(Math.floor((x + wide / 2) / SIDE), Math.floor((y + high / 2) / SIDE));
+    const isLarge = wide > SIDE || high > SIDE;
+    if (!isLarge) this.reach = Math.max(this.reach, wide / 2, high / 2);
+    const tile = isLarge ? this.whole : this.#tile(Math.floor((x + wide / 2) / SIDE), Math.floor((y + high / 2) / SIDE));
     const before = this.where.get(key);
     if (before === tile) return;
     if (before) this.drop(key);
@@ -97,20 +101,48 @@ export class Tiles {
     this.#show();
   }
 
+  /** What is in sight is drawn now, what is around it when the browser is idle. */
   #show() {
-    const wanted = this.#wanted();
+    const wanted = this.#wanted(AROUND);
     for (const tile of this.shown) {
       if (wanted.has(tile)) continue;
       this.shown.delete(tile);
       tile.group.classList.add("ex-none");
     }
     if (!this.ready) return;
-    for (const tile of wanted) {
-      if (!this.shown.has(tile)) this.#reveal(tile);
-      for (const key of tile.version === this.version ? tile.stale : tile.keys) this.#renew(tile, key);
-      tile.version = this.version;
-      tile.stale.clear();
-    }
+    for (const tile of this.#wanted(this.reach + BEYOND)) this.#bring(tile);
+    this.#later(wanted);
+  }
+
+  /** @param {Set<Tile>} wanted */
+  #later(wanted) {
+    if (this.waiting || ![...wanted].some((tile) => this.#isOld(tile))) return;
+    this.waiting = true;
+    whenIdle((hasTime) => {
+      this.waiting = false;
+      if (!this.ready || !this.root.isConnected) return;
+      const around = this.#wanted(AROUND);
+      for (const tile of around) {
+        if (!this.#isOld(tile)) continue;
+        this.#bring(tile);
+        if (!hasTime()) break;
+      }
+      this.#later(around);
+    });
+  }
+
+  /** Whether something of a tile is not drawn as it is now. @param {Tile} tile */
+  #isOld(tile) {
+    return tile.version !== this.version || tile.stale.size > 0 || !this.shown.has(tile);
+  }
+
+  /** Bring a tile up to date. @param {Tile} tile */
+  #bring(tile) {
+    if (!this.#isOld(tile)) return;
+    if (!this.shown.has(tile)) this.#reveal(tile);
+    for (const key of tile.version === this.version ? tile.stale : tile.keys) this.#renew(tile, key);
+    tile.version = this.version;
+    tile.stale.clear();
   }
 
   /** A tile is an svg element of its own, and none within another: a browser lays out and paints one anew only if something in it changes. */
@@ -130,18 +162,18 @@ export class Tiles {
     if (element.parentNode !== tile.group) tile.group.append(element);
   }
 
-  /** The tiles that are to be seen. */
-  #wanted() {
+  /** The tiles that are to be seen. @param {number} around px around what is in sight */
+  #wanted(around) {
     const wanted = new Set(this.held ? [this.held] : []);
     if (this.count <= FEW) for (const tile of [this.whole, ...this.tiles.values()]) wanted.add(tile);
-    else for (const sight of this.sights) for (const tile of this.#near(sight)) wanted.add(tile);
+    else for (const sight of this.sights) for (const tile of this.#near(sight, around)) wanted.add(tile);
     return wanted;
   }
 
-  /** The tiles in or near a rectangle; what is larger than a tile always is. @param {number[]} rect @returns {Iterable<Tile>} */
-  *#near(/** @type {number[]} */ [x, y, wide, high]) {
+  /** The tiles in or near a rectangle; what is larger than a tile always is. @param {number[]} rect @param {number} around @returns {Iterable<Tile>} */
+  *#near(/** @type {number[]} */ [x, y, wide, high], around) {
     yield this.whole;
-    /** @type {number[]} */ const [left, top, right, bottom] = [x - AROUND, y - AROUND, x + wide + AROUND, y + high + AROUND].map((edge) => Math.floor(edge / SIDE));
+    /** @type {number[]} */ const [left, top, right, bottom] = [x - around, y - around, x + wide + around, y + high + around].map((edge) => Math.floor(edge / SIDE));
     const isFew = (right - left + 1) * (bottom - top + 1) < this.tiles.size;
     for (let column = left; isFew && column <= right; column++) {
       for (let row = top; row <= bottom; row++) if (this.tiles.has(`${column}:${row}`)) yield this.tiles.get(`${column}:${row}`);
@@ -155,6 +187,6 @@ export class Tiles {
 
   /** Keys that may stand in a rectangle of the world. @param {number[]} rect @returns {Iterable<string>} */
   *within(rect) {
-    for (const tile of this.#near(rect)) yield* tile.keys;
+    for (const tile of this.#near(rect, AROUND)) yield* tile.keys;
   }
 }

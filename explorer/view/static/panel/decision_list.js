@@ -1,6 +1,6 @@
 // The decisions of a stage, or of the whole plan: the costliest first, equal ones folded, filtered by verdict and by words.
 
-import { html, put, say } from "../dom.js";
+import { html, put, refill, say } from "../dom.js";
 import { Query, fold } from "../data/query.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
 import { grouped, microsText } from "../data/number_format.js";
@@ -89,7 +89,7 @@ export class Decisions {
     const trifles = groups.filter(isTrifle);
     const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
     const places = new Map(listed.flatMap(({ decisions }, place) => decisions.map((decision) => [decision, place])));
-    this.kept = { key, from: 0, count: found.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
+    this.kept = { key, from: 0, rows: new Map(), count: found.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
     return this.kept;
   }
 
@@ -101,10 +101,10 @@ export class Decisions {
     if (near >= 0 && (near < groups.from || near >= groups.from + LISTED)) groups.from = Math.max(0, Math.min(near - LISTED / 2, listed.length - LISTED));
     const { from } = groups;
     const rows = listed.slice(from, from + LISTED).flatMap((group, place) => {
-      const heading = group === trifles[0] ? [html("li", { class: "ex-soft ex-trifles" }, `below ${microsText(this.least)}:`)] : [];
+      const heading = group === trifles[0] ? [(groups.heading ??= html("li", { class: "ex-soft ex-trifles" }, `below ${microsText(this.least)}:`))] : [];
       return [...heading, ...this.#folded(group, from + place === near)];
     });
-    this.rows.replaceChildren(...rows);
+    refill(this.rows, rows);
     this.costs.hidden = !isAnyDeclined;
     this.#tellFilter(groups.count);
     say(this.rest, listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
@@ -125,7 +125,23 @@ export class Decisions {
     const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && microsText(cost)];
     const [head, ...others] = here ? decisions.slice(0, PLACES) : decisions.slice(0, 1);
     if (here && decision !== head && !others.includes(decision)) others.push(decision);
-    return [this.row(head, this.moment, [count, detail]), ...others.map((index) => this.row(index, this.moment, [], false))];
+    return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
+  }
+
+  /** A row of the list, which stays from moment to moment: only what it says of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [told] */
+  #kept(index, counts, told = true) {
+    const { rows } = this.kept;
+    const key = `${index}|${told}`;
+    const known = rows.get(key);
+    if (known) this.#stand(known, index, this.moment);
+    else rows.set(key, this.row(index, this.moment, counts, told));
+    return rows.get(key);
+  }
+
+  /** Say how a row stands to a moment. @param {Element} row @param {number} index @param {import("../data/timeline.js").Moment} moment */
+  #stand(row, index, moment) {
+    put(row.firstElementChild, "aria-current", index === moment.decision && "step");
+    put(row, "class", index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later");
   }
 
   /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [told] with its sentence */
@@ -136,8 +152,9 @@ export class Decisions {
     const head = [place && html("b", {}, place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
     const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), told && html("span", {}, text)];
     const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
-    put(button, "aria-current", index === moment.decision && "step");
-    return html("li", { class: index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later" }, button);
+    const item = html("li", {}, button);
+    this.#stand(item, index, moment);
+    return item;
   }
 
   /** Go to a decision; the list in which its row stands stays as it is. */

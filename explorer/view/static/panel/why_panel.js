@@ -6,7 +6,7 @@ import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
 import { PairPanel } from "./pair_panel.js";
-import { html } from "../dom.js";
+import { html, refill } from "../dom.js";
 
 /** Fills the panel for the selection, or for the current moment if nothing is selected. */
 export class Panel {
@@ -37,8 +37,8 @@ export class Panel {
 
   #fill(content) {
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
-    this.root.replaceChildren(...content.filter(Boolean));
-    // Replacing the children takes the focus from the field in which a reader types.
+    refill(this.root, content.filter(Boolean));
+    // A child that moves loses the focus of the field in which a reader types.
     if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
   }
 }
