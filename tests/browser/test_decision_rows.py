@@ -180,3 +180,19 @@ def test_the_sentence_of_every_decision_is_in_sight_at_600_px(show, resnet):
             assert say.evaluate("say => say.scrollHeight <= say.clientHeight")
         heights.append(say.evaluate("say => say.offsetHeight"))
     assert heights[0] > heights[1]
+
+
+def test_rows_stay_from_step_to_step(show, resnet):
+    """A step makes no row anew: only what it says of the moment changes."""
+    view = show(resnet)
+    open_stage(view, "fuse")
+    press(view, ".")
+    view.locator(ROWS).evaluate_all("rows => rows.forEach((row) => (row.marked = true))")
+    present = view.locator(f"{ROWS}[aria-current=step]")
+    before = present.get_attribute("data-decision")
+    press(view, ".")
+    expect(present).not_to_have_attribute("data-decision", before)
+    expect(present).to_have_count(1)
+    expect(view.locator(".ex-decisions .ex-now")).to_have_count(1)
+    marked = view.locator(ROWS).evaluate_all("rows => rows.filter((row) => row.marked).length")
+    assert marked >= view.locator(ROWS).count() - 12

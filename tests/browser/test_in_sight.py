@@ -48,7 +48,9 @@ def test_titles_of_open_boxes_lie_over_edges(page):
     page.evaluate("view.opening.all(true)")
     titles = page.locator(".ex-box-label .ex-title")
     assert titles.count() > 2
-    order = page.evaluate("[...document.querySelectorAll('.ex-graph > div')].map((layer) => layer.getAttribute('class'))")
+    order = page.evaluate(
+        "[...document.querySelectorAll('.ex-graph > div')].map((layer) => layer.getAttribute('class'))"
+    )
     assert order.index("ex-layer-titles") > max(order.index("ex-layer-edges"), order.index("ex-layer-changed"))
     assert titles.first.evaluate("title => getComputedStyle(title).paintOrder").startswith("stroke")
     page.evaluate("view.opening.all(false)")

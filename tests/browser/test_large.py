@@ -17,6 +17,15 @@ view = GraphView(sample.dag(6000))
 view
 """
 
+QUIET = """async () => {
+    const idle = () => new Promise((done) => requestIdleCallback(done));
+    const drawn = () => document.querySelectorAll(".ex-graph *").length;
+    for (let before = -1; before !== drawn(); ) {
+        before = drawn();
+        for (let turn = 0; turn < 10; turn++) await idle();
+    }
+}"""
+
 
 @pytest.mark.spec("V-1", "V-7")
 def test_the_kernel_lays_a_box_out_when_it_is_opened(notebook):
@@ -138,3 +147,52 @@ def test_from_afar_an_open_box_that_is_selected_is_marked(page):
     page.evaluate("box => { view.selection.box = box; view.show(); }", box)
     page.evaluate(frame)
     assert page.locator(".ex-overview").evaluate(colours) > before
+
+
+@pytest.mark.spec("V-13")
+def test_a_move_of_the_camera_lays_nothing_out(page):
+    """A transform of an svg element would lay out all text in it for each frame."""
+    mount(page, payload(sample.dag(3000)))
+    page.evaluate("view.opening.all(true)")
+    page.evaluate("view.camera.stand(0.8, view.placement.size[0] / 2, 700)")
+    page.evaluate(QUIET)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def layouts() -> float:
+        return next(
+            metric["value"]
+            for metric in session.send("Performance.getMetrics")["metrics"]
+            if metric["name"] == "LayoutCount"
+        )
+
+    before = layouts()
+    page.evaluate(
+        """async () => {
+            for (let turn = 0; turn < 6; turn++) {
+                turn % 2 ? view.camera.pan(0, turn < 3 ? 3 : -3) : view.camera.zoom(turn < 3 ? 1.01 : 1 / 1.01);
+                await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+            }
+        }"""
+    )
+    assert layouts() == before
+
+
+@pytest.mark.spec("V-13")
+def test_what_is_around_the_sight_is_drawn_when_the_browser_is_idle(page):
+    mount(page, payload(sample.dag(3000)))
+    page.evaluate("view.opening.all(true)")
+    at_once, all_in_sight = page.evaluate(
+        """() => {
+            const { camera, canvas, placement } = view;
+            camera.stand(1, placement.size[0] / 2, placement.size[1] / 2);
+            const [x, y, wide, high] = camera.sight();
+            const isIn = ([left, top, w, h]) => left < x + wide && left + w > x && top < y + high && top + h > y;
+            const keys = [...placement.slots].filter(([, rect]) => isIn(rect)).map(([slot]) => `n${slot}`);
+            const isDrawn = (key) => Boolean(canvas.element(key)?.getBoundingClientRect().width);
+            return [document.querySelectorAll(".ex-node").length, keys.length > 3 && keys.every(isDrawn)];
+        }"""
+    )
+    assert all_in_sight
+    page.evaluate(QUIET)
+    assert page.locator(".ex-node").count() > at_once
