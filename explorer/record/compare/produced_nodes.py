@@ -53,29 +53,30 @@ class _Produced:
     ) -> None:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
-        self.own: dict[int, Hashable] = {}
+        self.keys: dict[int, Hashable] = {}
+        """node → key of its operation alone: kind, name, type, attributes and function"""
         self.digests: dict[int, Hashable] = {}
         """node → digest of its operation and operands"""
-        number: dict[int, Hashable] = {}
+        digest_of: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
-                number[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
+                digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
             label = "" if rows.kind[node] == "operation" else rows.label[node]
             operation = recording.operations[rows.operation[node]]
             function = self._function(node, bodies)
-            self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
-            below = [number.get(each, -1) for each in rows.operands[node]]
-            key = (self.own[node], *(sorted(below, key=repr) if operation in COMMUTATIVE else below))
-            number[node] = self.digests[node] = numbers.setdefault(key, len(numbers))
+            self.keys[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
+            below = [digest_of.get(each, -1) for each in rows.operands[node]]
+            structure = (self.keys[node], *(sorted(below, key=repr) if operation in COMMUTATIVE else below))
+            digest_of[node] = self.digests[node] = numbers.setdefault(structure, len(numbers))
 
     @cached_property
     def _provenance(self) -> Provenance:
         return self.recording.provenance
 
     def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
-        """Return what a call refers to: its body's number before, or for a new body the calls that it replaces."""
+        """Return a key of a call's function: its body's number before, or for a new body the calls that it replaces."""
         callee = self.recording.nodes.callee[node]
         if callee < 0:
             return -1
@@ -89,5 +90,5 @@ class _Produced:
         """Return node → (operation, recorded nodes that it replaces) for nodes with a counterpart among these."""
         recorded = {node: self._recorded(node) for node in sorted(nodes)}
         return {
-            node: (self.own[node], replaced) for node, replaced in recorded.items() if max(replaced, default=-1) >= 0
+            node: (self.keys[node], replaced) for node, replaced in recorded.items() if max(replaced, default=-1) >= 0
         }

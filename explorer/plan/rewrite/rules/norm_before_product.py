@@ -26,7 +26,7 @@ from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, IntoWeights, 
 
 _ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
 _STEPS = 16
-"""factors and terms around one operand that are looked at"""
+"""maximum number of factors and terms around one operand that are moved"""
 
 
 class NormIntoWeights(IntoWeights):
@@ -75,23 +75,23 @@ class NormIntoWeights(IntoWeights):
             # The other factor is an input, too: scaling it in each run saves nothing.
             if not _is_weights(operands[1 - place], graph):
                 continue
-            answer = self._around(_Product(node, place, operands[1 - place]), x, graph)
+            answer = self._move(_Product(node, place, operands[1 - place]), x, graph)
             if answer is not None:
                 return answer
         return None
 
-    def _around(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
+    def _move(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
         """Answer for one operand of a product: move all that is done to it by channel, or say why not."""
         node, weights = product.node, product.weights
-        around = _Around(x, product, graph)
+        walk = _Walk(x, product, graph)
         steps: list[_Step] = []
-        while len(steps) < _STEPS and (step := around.next()) is not None:
+        while len(steps) < _STEPS and (step := walk.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
         # A reason that the walk ended is told only if moving could have paid.
         if not steps or _cannot_pay(saved, graph):
-            return None if _cannot_pay(x.size, graph) else around.declined
-        parts = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]
+            return None if _cannot_pay(x.size, graph) else walk.declined
+        parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]
         wrong = next((part for part in parts if part.dtype != node.dtype or part.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
             return other_type(node, node, x if wrong is None else wrong)
@@ -101,7 +101,7 @@ class NormIntoWeights(IntoWeights):
         terms: list[tuple[Expr, bool]] = []
         for step in steps:
             weights = step.into(product, weights, terms)
-        result = product.over(around.value, weights)
+        result = product.over(walk.value, weights)
         for term, negative in terms:
             result = result - term if negative else result + term
         return self.moved.applied(
@@ -191,7 +191,7 @@ class _Step:
         return -weights if subtracts and self.first else weights
 
 
-class _Around:
+class _Walk:
     """A walk from a product's operand down through the operations that scale or shift it by channel."""
 
     def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
