@@ -10,6 +10,7 @@ axis gives zeros. (ONNX: MatMul, Gemm; PNNX: torch.matmul, nn.Linear, F.linear.)
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -19,7 +20,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.policy_operations import Adjustable
-from explorer.core.ir.tiles import TILE_BYTES, Tile, cut, even
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, cut, even
 from explorer.core.policy import Policies
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
@@ -28,6 +29,8 @@ from explorer.ops.manipulation.reshape import Transpose
 
 _FLOPS = 1 << 24
 """arithmetic operations that are worth a tile of their own: about 0.2 ms of BLAS on one core"""
+_ROWS, _COLUMNS = 128, 256
+"""least size of a tile: BLAS packs both operands of each, and fused operations run along its rows one by one"""
 
 
 class Matmul(Adjustable):
@@ -73,17 +76,22 @@ class Matmul(Adjustable):
         most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // TILE_BYTES)
         if most < 2 or min(a.ndim, b.ndim) < 2:
             return [Tile(whole, lambda: self._into(out, a, b))]
-        # cut along the batch if there is one, else along the longer of rows and columns
-        axes = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
-        axis = axes[0] if axes else out.ndim - 2 + (out.shape[-1] > out.shape[-2])
+        # cut along the batch if there is one, else along the rows, which are contiguous, and only then along columns
+        batch = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
+        rows, columns = out.ndim - 2, out.ndim - 1
+        parts = {axis: [part] for axis, part in enumerate(whole)}
+        for axis, least in ((batch[0], 1),) if batch else ((rows, _ROWS), (columns, _COLUMNS)):
+            size = out.shape[axis]
+            number = min(most, max(1, size // least))
+            parts[axis] = even(size, -(-size // number))
+            most = -(-most // number)
 
-        def piece(part: slice) -> Tile:
-            place = (*whole[:axis], part, *whole[axis + 1 :])
+        def piece(place: Index) -> Tile:
             left = cut(a, (*place[:-1], slice(None)), out.ndim)
             right = cut(b, (*place[:-2], slice(None), place[-1]), out.ndim)
             return Tile(place, lambda: self._into(out[place], left, right))
 
-        return [piece(part) for part in even(out.shape[axis], -(-out.shape[axis] // most))]
+        return [piece(place) for place in itertools.product(*parts.values())]
 
     @staticmethod
     def _into(out: Array, a: Array, b: Array) -> None:
