@@ -10,6 +10,8 @@ elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction`` (r
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,6 +128,11 @@ class Ufunc(Elementwise, abstract=True):
     def kernel(self, out: Any, *operands: Array) -> Array:
         result: Array = self.ufunc(*operands, out=out)
         return result
+
+    def bind_kernel(self, out: Any, *operands: Array) -> Callable[[], Any]:
+        if type(self).kernel is not Ufunc.kernel:
+            return super().bind_kernel(out, *operands)
+        return functools.partial(self.ufunc, *operands, out=out)
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -92,6 +92,32 @@ def test_operations_that_reuse_an_operand_may_write_over_it(case: Case) -> None:
     operands_may_be_overwritten(case)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", parameters(COMPUTED))
+def test_a_bound_kernel_computes_what_the_kernel_does(case: Case, dtype: str) -> None:
+    """Each time from what the arrays that it was bound to hold then, bit for bit."""
+    arrays = case.arrays(dtype)
+    out = np.empty_like(case.operation.compute(*arrays))
+    bound = case.operation.bind_kernel(out, *arrays)
+    for seed in (1, 0, 1):
+        for array, drawn in zip(arrays, case.arrays(dtype, seed), strict=True):
+            np.copyto(array, drawn)
+        with np.errstate(all="ignore"):
+            assert bound() is out
+        assert out.tobytes() == case.operation.compute(*arrays).tobytes()
+
+
+@pytest.mark.parametrize("other", [0.0, -0.0, 2.0])
+def test_a_bound_choice_reads_its_number_each_time(other: float) -> None:
+    condition, a, b = np.array([True, False]), np.array([np.nan, np.inf], np.float32), np.zeros((), np.float32)
+    out = np.empty(2, np.float32)
+    bound = ex.where(condition, a, b).operation.bind_kernel(out, condition, a, b)
+    for number in (0.0, other, 0.0):
+        b[...] = number
+        assert bound() is out
+        assert out.tobytes() == np.where(condition, a, b).tobytes()
+
+
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.view]))
 def test_views_own_no_memory(case: Case) -> None:
     """A view shares its first operand's memory, or is a constant of a few bytes: one number, or those it lists."""

@@ -10,8 +10,10 @@ an operation, so that adding one touches one file. Facets of tiled kernels are i
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform
@@ -175,6 +177,13 @@ class Operation(Tiling, metaclass=Interning):
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
         """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
         raise NotImplementedError
+
+    def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
+        """Return a function that computes as ``kernel`` does, from arrays that stay where they are, again and again.
+
+        Only their elements change. An operation whose kernel decides something by dtype or shape may decide it here.
+        """
+        return functools.partial(self.kernel, out, *operands)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
         """Return the operands' gradients as expressions of the upstream gradient, the result and the operands."""

@@ -74,6 +74,11 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
     return views
 
 
+def scratch_memory() -> Array:
+    """Return the thread's own memory, of which ``scratch`` gives parts; another array once it had to grow."""
+    return _own.memory
+
+
 MOST = 2**20
 """most tiles that one length is cut into"""
 

@@ -7,6 +7,7 @@ written with the same operations, so that they can be differentiated again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,20 @@ class Select(Elementwise):
             differing = np.bitwise_xor(chosen, other, out=np.empty_like(out, dtype=bits))
             np.bitwise_xor(other, np.multiply(differing, condition.astype(bits), out=differing), out=out.view(bits))
         return out
+
+    def bind_kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Callable[[], Any]:
+        bits = _BITS.get(out.dtype.char)
+        if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_ or b.ndim:
+            return super().bind_kernel(out, condition, a, b)
+        chosen, number, target = a.view(bits), b.view(bits), out.view(bits)
+
+        def choose() -> Array:
+            if number:
+                return self.kernel(out, condition, a, b)
+            np.multiply(chosen, condition, target)
+            return out
+
+        return choose
 
     def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:
         return None, where(condition, g, 0), where(condition, 0, g)

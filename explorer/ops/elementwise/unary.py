@@ -10,6 +10,8 @@ numbers are refused where a function is defined for real ones only (``float_dtyp
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -218,6 +220,11 @@ class Relu(Elementwise):
     def kernel(self, out: Array, x: Array) -> Array:
         # NumPy's maximum with a number is not vectorised for this dtype: half as fast as its clip, which is.
         return x.clip(_ZERO, _INFINITY, out=out) if x.dtype == np.float32 else np.maximum(x, 0, out=out)
+
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        if x.dtype == np.float32:
+            return functools.partial(x.clip, _ZERO, _INFINITY, out)
+        return functools.partial(np.maximum, x, 0, out=out)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         # of the result, not of x: then the operand need not be kept; at 0 the gradient is 0

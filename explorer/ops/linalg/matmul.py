@@ -10,8 +10,10 @@ axis gives zeros. (ONNX: MatMul, Gemm; PNNX: torch.matmul, nn.Linear, F.linear.)
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,7 +68,7 @@ class Matmul(Adjustable):
         return TensorType(shape, np.result_type(a.dtype, b.dtype), a.device)
 
     def kernel(self, out: Array, a: Array, b: Array) -> Array:
-        self._into(out, a, b)
+        _product(out, a, b)()
         return out
 
     def tiles(self, out: Array, prepared: None, a: Array, b: Array) -> list[Tile]:
@@ -75,7 +77,7 @@ class Matmul(Adjustable):
         # operations
         most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // TILE_BYTES)
         if most < 2 or min(a.ndim, b.ndim) < 2:
-            return [Tile(whole, lambda: self._into(out, a, b))]
+            return [Tile(whole, _product(out, a, b))]
         # cut along the batch if there is one, else along the rows, which are contiguous, and only then along columns
         batch = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
         rows, columns = out.ndim - 2, out.ndim - 1
@@ -89,17 +91,9 @@ class Matmul(Adjustable):
         def piece(place: Index) -> Tile:
             left = cut(a, (*place[:-1], slice(None)), out.ndim)
             right = cut(b, (*place[:-2], slice(None), place[-1]), out.ndim)
-            return Tile(place, lambda: self._into(out[place], left, right))
+            return Tile(place, _product(out[place], left, right))
 
         return [piece(place) for place in itertools.product(*parts.values())]
-
-    @staticmethod
-    def _into(out: Array, a: Array, b: Array) -> None:
-        if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
-            # one product over all rows: NumPy would compute one for each of the stacked matrices
-            rows = math.prod(a.shape[:-1])
-            a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
-        np.matmul(a, b, out=out)
 
     def kept_axes(self, operand: int, a: TensorType, b: TensorType) -> tuple[tuple[int, int], ...]:
         own = b if operand else a
@@ -146,6 +140,15 @@ class Matmul(Adjustable):
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)
         return 2 * result.size * types[0].shape[-1]
+
+
+def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
+    """Return a function that multiplies two arrays into ``out``."""
+    if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
+        # one product over all rows: NumPy would compute one for each of the stacked matrices
+        rows = math.prod(a.shape[:-1])
+        a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
+    return functools.partial(np.matmul, a, b, out)
 
 
 def _as_left(shape: Shape) -> Shape:

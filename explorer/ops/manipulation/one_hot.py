@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class OneHotEncoding(Operation):
 
     def kernel(self, out: Array, labels: Array) -> Array:
         _check_labels(labels, self.classes)
-        return np.equal(labels[..., None], np.arange(self.classes), out=out, casting="unsafe")
+        return np.equal(labels[..., None], _numbers(self.classes), out=out, casting="unsafe")
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
         return self(labels)
@@ -67,8 +68,14 @@ class Labels(Operation):
         return 0
 
 
+@functools.lru_cache(maxsize=64)
+def _numbers(classes: int) -> Array:
+    return np.arange(classes)
+
+
 def _check_labels(labels: Array, classes: int) -> None:
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+    # read without a sign, a number below 0 is beyond all classes: one pass finds it, too
+    if labels.size and np.maximum.reduce(labels.view(f"u{labels.itemsize}"), axis=None) >= classes:
         wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
         raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
 

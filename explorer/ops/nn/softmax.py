@@ -8,6 +8,7 @@ out as log(softmax(x)) the formula would overflow or lose digits; rewrite rules 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,11 +48,22 @@ class Normalization(Operation, abstract=True):
         return self.weight * types[0].size
 
 
+@functools.cache
+def _most(dtype: np.dtype[Any]) -> Any:
+    """Return the largest finite number of a dtype."""
+    return np.finfo(dtype).max
+
+
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the largest elements over axes, which are kept; 0 for ±∞ and NaN, from which nothing is subtracted."""
+    """Return the largest elements over axes, which are kept; the largest finite number for ∞, its negative for −∞.
+
+    These take nothing from ±∞ itself, where ∞ − ∞ would be NaN; of a row with ∞, finite elements become so small that
+    their powers of e are 0.
+    """
+    most = _most(x.dtype)
     # initial: an empty row has no largest element, and an empty result
-    largest = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-np.inf)
-    return np.where(np.isfinite(largest), largest, 0)
+    largest: Array = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-most)
+    return np.minimum(largest, most, out=largest)
 
 
 class Softmax(Normalization):
@@ -177,8 +189,8 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute eˣ / Σ eˣ over axes; shape as ``x``.
 
-    Integers become floating. A row with ∞ or NaN is NaN; −∞ gives 0, and a row of −∞ alone NaN. The gradient is y · (g
-    − Σ g · y), of the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
+    Integers become floating. A row with NaN is NaN; ∞ gives NaN, beside which all else is 0; −∞ gives 0, and a row of
+    −∞ alone NaN. The gradient is y · (g − Σ g · y), of the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
 
     >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))
     array([0.5, 0.5, 0. ])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +64,15 @@ class Reduction(Operation, abstract=True):
     def kernel(self, out: Array, x: Array) -> Array:
         result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
         return result
+
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        if type(self).kernel is not Reduction.kernel:
+            return super().bind_kernel(out, x)
+        return self._bound(out, x)
+
+    def _bound(self, out: Array, x: Array) -> Callable[[], Any]:
+        reduce: Callable[..., Any] = self.ufunc.reduce
+        return functools.partial(reduce, x, self.axes, out.dtype, out, self.keepdims)
 
     @property
     def reduced_axes(self) -> tuple[int, ...]:
@@ -122,6 +132,11 @@ class Sum(Adjustable, Reduction):
         np.copyto(out, x)
         return out
 
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        if type(self).kernel is not Sum.kernel or not self.axes:
+            return super().bind_kernel(out, x)
+        return self._bound(out, x)
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
 
@@ -149,6 +164,18 @@ class Mean(Adjustable, Reduction):
         total = out if dtype == out.dtype else np.empty(out.shape, dtype)
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
         return self.finalize(out, total, count)
+
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        count = math.prod([x.shape[axis] for axis in self.axes])
+        if (
+            type(self).kernel is not Mean.kernel
+            or not self.axes
+            or not count
+            or self.partial_dtype(out.dtype) != out.dtype
+        ):
+            return super().bind_kernel(out, x)
+        add_up = self._bound(out, x)
+        return lambda: self.finalize(out, add_up(), count)
 
     def finalize(self, out: Array, joined: Array, count: int) -> Array:
         return np.divide(joined, count, out=out, casting="same_kind")

@@ -201,7 +201,8 @@ class Program:
         if isinstance(result.operation, Call):
             runs = [self._closed_body(kernel, placement, body) for body in result.operation.planned_bodies]
             return call_runner(result.operation, runs, sources, type_)
-        return single(result.operation, sources, type_, out, [operand.type for operand in inputs[result.uid]])
+        types = [operand.type for operand in inputs[result.uid]]
+        return single(result.operation, sources, type_, out, types, fixed_memory)
 
     def _let_go(self) -> None:
         """Drop constants that only constants read, when the last of these has been computed."""

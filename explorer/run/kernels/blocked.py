@@ -46,14 +46,19 @@ class BlockedRunner(ABC):
         """Compute the result from the table of values."""
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
-        inputs = [values[slot] for slot in self._reads] if self._whole is not None or not self._tasks else []
-        # A small result is one block: nothing is cut, and no task is made.
-        if self._whole is not None:
-            self._steps.run([*inputs, out, *self._whole()])
-            return out
-        tasks = self._tasks or self._cut(inputs, out)
-        if self._fixed_memory:
-            self._tasks = tasks
+        tasks = self._tasks
+        if not tasks:
+            inputs = [values[slot] for slot in self._reads]
+            # A small result is one block: nothing is cut.
+            if self._whole is None:
+                tasks = self._cut(inputs, out)
+            elif self._fixed_memory:
+                tasks = [self._steps.over(inputs, out, self._whole)]
+            else:
+                self._steps.run([*inputs, out, *self._whole()])
+                return out
+            if self._fixed_memory:
+                self._tasks = tasks
         run_all(tasks, self.shared)
         return out
 

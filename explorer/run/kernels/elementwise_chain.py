@@ -25,8 +25,9 @@ class ElementwiseChain(BlockedRunner):
         assert kernel.blocks is not None
         order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(type_.rank))
         whole = (type_.shape, order) if type_.nbytes <= BLOCK_BYTES else None
-        steps = Steps(kernel.blocks, kernel.reads, operands)
-        super().__init__(kernel, steps, slots, out, fixed_memory and out is not None, whole)
+        fixed_memory = fixed_memory and out is not None
+        steps = Steps(kernel.blocks, kernel.reads, operands, fixed_memory=fixed_memory)
+        super().__init__(kernel, steps, slots, out, fixed_memory, whole)
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task for each block: of flat memory if possible, else of the outermost axes."""

@@ -47,8 +47,9 @@ class FusedReduction(BlockedRunner):
         axes = (0,) if self._tiling.halvings else self._tiling.axes
         part = functools.partial(_part, self._operation, axes) if in_parts else None
         whole = (self._tiling.shape, self._tiling.order) if self._tiling.blocks == 1 else None
-        steps = Steps(blocks, kernel.reads, operands, part)
-        super().__init__(kernel, steps, slots, out, fixed_memory and (out is not None or in_parts), whole)
+        fixed_memory = fixed_memory and (out is not None or in_parts)
+        steps = Steps(blocks, kernel.reads, operands, part, fixed_memory)
+        super().__init__(kernel, steps, slots, out, fixed_memory, whole)
         self._parts = self._laid = None
         if in_parts:  # partial results lie in the plan's scratch memory, in the order of the parts
             assert scratch is not None

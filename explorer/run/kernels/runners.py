@@ -19,7 +19,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.ir.kernel_registry import kernel_of
 from explorer.core.ir.operation import Operation
-from explorer.core.ir.tiles import scratch
+from explorer.core.ir.tiles import scratch, scratch_memory
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape
 from explorer.plan.schedule.blocked_kernel import RESULT, Blocks
@@ -34,6 +34,8 @@ RegisterFile: TypeAlias = Callable[[], list[Array]]
 BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """a step of a kernel: its function, the places it reads, the place it writes, and its node"""
+_BoundStep: TypeAlias = tuple[Callable[[], Any], Array, Expr]
+"""a step over certain arrays: its function, the array that it writes, and its node"""
 
 
 def copy_into(out: Any, result: Any) -> Any:
@@ -47,9 +49,17 @@ def copy_into(out: Any, result: Any) -> Any:
 
 
 def single(
-    operation: Operation, sources: list[int], result_type: Any, out: Any, types: Sequence[AnyType] = ()
+    operation: Operation,
+    sources: list[int],
+    result_type: Any,
+    out: Any,
+    types: Sequence[AnyType] = (),
+    fixed_memory: bool = False,
 ) -> Runner:
-    """Make the runner of one operation; ``out`` is planned memory, None for a view or for memory allocated per run."""
+    """Make the runner of one operation; ``out`` is planned memory, None for a view or for memory allocated per run.
+
+    ``fixed_memory``: operands are at the same addresses in every run.
+    """
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
         return lambda values: values[source][index]
@@ -63,6 +73,9 @@ def single(
             (only,) = sources
             return lambda values: kernel(None, values[only])
         return lambda values: kernel(None, *[values[source] for source in sources])
+
+    if fixed_memory and out is not None and kernel == operation.kernel:
+        return _bound(operation, sources, out)
 
     def run(values: Values) -> Any:
         memory = allocate(result_type) if out is None else out
@@ -82,6 +95,20 @@ def single(
         return run
     first, second = sources[0], sources[-1]
     return run_one if len(sources) == 1 else run_two
+
+
+def _bound(operation: Operation, sources: list[int], out: Any) -> Runner:
+    """Make the runner of an operation whose operands stay where they are from the first run on."""
+    call: Callable[[], Any] | None = None
+
+    def run(values: Values) -> Any:
+        nonlocal call
+        if call is None:
+            call = operation.bind_kernel(out, *[values[source] for source in sources])
+        result = call()
+        return out if result is out else copy_into(out, result)
+
+    return run
 
 
 class ComputeOnce:
@@ -118,12 +145,21 @@ def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
 
 
 class Steps:
-    """Steps of a kernel over its blocks, with registers between them; ``last`` replaces the last step's function."""
+    """Steps of a kernel over its blocks, with registers between them; ``last`` replaces the last step's function.
+
+    ``fixed_memory``: the functions that it returns run again and again, on the same arrays.
+    """
 
     def __init__(
-        self, blocks: Blocks, reads: Sequence[Expr], operands: Operands, last: Callable[..., Any] | None = None
+        self,
+        blocks: Blocks,
+        reads: Sequence[Expr],
+        operands: Operands,
+        last: Callable[..., Any] | None = None,
+        fixed_memory: bool = False,
     ) -> None:
         self.registers = blocks.registers
+        self._fixed_memory = fixed_memory
         self.failed: Expr | None = None
         """the operation that raised in the last run"""
         # A kernel also reads the operands of its product, which no step does.
@@ -145,6 +181,8 @@ class Steps:
     def bind(self, inputs: Sequence[Array], out: Array) -> Callable[[], None]:
         """Return a function that computes ``out`` from arrays that broadcast to it."""
         if not self.registers:
+            if self._fixed_memory:
+                return functools.partial(self.run_bound, self.bound([*inputs, out]))
             return functools.partial(self._run, self._program, [*inputs, out])
         # Registers lie in memory like the result, so that NumPy joins the axes to one loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
@@ -152,6 +190,8 @@ class Steps:
 
     def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
         """Return a function that computes ``out`` from arrays that broadcast to the shape of the registers."""
+        if self._fixed_memory:
+            return _BoundBlock(self, [*inputs, out], register_file)
         return functools.partial(self._run_in, [*inputs, out], register_file)
 
     def over_boxes(
@@ -163,6 +203,29 @@ class Steps:
     def run(self, places: list[Array]) -> None:
         """Compute the result; ``places`` holds the inputs, the result and the registers."""
         self._run(self._program, places)
+
+    def bound(self, places: list[Array]) -> list[_BoundStep]:
+        """Return the steps as functions of no argument; ``places`` holds the inputs, the result and the registers."""
+        bound: list[_BoundStep] = []
+        for kernel, sources, target, node in self._program:
+            out, operands = places[target], [places[source] for source in sources]
+            own = kernel == node.operation.kernel
+            call = node.operation.bind_kernel(out, *operands) if own else functools.partial(kernel, out, *operands)
+            bound.append((call, out, node))
+        return bound
+
+    def run_bound(self, bound: list[_BoundStep]) -> None:
+        """Call bound steps one after the other, and note the operation of one that fails."""
+        step = bound[0]
+        try:
+            for step in bound:
+                call, target, _ = step
+                value = call()
+                if value is not target:
+                    copy_into(target, value)
+        except Exception:
+            self.failed = step[2]
+            raise
 
     def _run_in(self, places: list[Array], register_file: RegisterFile) -> None:
         self._run(self._program, places + register_file())
@@ -225,3 +288,20 @@ class Steps:
 
         wanted = [((ends[-1],), dtype) for dtype in self.registers]
         return functools.partial(scratch, ("runs", *shapes, *order, *self.registers), wanted, build)
+
+
+class _BoundBlock:
+    """Steps over one block of arrays that stay where they are, bound to the registers of the thread that runs them."""
+
+    def __init__(self, steps: Steps, places: list[Array], register_file: RegisterFile) -> None:
+        self._steps, self._places, self._register_file = steps, places, register_file
+        self._memory: Array | None = None
+        self._bound: list[_BoundStep] = []
+
+    def __call__(self) -> None:
+        """Compute the block."""
+        # registers are views of the thread's scratch memory, and change with it
+        if self._memory is not scratch_memory():
+            self._bound = self._steps.bound(self._places + self._register_file())
+            self._memory = scratch_memory()
+        self._steps.run_bound(self._bound)

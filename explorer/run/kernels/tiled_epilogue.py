@@ -36,14 +36,16 @@ class TiledEpilogue:
         self._anchor = kernel.nodes[0]
         operation = self._anchor.operation
         self._sources = [slots[operand.uid] for operand in operands(self._anchor)]
-        self._steps = None if kernel.blocks is None else Steps(kernel.blocks, kernel.reads, operands)
         self._apart = kernel.blocks is not None and not kernel.blocks.shares
-        self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
         self.shared = worth_sharing(kernel)
         self._keeps = constant
         # Tasks hold the packed copy, so they can be kept only where that is kept, too.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._apart and not varies
+        self._steps = None
+        if kernel.blocks is not None:
+            self._steps = Steps(kernel.blocks, kernel.reads, operands, fixed_memory=self._fixed_memory)
+        self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
         self._prepared: Any = None
         self._tasks: list[Callable[[], None]] = []
         self._failed: Expr | None = None
