@@ -19,6 +19,7 @@ class ParameterMemory:
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = dict(parameters)
         self.current = {name: np.array(held.array) for name, held in self._parameters.items()}
+        self._kept = [(held.keep_in, self.current[name]) for name, held in self._parameters.items()]
 
     def refresh(self) -> None:
         """Take over values that were assigned to parameters since the last step."""
@@ -29,5 +30,5 @@ class ParameterMemory:
 
     def commit(self) -> None:
         """Make the values of the arrays those of the parameters, after a step has updated them."""
-        for name, held in self._parameters.items():
-            held.keep_in(self.current[name])
+        for keep_in, array in self._kept:
+            keep_in(array)

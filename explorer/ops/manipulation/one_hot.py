@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, whole
+
+_LISTED = 64
+"""most classes whose one-hot rows are kept"""
 
 
 class OneHotEncoding(Operation):
@@ -31,7 +35,25 @@ class OneHotEncoding(Operation):
 
     def kernel(self, out: Array, labels: Array) -> Array:
         _check_labels(labels, self.classes)
-        return np.equal(labels[..., None], _numbers(self.classes), out=out, casting="unsafe")
+        if self._is_listed(labels):
+            # a copy of a short row for each label, where a comparison computes each element, and converts it
+            return _rows(self.classes, out.dtype).take(labels, 0, out, "clip")
+        return np.equal(labels[..., None], np.arange(self.classes), out=out, casting="unsafe")
+
+    def bind_kernel(self, out: Array, labels: Array) -> Callable[[], Any]:
+        if not self._is_listed(labels):
+            return super().bind_kernel(out, labels)
+        rows, unsigned, classes = _rows(self.classes, out.dtype), _unsigned(labels), self.classes
+
+        def encode() -> Array:
+            if labels.size and np.maximum.reduce(unsigned, None) >= classes:
+                _check_labels(labels, classes)
+            return rows.take(labels, 0, out, "clip")
+
+        return encode
+
+    def _is_listed(self, labels: Array) -> bool:
+        return self.classes <= _LISTED and np.can_cast(labels.dtype, np.intp)
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
         return self(labels)
@@ -68,14 +90,19 @@ class Labels(Operation):
         return 0
 
 
-@functools.lru_cache(maxsize=64)
-def _numbers(classes: int) -> Array:
-    return np.arange(classes)
+@functools.lru_cache(maxsize=16)
+def _rows(classes: int, dtype: np.dtype[Any]) -> Array:
+    """Return the one-hot rows of all classes."""
+    return np.eye(classes, dtype=dtype)
+
+
+def _unsigned(labels: Array) -> Array:
+    """Return integers as such without a sign: those below 0 lie beyond all classes, and one pass finds both."""
+    return labels.view(f"u{labels.itemsize}")
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    # read without a sign, a number below 0 is beyond all classes: one pass finds it, too
-    if labels.size and np.maximum.reduce(labels.view(f"u{labels.itemsize}"), axis=None) >= classes:
+    if labels.size and np.maximum.reduce(_unsigned(labels), None) >= classes:
         wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
         raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
 

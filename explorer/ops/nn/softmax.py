@@ -9,6 +9,7 @@ out as log(softmax(x)) the formula would overflow or lose digits; rewrite rules 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,7 +64,8 @@ def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     most = _most(x.dtype)
     # initial: an empty row has no largest element, and an empty result
     largest: Array = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-most)
-    return np.minimum(largest, most, out=largest)
+    np.minimum(largest, most, out=largest)
+    return largest
 
 
 class Softmax(Normalization):
@@ -124,15 +126,24 @@ class LogSoftmax(Normalization):
     """x − log Σ eˣ over axes, finite for every finite x."""
 
     def kernel(self, out: Array, x: Array) -> Array:
-        x = x.astype(out.dtype, copy=False)
         # a row of −∞ alone has the sum 0: log 0 = −∞, and −∞ − (−∞) = NaN, as in the formula
         with np.errstate(divide="ignore", invalid="ignore"):
-            np.subtract(x, _largest(x, self.axes), out=out)
-            np.subtract(out, np.log(np.add.reduce(np.exp(out), axis=self.axes, keepdims=True)), out=out)
-        return out
+            return _log_softmax(out, x.astype(out.dtype, copy=False), self.axes)
+
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        if x.dtype != out.dtype:
+            return super().bind_kernel(out, x)
+        return functools.partial(_log_softmax, out, x, self.axes)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g - exp(y) * Sum(self.axes, True)(g),)
+
+
+def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    np.subtract(x, _largest(x, axes), out)
+    total = np.add.reduce(np.exp(out), axis=axes, keepdims=True)
+    np.subtract(out, np.log(total, total), out)
+    return out
 
 
 class LogSumExp(Operation):

@@ -12,9 +12,9 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.memory_budget import claim_memory
+from explorer.core.memory_budget import budget, claim_memory
 from explorer.core.types.device import cpu
-from explorer.run.runtime.sealed_arrays import sealed
+from explorer.run.runtime.sealed_arrays import sealed, sealed_copy
 
 
 def parameter_value(parameter: Expr, value: Any) -> Any:
@@ -35,9 +35,11 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
 def read_only(value: Any, copied: bool) -> Any:
     """Return a read-only result, or a read-only copy of it; another device's value is returned unchanged."""
     if isinstance(value, np.ndarray):
-        if copied:
+        if not copied:
+            return sealed(value)
+        if value.nbytes > budget.memory:  # the text is made only for the error
             claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
-        return sealed(np.array(value) if copied else value)
+        return sealed_copy(value)
     if isinstance(value, tuple):
         return tuple([read_only(part, False) for part in value])
     return sealed(np.asarray(value)) if isinstance(value, np.generic) else value
