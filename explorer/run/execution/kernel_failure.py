@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from explorer.core.errors import ExplorerError, RunError
+from explorer.core.ir.expr import Expr
 from explorer.plan.planner import Plan
 from explorer.run.kernels.runners import Runner
 
 
-def failure(planned: Plan, index: int, runner: Runner, error: Exception) -> RunError:
-    """Return the error of a failed kernel, with the operation, its operands' types and the user's line."""
+def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed: Expr | None = None) -> RunError:
+    """Return the error of a failed kernel, with the operation, its operands' types and the user's line.
+
+    The operation is ``failed``, or else the one that the runner has noted.
+    """
     kernel = planned.schedule.kernels[index]
-    failed = getattr(runner, "failed", None)
+    failed = getattr(runner, "failed", None) if failed is None else failed
     node = kernel.result if failed is None else failed
     operand_types = ", ".join([repr(operand.type) for operand in planned.graph.inputs[node.uid]])
     place = node.place

@@ -17,12 +17,14 @@ from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.tiles import scratch_memory
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel, Placement
+from explorer.run.execution.bound_run import BoundRun
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
@@ -30,7 +32,7 @@ from explorer.run.kernels.control_flow import BodyRun, call_runner
 from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import FusedReduction
-from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
+from explorer.run.kernels.runners import ComputeOnce, FixedView, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import FreeAfter, devices_of, finish
 from explorer.run.runtime.marshalling import parameter_value, read_only
@@ -90,6 +92,10 @@ class Program:
         self.temporary = [
             self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
         ]
+        self.bound: BoundRun | None = None
+        """the calls of a run, once two runs on one thread have shown where everything lies"""
+        self._ran_in: Array | None = None
+        """scratch memory of the thread of the last run that was not bound"""
         self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
         """whether worker threads take part in a run"""
         self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held}
@@ -165,7 +171,7 @@ class Program:
         elif (view := self._fixed_view(kernel, runner)) is None:
             return runner
         else:
-            self.values[slot], runner = view, functools.partial(_given, view)
+            self.values[slot], runner = view, FixedView(view)
         self.fixed_memory.add(kernel.result.uid)
         return runner
 
@@ -280,6 +286,13 @@ class Program:
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
 
+    def bind_run(self) -> None:
+        """Bind the calls of the next run, after a run on the thread that ran it before, too."""
+        memory = scratch_memory()
+        if self._ran_in is memory and (self.bound is None or self.bound.kernels_bound):
+            self.bound = BoundRun(self.runners, self.values, frozenset(self.temporary))
+        self._ran_in = memory
+
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""
         results = self.read()
@@ -335,7 +348,3 @@ class Program:
                 inner.forget()
 
         return run
-
-
-def _given(value: Any, values: Values) -> Any:
-    return value

@@ -17,6 +17,7 @@ from explorer.core.errors import RunError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array
 from explorer.plan.planner import Plan
+from explorer.run.execution.bound_run import BoundRun
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import Program
 
@@ -43,20 +44,28 @@ class UpdatingProgram(Program):
         self._whole, self._updates = planned, self.runners[first:]
         self.planned = replace(planned, schedule=replace(schedule, roots=tuple(roots), **cut))
         self.runners = self.runners[:first]
+        self._bound_updates: BoundRun | None = None
 
     def update(self) -> None:
         """Write over the parameters, after a run; while it goes on, some have new values and some old ones.
 
         Raises RunError where memory runs out: their values are then of no use.
         """
-        made = 0
+        times: list[int] = []
+        bound = self._bound_updates
         try:
             with np.errstate(all="ignore"):
-                for runner, slot in self._updates:
-                    self.values[slot] = runner(self.values)
-                    made += 1
+                if bound is not None and bound.is_valid:
+                    bound.run(times)
+                else:
+                    times.append(0)
+                    for runner, slot in self._updates:
+                        self.values[slot] = runner(self.values)
+                        times.append(0)
+                    self._bound_updates = BoundRun(self._updates, self.values, ())
         except Exception as error:
-            failed = failure(self._whole, len(self.runners) + made, self._updates[made][0], error)
+            made, operation = len(times) - 1, bound.take_failed() if bound is not None else None
+            failed = failure(self._whole, len(self.runners) + made, self._updates[made][0], error, operation)
             raise RunError(
                 f"an update in place: {failed.given}",
                 rule="all parameters must be updated, and some were before this one failed",

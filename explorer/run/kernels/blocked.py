@@ -8,7 +8,7 @@ from collections.abc import Callable
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.plan.schedule.schedule import Kernel
-from explorer.run.kernels.runners import Steps, Values, run_all
+from explorer.run.kernels.runners import BoundBlock, BoundStep, Steps, Values, run_all
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
@@ -61,6 +61,11 @@ class BlockedRunner(ABC):
                 self._tasks = tasks
         run_all(tasks, self.shared)
         return out
+
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return the steps of a kernel of one block over arrays that stay where they are; None for any other."""
+        (task,) = self._tasks if len(self._tasks) == 1 else (None,)
+        return task.bound_steps() if isinstance(task, BoundBlock) else None
 
     @abstractmethod
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:

@@ -20,7 +20,7 @@ from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import boxes, halved
 from explorer.run.kernels.blocked import BlockedRunner
-from explorer.run.kernels.runners import BoxRegisterFiles, Operands, Steps, Values
+from explorer.run.kernels.runners import BoundStep, BoxRegisterFiles, Operands, Steps, Values
 
 
 class FusedReduction(BlockedRunner):
@@ -70,6 +70,10 @@ class FusedReduction(BlockedRunner):
         if self._laid is not None:
             self._operation.finalize(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
+
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return the steps of a kernel of one block; None where partial results are combined."""
+        return super().bound_steps() if self._laid is None else None
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task for each block: of whole rows, each with its slice of the result, or of parts of rows."""

@@ -34,8 +34,8 @@ RegisterFile: TypeAlias = Callable[[], list[Array]]
 BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """a step of a kernel: its function, the places it reads, the place it writes, and its node"""
-_BoundStep: TypeAlias = tuple[Callable[[], Any], Array, Expr]
-"""a step over certain arrays: its function, the array that it writes, and its node"""
+BoundStep: TypeAlias = tuple[Callable[[], Any], Any, Expr | None]
+"""a step over certain arrays: its function, the array that must hold what it returns (None: it does), and its node"""
 
 
 def copy_into(out: Any, result: Any) -> Any:
@@ -75,7 +75,7 @@ def single(
         return lambda values: kernel(None, *[values[source] for source in sources])
 
     if fixed_memory and out is not None and kernel == operation.kernel:
-        return _bound(operation, sources, out)
+        return BoundOperation(operation, sources, out)
 
     def run(values: Values) -> Any:
         memory = allocate(result_type) if out is None else out
@@ -97,18 +97,38 @@ def single(
     return run_one if len(sources) == 1 else run_two
 
 
-def _bound(operation: Operation, sources: list[int], out: Any) -> Runner:
-    """Make the runner of an operation whose operands stay where they are from the first run on."""
-    call: Callable[[], Any] | None = None
+class BoundOperation:
+    """Operation whose operands and result stay where they are from the first run on."""
 
-    def run(values: Values) -> Any:
-        nonlocal call
-        if call is None:
-            call = operation.bind_kernel(out, *[values[source] for source in sources])
-        result = call()
-        return out if result is out else copy_into(out, result)
+    def __init__(self, operation: Operation, sources: list[int], out: Any) -> None:
+        self._operation, self._sources, self._out = operation, sources, out
+        self._call: Callable[[], Any] | None = None
 
-    return run
+    def __call__(self, values: Values) -> Any:
+        """Compute the result."""
+        if self._call is None:
+            self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
+        result = self._call()
+        return self._out if result is self._out else copy_into(self._out, result)
+
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return its call; None before the first run."""
+        return None if self._call is None else [(self._call, self._out, None)]
+
+
+class FixedView:
+    """View of memory that is the same in every run."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+
+    def __call__(self, values: Values) -> Any:
+        """Return the view."""
+        return self._view
+
+    def bound_steps(self) -> list[BoundStep]:
+        """Return nothing: there is nothing to compute."""
+        return []
 
 
 class ComputeOnce:
@@ -128,6 +148,10 @@ class ComputeOnce:
             for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
+
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return nothing once it is computed; None before."""
+        return [] if self._runner is None else None
 
     @property
     def failed(self) -> Expr | None:
@@ -182,7 +206,7 @@ class Steps:
         """Return a function that computes ``out`` from arrays that broadcast to it."""
         if not self.registers:
             if self._fixed_memory:
-                return functools.partial(self.run_bound, self.bound([*inputs, out]))
+                return BoundBlock(self, [*inputs, out], list)
             return functools.partial(self._run, self._program, [*inputs, out])
         # Registers lie in memory like the result, so that NumPy joins the axes to one loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
@@ -191,7 +215,7 @@ class Steps:
     def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
         """Return a function that computes ``out`` from arrays that broadcast to the shape of the registers."""
         if self._fixed_memory:
-            return _BoundBlock(self, [*inputs, out], register_file)
+            return BoundBlock(self, [*inputs, out], register_file)
         return functools.partial(self._run_in, [*inputs, out], register_file)
 
     def over_boxes(
@@ -204,9 +228,9 @@ class Steps:
         """Compute the result; ``places`` holds the inputs, the result and the registers."""
         self._run(self._program, places)
 
-    def bound(self, places: list[Array]) -> list[_BoundStep]:
+    def bound(self, places: list[Array]) -> list[BoundStep]:
         """Return the steps as functions of no argument; ``places`` holds the inputs, the result and the registers."""
-        bound: list[_BoundStep] = []
+        bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
             out, operands = places[target], [places[source] for source in sources]
             own = kernel == node.operation.kernel
@@ -214,7 +238,7 @@ class Steps:
             bound.append((call, out, node))
         return bound
 
-    def run_bound(self, bound: list[_BoundStep]) -> None:
+    def run_bound(self, bound: list[BoundStep]) -> None:
         """Call bound steps one after the other, and note the operation of one that fails."""
         step = bound[0]
         try:
@@ -290,18 +314,22 @@ class Steps:
         return functools.partial(scratch, ("runs", *shapes, *order, *self.registers), wanted, build)
 
 
-class _BoundBlock:
+class BoundBlock:
     """Steps over one block of arrays that stay where they are, bound to the registers of the thread that runs them."""
 
     def __init__(self, steps: Steps, places: list[Array], register_file: RegisterFile) -> None:
         self._steps, self._places, self._register_file = steps, places, register_file
         self._memory: Array | None = None
-        self._bound: list[_BoundStep] = []
+        self._bound: list[BoundStep] = []
 
     def __call__(self) -> None:
         """Compute the block."""
+        self._steps.run_bound(self.bound_steps())
+
+    def bound_steps(self) -> list[BoundStep]:
+        """Return the steps, over the registers of this thread."""
         # registers are views of the thread's scratch memory, and change with it
         if self._memory is not scratch_memory():
             self._bound = self._steps.bound(self._places + self._register_file())
             self._memory = scratch_memory()
-        self._steps.run_bound(self._bound)
+        return self._bound

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.core.ir.expr import Expr
@@ -11,7 +11,7 @@ from explorer.core.ir.tiles import TILE_BYTES, cut
 from explorer.core.types.tensor_type import Array
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import blocks
-from explorer.run.kernels.runners import Operands, Steps, Values, run_all
+from explorer.run.kernels.runners import BoundBlock, BoundStep, Operands, Steps, Values, run_all
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
@@ -73,6 +73,20 @@ class TiledEpilogue:
         run_all(tasks, self.shared)
         return out
 
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return the product and the steps after it, where there is one tile at one address; None for several."""
+        if len(self._tasks) != 1:
+            return None
+        (task,) = self._tasks
+        if not isinstance(task, _FinishedTile):
+            return [(task, None, self._anchor)]
+        steps: list[BoundStep] = [(task.make, None, self._anchor)]
+        for block in task.finish:
+            if not isinstance(block, BoundBlock):
+                return None
+            steps += block.bound_steps()
+        return steps
+
     def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
         """Return one task for each tile: the product, then its epilogue."""
         operation, steps = self._anchor.operation, self._steps
@@ -83,24 +97,38 @@ class TiledEpilogue:
                 self._prepared = prepared
         # Where the result's memory cannot hold the product on its way, the product has memory of its own.
         product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
-        tasks = []
+        tasks: list[Callable[[], None]] = []
         for place, make in operation.tiles(product, prepared, *operands):
             if steps is None:
                 tasks.append(make)
             else:
                 inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
                 part: Any = (*place, ...)  # the ellipsis keeps it an array when it has one element
-                tasks.append(functools.partial(self._run, make, _finishing(steps, inputs, out[part])))
+                tasks.append(_FinishedTile(self, make, _finishing(steps, inputs, out[part])))
         return tasks
 
-    def _run(self, make: Callable[[], None], finish: Sequence[Callable[[], None]]) -> None:
+    def run(self, make: Callable[[], None]) -> None:
+        """Compute a tile of the product, and note it as failed where it raises."""
         try:
             make()
         except Exception:
             self._failed = self._anchor
             raise
-        for step in finish:
-            step()
+
+
+@dataclass(frozen=True, slots=True)
+class _FinishedTile:
+    """Task of one tile: its product, then the blocks of elementwise steps on it."""
+
+    epilogue: TiledEpilogue
+    make: Callable[[], None]
+    finish: list[Callable[[], None]]
+
+    def __call__(self) -> None:
+        """Compute the tile."""
+        self.epilogue.run(self.make)
+        for block in self.finish:
+            block()
 
 
 def _finishing(steps: Steps, inputs: list[Array], part: Array) -> list[Callable[[], None]]:

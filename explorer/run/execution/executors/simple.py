@@ -36,7 +36,9 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     except Exception as error:
         program.forget()
         at = len(times) - 1
-        raise failure(program.planned, at, program.runners[at][0], error) from error
+        runner, bound = program.runners[at][0], program.bound
+        failed = bound.take_failed() if bound is not None else None
+        raise failure(program.planned, at, runner, error, failed) from error
     except BaseException:
         program.forget()
         raise
@@ -44,11 +46,16 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
 
 
 def _run(program: Program, times: list[int]) -> None:
+    bound = program.bound
+    if bound is not None and bound.kernels_bound and bound.is_valid:
+        bound.run(times)
+        return
     values, note = program.values, times.append
     note(perf_counter_ns())
     for runner, slot in program.runners:
         values[slot] = runner(values)
         note(perf_counter_ns())
+    program.bind_run()
 
 
 def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
