@@ -27,7 +27,7 @@ class BoundRun:
     def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values, temporary: Container[int]) -> None:
         self._failed: Expr | None = None
         self.kernels_bound = 0
-        self._values = values
+        self._runners, self._values = runners, values
         self._kernels: list[list[BoundStep]] = []
         self._kept: list[tuple[int, Any]] = []
         """values of bound kernels that are dropped after each run"""
@@ -44,10 +44,9 @@ class BoundRun:
         # Registers lie in the scratch memory of the thread, each time in the same.
         self._memory = scratch_memory()
 
-    @property
-    def is_valid(self) -> bool:
-        """Whether this thread may run it: its scratch memory is the one that it was bound to."""
-        return self._memory is scratch_memory()
+    def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
+        """Whether this thread may run it in place of these runners: they and its scratch memory are those bound."""
+        return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
         """Return the operation that has just raised, and forget it; None if its kernel knows it itself."""

@@ -55,7 +55,7 @@ class UpdatingProgram(Program):
         bound = self._bound_updates
         try:
             with np.errstate(all="ignore"):
-                if bound is not None and bound.is_valid:
+                if bound is not None and bound.is_of(self._updates):
                     bound.run(times)
                 else:
                     times.append(0)

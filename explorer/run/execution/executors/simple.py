@@ -47,7 +47,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
 
 def _run(program: Program, times: list[int]) -> None:
     bound = program.bound
-    if bound is not None and bound.kernels_bound and bound.is_valid:
+    if bound is not None and bound.kernels_bound and bound.is_of(program.runners):
         bound.run(times)
         return
     values, note = program.values, times.append
