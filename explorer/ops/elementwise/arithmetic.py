@@ -37,13 +37,8 @@ _STEPS = "comparisons are constant wherever they have a derivative"
 class Add(Ufunc):
     """Sum, a + b; integers wrap around, booleans are joined by or, as in NumPy."""
 
-    ufunc, linear, commutative, associative, examples = (
-        np.add,
-        True,
-        True,
-        True,
-        (*PAIRS, Example(integers(3), integers(3))),
-    )
+    ufunc, linear, commutative, associative = np.add, True, True, True
+    examples = (*PAIRS, Example(integers(3), integers(3)))
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g, g

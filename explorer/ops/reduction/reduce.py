@@ -15,87 +15,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes
+from explorer.core.types.tensor_type import Array, TensorType, normalize_axes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
-from explorer.ops.base import broadcast_to, cast, reshape
+from explorer.ops.base import cast, reshape
 from explorer.ops.reduction.product_tree import products_of_others
-
-_EXAMPLES = (
-    Example(real(2, 3, 4), axes=(0, 2)),
-    Example(real(2, 3), axes=(1,), keepdims=True),
-    Example(real(3), axes=(0,)),
-    Example(real(2, 3), axes=()),
-)
-
-
-class Reduction(Operation, abstract=True):
-    """Base of operations that combine the elements along ``axes`` (counted from the front, ascending).
-
-    Over empty axes a sum is 0, a product 1, ``all`` True and ``any`` False; extremes refuse, since there is none.
-    (ONNX: ReduceSum and its like; PNNX: torch.sum and its like.)
-    """
-
-    axes: tuple[int, ...]
-    keepdims: bool = False
-    ufunc: ClassVar[np.ufunc]
-    examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
-
-    def result_shape(self, x: TensorType) -> Shape:
-        """Return the shape without the reduced axes, or with size 1 there."""
-        if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
-            raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}")
-        if self.keepdims:
-            return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
-        return tuple([size for axis, size in enumerate(x.shape) if axis not in self.axes])
-
-    def infer(self, x: TensorType) -> TensorType:
-        return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
-
-    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of the result."""
-        return dtype
-
-    def kernel(self, out: Array, x: Array) -> Array:
-        result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
-        return result
-
-    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
-        if type(self).kernel is not Reduction.kernel:
-            return super().bind_kernel(out, x)
-        return self._bound(out, x)
-
-    def _bound(self, out: Array, x: Array) -> Callable[[], Any]:
-        reduce: Callable[..., Any] = self.ufunc.reduce
-        return functools.partial(reduce, x, self.axes, out.dtype, out, self.keepdims)
-
-    @property
-    def reduced_axes(self) -> tuple[int, ...]:
-        return self.axes
-
-    @property
-    def combine_ufunc(self) -> np.ufunc:
-        return self.ufunc
-
-    def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
-        result: Array = self.ufunc.reduce(x, axis=axes, out=out, keepdims=True, dtype=out.dtype)
-        return result
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return type(self)(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
-
-    def flops(self, result: AnyType, *types: TensorType) -> int:
-        return types[0].size
-
-    def spread(self, value: Expr, x: Expr) -> Expr:
-        """Repeat a value of the result's shape along the reduced axes."""
-        kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
-        return broadcast_to(reshape(value, kept), x.shape)
+from explorer.ops.reduction.reduction import EXAMPLES, Reduction
 
 
 @functools.cache
@@ -116,7 +46,7 @@ class Sum(Adjustable, Reduction):
     linear = True
     policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
     ufunc = np.add
-    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+    examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
@@ -193,7 +123,7 @@ class Prod(Adjustable, Reduction):
 
     ufunc = np.multiply
     policies = (AccumulationPolicy.dtype,)
-    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+    examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
