@@ -146,7 +146,10 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots)
-    purpose = "The program as it was recorded. Nothing has been computed."
+    purpose = (
+        "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would take "
+        "as it stands."
+    )
     _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
     changed: set[str] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Never
+from typing import Any, Never, overload
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
@@ -103,8 +103,29 @@ class EvalPlan(InspectablePlan):
         state = "evaluated" if self._timing is not None else "prepared" if self._planned is not None else "not planned"
         return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
 
-    def register(self, value: Any) -> Handle:
-        """Ask for the value of an expression, or of data of any type; return the handle that will hold it."""
+    @overload
+    def register(self, value: Any, /) -> Handle: ...
+
+    @overload
+    def register(self, value: Any, second: Any, /, *others: Any) -> tuple[Handle, ...]: ...
+
+    def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
+        """Ask for the value of an expression, or of data of any type; return the handle that will hold it.
+
+        For several values it returns a tuple of their handles. Raises OperandError, and registers none of them, if one
+        is no expression or is on another device than the plan.
+        """
+        exprs = [self._expression(each) for each in (value, *others)]
+        handles = []
+        for expr in exprs:
+            expr.mark_used()
+            handles.append(Handle(expr))
+        self._handles += handles
+        self._fresh = False
+        return tuple(handles) if others else handles[0]
+
+    def _expression(self, value: Any) -> Expr:
+        """Return the expression of a value; OperandError if it is on another device than the plan."""
         expr = value if isinstance(value, Expr) else expression_of(value)
         if self.device not in (None, expr.type.device):
             raise OperandError(
@@ -112,11 +133,7 @@ class EvalPlan(InspectablePlan):
                 rule=f"the expression must be on the plan's device, but it is on {expr.type.device.name}",
                 fix="plan.register(x.to_device(device)), or use a plan without a device: ex.EvalPlan()",
             )
-        expr.mark_used()
-        handle = Handle(expr)
-        self._handles.append(handle)
-        self._fresh = False
-        return handle
+        return expr
 
     @long_running()
     def prepare(self, planned: Plan | None = None) -> EvalPlan:

@@ -126,7 +126,7 @@ def test_the_run_shows_what_is_live_and_what_it_cost(show):
     expect(node(view, "multiply 2")).to_contain_text("runs")
     expect(node(view, "tanh")).to_contain_text("live")
     expect(view.locator(".ex-strip-run")).to_have_count(1)
-    expect(view.locator(".ex-strip-peak").last).to_have_text("most live 18 KB")
+    expect(view.locator(".ex-strip-peak").first).to_have_text("most live 18 KB")
     node(view, "tanh").click()
     expect(view.locator(".ex-histogram rect")).to_have_count(32)
     expect(view.locator(".ex-statistics")).to_contain_text("min-0.998max0.997mean0.01std0.62NaN, inf0, 0")

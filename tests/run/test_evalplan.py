@@ -324,6 +324,18 @@ def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it(
     assert after.stages[-1].kind == "run"
 
 
+def test_several_values_are_registered_together_or_not_at_all() -> None:
+    x = ex.tensor([1.0, 2.0])
+    plan = ex.EvalPlan()
+    total, double = plan.register(x.sum(), x * 2)
+    plan.eval()
+    assert float(total.data()) == 3.0
+    assert double.data().tolist() == [2.0, 4.0]
+    with pytest.raises(ex.OperandError):
+        plan.register(x + 1, object())
+    assert repr(plan).endswith("0 registered, evaluated>")
+
+
 def test_registering_after_prepare_plans_again() -> None:
     plan = ex.EvalPlan()
     first = plan.register(a + 1.0)

@@ -204,6 +204,18 @@ def _expressed(value: Any) -> bool:
     return isinstance(value, Expr) or stands_for_expression(value)
 
 
+def _check_dtype(dtype: Any) -> None:
+    """Raise OperandError for a second argument of ``ex.tensor`` that is no dtype, as the tensor's name is none."""
+    try:
+        as_dtype(dtype)
+    except OperandError as error:
+        keyword = (
+            f'; a name is given by keyword, name="{dtype}"' if isinstance(dtype, str) and dtype.isidentifier() else ""
+        )
+        fix = f"{error.fix}{keyword}"
+        raise OperandError(f"ex.tensor with {error.given}", rule=error.rule, fix=fix) from None
+
+
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
     """Return a tensor on a storage in NumPy's memory; several tensors may share one."""
     array = storage.array
@@ -237,6 +249,8 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             rule="ex.tensor must be given a value; its second argument is a dtype",
             fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, takes sizes",
         )
+    if dtype is not None:
+        _check_dtype(dtype)
     try:
         array = _array(value if type(value) is np.ndarray else _plain(value), dtype, copy)
     except (ExplorerError, MemoryError):

@@ -210,7 +210,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         if native.isbuiltin == 0 and native.kind in "biufc" and native.metadata is None:
             native = np.dtype(native.str)
         return native
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise OperandError(
             f"the dtype {dtype!r}: {error}", rule="a dtype must be one of NumPy's", fix="dtype=np.float32, for instance"
         ) from None

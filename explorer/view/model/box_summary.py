@@ -14,7 +14,7 @@ from explorer.record.reasons import micros_text
 from explorer.view.base import font
 from explorer.view.model.labels import TYPE, fit, short_type
 from explorer.view.model.totals import counted
-from explorer.view.tree.box_tree import Box, Tree
+from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
 
 _STEPS = 8
@@ -67,11 +67,11 @@ class _BoxSummarizer:
         boxes = [self._boxes[index] for kind, index in box.items if kind == "box"]
         outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
         found: list[str] = []
-        for kind, index in box.items:
-            if box.batches and self._is_gone(kind, index):
+        for kind, index in sorted(box.items, key=self._is_call) if box.kind == "batch" else box.items:
+            if box.kind == "batch" and self._is_gone(kind, index):
                 continue
             if kind == "slot":
-                found += self._step(index)
+                found += self._step(index, inlined=box.kind == "batch")
                 continue
             inner = self._boxes[index]
             if inner.is_operator:
@@ -90,11 +90,16 @@ class _BoxSummarizer:
             found.update(self._step(index) if kind == "slot" else self._counts[index])
         return found
 
-    def _step(self, slot: int) -> list[str]:
+    def _step(self, slot: int, inlined: bool = False) -> list[str]:
         members = self._slots.nodes[slot]
-        # A call created by a pass and inlined again is described by its body.
-        node = members[0] if self._nodes.born[members[0]] < 0 else counted(self._recording, members)
+        # A call created by a pass and inlined again is described by its body, and so is a mapped one.
+        recorded = self._nodes.born[members[0]] < 0 and not inlined
+        node = members[0] if recorded else counted(self._recording, members)
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
+
+    def _is_call(self, item: BoxItem) -> bool:
+        """Whether an item is the place of a mapped call, where the last operation of its body stands once inlined."""
+        return item.kind == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
 
     def _is_gone(self, kind: str, index: int) -> bool:
         """Whether nothing of a batch is left in a slot, or in the slots of a box, at the end."""

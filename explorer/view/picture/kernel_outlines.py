@@ -65,9 +65,9 @@ def frame_title(frame: Frame, sign: str) -> Markup:
     if frame.number:
         titles = [f"kernel {frame.number:,} · {title}" for title in titles] + [f"kernel {frame.number:,}"]
     rows = [(title, font.width(title, TITLE, bold=True)) for title in [f"{sign}{title}" for title in titles]]
-    title = title_within(rows, right - left - _ASIDE)
+    title, start = title_within(rows, right - left - _ASIDE)
     hint = [] if title == rows[0][0] else [element("title", frame.group.label[:_LONGEST])]
-    return element("text", title, *hint, x=left + 2, y=top - 5, class_="fused")
+    return element("text", title, *hint, x=left + round(start, 1), y=top - 5, class_="fused")
 
 
 def closed_around(model: Model, scene: Scene) -> list[int]:

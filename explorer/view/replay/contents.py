@@ -61,9 +61,9 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
         spans = (works if number in members else any_node)[number]
         if first[number] >= 0:
             spans = _both(spans, works[first[number]])
-        if box.batches:
-            # The instant after the last of its decisions.
-            complete = 2 * (max(box.batches) + 1)
+        if box.kind == "batch":
+            # The instant after the last of its decisions; a mapped call is a batch from the beginning.
+            complete = 2 * (max(box.batches, default=-1) + 1)
             spans = _both(spans, _others([(0, complete - 1), *calls[number]], always[0][1]))
         if spans != always:
             found[number] = spans

@@ -83,6 +83,13 @@ def test_other_refusals() -> None:
         ex.tensor([300], dtype=np.int8)
     with pytest.raises(ex.OperandError, match="nonsense"):
         ex.tensor([1], dtype="nonsense")
+    with pytest.raises(
+        ex.OperandError, match=r"must be one of NumPy's\n.*a name is given by keyword, name=\"weights\""
+    ):
+        ex.tensor([1], "weights")
+    for text in (",", "(", "a b"):
+        with pytest.raises(ex.OperandError, match="must be one of NumPy's"):
+            ex.tensor([1], text)
 
 
 def test_values_become_native_and_dense() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.view.model.initially_open import USEFUL
-from explorer.view.model.labels import ENTER, Text, node_size
+from explorer.view.model.labels import ENTER, Text, node_size, title_within
 from explorer.view.model.model import build_model
 from explorer.view.tree.topological import levels
 from tests.support.scenes import check, scene_size
@@ -255,3 +255,9 @@ def test_the_mark_of_a_call_has_room_beside_its_name() -> None:
     """A call is wider than an operation of the same name by the mark that it can be entered, on both sides."""
     text = Text("a name that is wider than the type", "2 f32", "", "", "")
     assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * ENTER
+
+
+@pytest.mark.parametrize(("width", "start"), [(20.0, 2), (40.0, 2), (60.0, -18.0), (120.0, 2), (200.0, 2)])
+def test_a_title_hardly_longer_than_half_of_its_room_ends_before_the_middle(width, start):
+    """An edge comes in there, with its ✗; a title that cannot end before it begins where all do."""
+    assert title_within([("title", width)], 100) == ("title", start)

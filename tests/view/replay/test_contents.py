@@ -1,11 +1,14 @@
 """Times at which a box is drawn open, held against the rule, asked at every position of every stage."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.folding.fold import fold
+from explorer.view.model.model import build_model
 from explorer.view.replay import contents
 from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
 from explorer.view.tree.box_tree import scope_tree
@@ -59,9 +62,10 @@ class Rule:
         full = self.is_full(box, stays)
         if self.first[box] >= 0:
             full = full and self.is_full(self.first[box], stays)
-        batches = self.tree.boxes[box].batches
+        is_batch = self.tree.boxes[box].kind == "batch"
+        complete = max(self.tree.boxes[box].batches, default=-1) < position
         calls = any(not ghost and self.recording.nodes.kind[node] == "call" for node, ghost in stays.values())
-        return full and not (batches and (max(batches) >= position or calls))
+        return full and not (is_batch and (calls or not complete))
 
     def is_full(self, box, stays):
         found = [stays[slot][0] for slot in self.slots_in[box] if stays[slot][0] >= 0]
@@ -97,6 +101,29 @@ def test_times_say_what_the_rule_says(name):
 @pytest.mark.spec("V-1", "V-7")
 def test_boxes_of_batches_open_when_their_batch_is_complete():
     assert check(looped("plain"))
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_the_box_of_a_mapped_call_opens_when_it_is_inlined():
+    """Until then one call stands in it, between the places of its body's operations."""
+    weight = ex.tensor(np.eye(4, dtype=np.float32))
+
+    @ex.function
+    def network(x):
+        return ex.tanh(x @ weight) + x
+
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(ex.stack(list(ex.map(network, [ex.tensor(np.ones((2, 4), np.float32)) for _ in range(9)])))))
+    recording = plan.prepare().recording
+    check(recording)
+    model = build_model(recording)
+    box = next(number for number, box in enumerate(model.tree.boxes) if box.kind == "batch")
+    inlined = next(stage.last for stage in recording.stages if stage.name == "inline")
+    spans = open_spans(recording, model.slots, model.tree)
+    assert box not in drawn_open(spans, [box], 0)
+    assert box in drawn_open(spans, [box], 2 * inlined)
+    texts = model.box_texts[box]
+    assert texts[0] == "network ×9" and texts[1].startswith("reshape → matmul") and texts[1].endswith("tanh → add")
 
 
 @pytest.mark.spec("V-1", "V-7")

@@ -89,7 +89,7 @@ export class TimelineSlider {
     return svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d });
   }
 
-  /** Labels of peaks, inside the strip; where two would meet, the later one says it alone. */
+  /** Labels of peaks, inside the strip; where two would meet, the later one says it alone; beside an equal one it is as planned. */
   #labels(peaks) {
     const placed = peaks.map(({ x, text, step }) => {
       const wide = LETTER * text.length;
@@ -97,7 +97,10 @@ export class TimelineSlider {
     });
     const apart = placed.filter(({ left, wide }, index) => placed.slice(index + 1).every((later) => left + wide + PAD < later.left || later.left + later.wide + PAD < left));
     this.peaks = apart.map(({ left, wide, step }) => ({ left, right: left + wide, step }));
-    return apart.map(({ left, text }) => svg("text", { class: "ex-strip-peak", x: left.toFixed(1), y: TOP - 3 }, text));
+    return apart.map(({ left, wide, text }, index) => {
+      const says = apart[index - 1]?.text === text ? "as planned" : text;
+      return svg("text", { class: "ex-strip-peak", x: (left + wide / 2).toFixed(1), y: TOP - 3 }, says);
+    });
   }
 
   #live(phase, place) {

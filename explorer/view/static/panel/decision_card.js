@@ -58,7 +58,7 @@ export class DecisionCard {
       const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
       table.append(html("dt", {}, ...explained(label, known)), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])));
     }
-    if (cost > 0) table.append(html("dt", {}, "cost of declining"), html("dd", {}, microsText(cost)));
+    if (cost > 0) table.append(html("dt", {}, "cost of declining, estimated"), html("dd", {}, microsText(cost)));
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {
       const mark = html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
       table.append(html("dt", {}, ...(place ? [] : explained("not fused", known))), html("dd", {}, this.link(operand), mark, this.link(reader)));

@@ -122,7 +122,7 @@ export class Decisions {
   /** Decisions with one sentence as one row; the places of all of them, if the view stands at one. */
   #folded({ decisions, cost, verdict }, here) {
     const { decision } = this.moment;
-    const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && microsText(cost)];
+    const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && `≈ ${microsText(cost)}`];
     const [head, ...others] = here ? decisions.slice(0, PLACES) : decisions.slice(0, 1);
     if (here && decision !== head && !others.includes(decision)) others.push(decision);
     return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
