@@ -147,8 +147,8 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     started = time.perf_counter()
     graph = PlanGraph(roots)
     purpose = (
-        "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would take "
-        "as it stands."
+        "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would "
+        "take as it stands."
     )
     _close_stage(graph, "recorded", "record", purpose, 0, started)
     names: set[str] = set()
