@@ -22,6 +22,7 @@ from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
+from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
@@ -45,6 +46,10 @@ class NetState(enum.Enum):
     NEED_INIT = "NeedInit"
     NEED_BUILD = "NeedBuild"
     COMPLETE = "Complete"
+
+
+_ASSUMED_TEXT = np.dtype((np.str_, 16))
+"""the dtype of an input of texts that are not known yet"""
 
 
 class BuildableNet(EditableNet):
@@ -248,6 +253,8 @@ class BuildableNet(EditableNet):
 
     def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
         dtype = noted_dtype(self.definition.input(name))
+        if dtype is not None and is_text(dtype):
+            dtype = _ASSUMED_TEXT
         return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
 
     def _parameters_for(self, name: str, value: Any) -> Any:

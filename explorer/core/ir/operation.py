@@ -32,6 +32,7 @@ from explorer.core.ir.operation_checks import check_facet_names, check_facets, e
 from explorer.core.ir.operation_interning import Interning
 from explorer.core.ir.tiling import Tiling
 from explorer.core.policy import NO_POLICIES, Items, Policies
+from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 
@@ -128,6 +129,8 @@ class Operation(Tiling, metaclass=Interning):
     """operands may have several outputs"""
     takes_elements: ClassVar[bool] = False
     """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
+    takes_text: ClassVar[bool] = False
+    """texts are moved or compared by it as numbers are"""
     changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
@@ -257,6 +260,8 @@ class Operation(Tiling, metaclass=Interning):
             names = " and ".join(sorted([device.name for device in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
             raise self.refuse(types, f"operands must be on one device, these are on {names}", fix)
+        if not (self.takes_text or self.takes_tuples) and any(type(type_) is TensorType and is_text(type_.dtype) for type_ in types):
+            raise self.refuse(types, f"{self.name} must be given numbers; texts are moved and compared only")
         inferred = type_on_elements(self, types) or self.infer(*types)
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 

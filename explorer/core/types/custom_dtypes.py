@@ -122,9 +122,16 @@ def element_of(dtype: np.dtype[Any]) -> ElementType | None:
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors can hold elements of a dtype: numbers, also of dtypes that a NumPy extension declares."""
+    """Whether tensors can hold elements of a dtype: numbers, also of dtypes that an extension declares, or texts."""
     # isbuiltin is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
+    if is_text(dtype):
+        return dtype.itemsize > 0
     return not dtype.hasobject and (dtype.kind in "biufc" or dtype.isbuiltin == 2 or element_of(dtype) is not None)
+
+
+def is_text(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of a dtype are texts, of so many characters at most as the dtype says."""
+    return dtype.kind == "U"
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
@@ -133,7 +140,9 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype: NumPy's, or the element type's."""
+    """Return the name of a dtype: NumPy's, the element type's, or ``text8`` for texts of up to 8 characters."""
+    if is_text(dtype):
+        return f"text{dtype.itemsize // np.dtype('U1').itemsize}"
     element = element_of(dtype)
     return dtype.name if element is None else element.name
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto
 
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.stored_tensors import StoredTensor, stored
+from explorer.formats.onnx.stored_tensors import StoredTensor, stored, texts
 from explorer.net.definition.definition import Plain
 
 
@@ -64,7 +64,7 @@ def text(data: bytes) -> str:
 
 
 def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
-    """Return the tensor of a Constant node; None if it holds texts or is sparse."""
+    """Return the tensor of a Constant node; None if it is sparse."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:
@@ -76,4 +76,8 @@ def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) ->
             case "value_float" | "value_floats":
                 real = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float32)
                 return StoredTensor(name, real.shape, "float32", real)
+            case "value_string":
+                return texts(name, [attribute.s], (), path)
+            case "value_strings":
+                return texts(name, attribute.strings, (len(attribute.strings),), path)
     return None

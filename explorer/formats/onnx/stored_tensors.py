@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -21,12 +21,13 @@ from onnx import TensorProto, numpy_helper
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES
+from explorer.core.types.custom_dtypes import dtype_name as text_name
 from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import NARROW_BITS, decode, stored_bytes
 from explorer.formats.onnx.large_elements import Elements
 from explorer.net.definition.definition import Plain, WeightReference
-from explorer.net.definition.operator_definition import NARROW, memory_dtype
+from explorer.net.definition.operator_definition import NARROW, STRING, memory_dtype
 
 _FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
@@ -39,7 +40,7 @@ _NAMES = {
     "float4e2m1": "float4_e2m1fn",
 }  # fmt: skip
 _SUPPORTED = NARROW | frozenset((
-    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    STRING, "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
     "uint64", "bool", "complex64", "complex128",
 ))  # fmt: skip
 _AGAIN = "export the model again, or give the file that the exporter wrote"
@@ -180,6 +181,8 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
         )
     if not is_supported(dtype):
         return StoredTensor(name, shape, dtype, None)
+    if dtype == STRING:
+        return texts(name, tensor.string_data, shape, path)
     count = math.prod(shape)
     size = stored_bytes(dtype, count)
     if not is_addressable(shape, memory_dtype(dtype)):
@@ -208,6 +211,28 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
     _check_range(tensor, name, dtype, path)
     array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
+
+
+def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
+    """Return a tensor of texts, whose dtype has the length of the longest; raises FileError for other bytes."""
+    _check_length(name, shape, STRING, len(data), math.prod(shape), "texts", path)
+    try:
+        decoded = [text.decode() for text in data]
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"tensor {name!r}: {error}", path=str(path), rule="texts must be encoded as UTF-8", fix=_AGAIN
+        ) from None
+    if any(text.endswith("\0") for text in decoded):
+        raise FileError(
+            f"tensor {name!r} has a text that ends with the character 0",
+            path=str(path),
+            rule="NumPy pads texts with that character, so that none can end with it",
+            fix=_AGAIN,
+        )
+    array = np.array(decoded, np.str_).reshape(shape) if decoded else np.empty(shape, "U1")
+    if array.dtype.itemsize == 0:
+        array = array.astype("U1")
+    return StoredTensor(name, shape, text_name(array.dtype), array)
 
 
 def _check_length(

@@ -10,6 +10,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.shape_notes import noted_dtype, shape_text
@@ -74,6 +75,8 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
 def as_array(blob: BlobDefinition, value: Any) -> Array:
     """Return a read-only view of an input's array; numbers and lists get the file's dtype, where it holds them."""
     dtype = noted_dtype(blob)
+    if dtype is not None and is_text(dtype):
+        return _texts(blob, value)
     rule = f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
@@ -95,6 +98,23 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _texts(blob: BlobDefinition, value: Any) -> Array:
+    """Return an input's texts, as wide as the next power of two of the longest one, so that plans are kept."""
+    rule = f"the array must be as the file says, texts {shape_text(blob.shape)}"
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise OperandError(f"input {blob.name!r} is no rectangular array of texts: {error}", rule=rule) from None
+    if array.dtype.kind in "OT" and all(isinstance(text, str) for text in array.flat):
+        array = array.astype(np.str_)
+    if not is_text(array.dtype):
+        raise OperandError(f"input {blob.name!r} is given elements of {array.dtype}", rule=rule, fix="pass str values")
+    longest = int(np.strings.str_len(array).max(initial=1))
+    array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
+    array.flags.writeable = False
+    return array
 
 
 def _has_dtype(value: Any) -> bool:

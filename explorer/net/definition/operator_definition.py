@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
 from explorer.core.ir.source_location import Place
+from explorer.core.types.custom_dtypes import is_text
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
 Dimension: TypeAlias = int | str | None
@@ -147,13 +148,28 @@ NARROW = frozenset((
 """names of the dtypes of 8 bits or fewer that NumPy lacks"""
 
 
+STRING = "string"
+"""name of the dtype of texts of any length, which files note"""
+_TEXTS = re.compile("text([1-9][0-9]{0,7})")
+
+
+def is_noted(dtype: np.dtype[Any], noted: np.dtype[Any]) -> bool:
+    """Whether elements are of the dtype that a file notes; texts may have any length."""
+    return dtype == noted or (is_text(dtype) and is_text(noted))
+
+
 @functools.lru_cache
 def memory_dtype(name: str) -> np.dtype[Any]:
     """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
 
-    Narrower dtypes (float8_e4m3fn, int4) are those of the package ml_dtypes, an element a byte. Raises TypeError for a
-    name that is none.
+    Narrower dtypes (float8_e4m3fn, int4) are those of the package ml_dtypes, an element a byte. Texts are ``text8``, of
+    up to 8 characters each, or ``string``, of any length: NumPy's dtype without one. Raises TypeError for a name that is
+    none.
     """
+    if name == STRING:
+        return np.dtype(np.str_)
+    if texts := _TEXTS.fullmatch(name):
+        return np.dtype((np.str_, int(texts[1])))
     if name in NARROW:
         import ml_dtypes
 

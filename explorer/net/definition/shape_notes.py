@@ -14,9 +14,10 @@ from typing import TypeGuard
 import numpy as np
 
 from explorer.core.errors import OperandError
+from explorer.core.types.custom_dtypes import dtype_name, is_text
 from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
 from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
-from explorer.net.definition.operator_definition import memory_dtype
+from explorer.net.definition.operator_definition import is_noted, memory_dtype
 
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _NUMBER = re.compile(r"s\d+")
@@ -74,7 +75,7 @@ def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
     """Return the noted type of an operand; None if it is incomplete or impossible."""
     dtype = noted_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
-    if shape is None or dtype is None or not is_addressable(shape, dtype):
+    if shape is None or dtype is None or is_text(dtype) or not is_addressable(shape, dtype):
         return None
     return TensorType(shape, dtype)
 
@@ -118,8 +119,8 @@ def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
     """Describe how a type contradicts the note of an operand; "" if it does not."""
     dtype = noted_dtype(blob)
-    if dtype is not None and dtype != type_.dtype:
-        return f"dtype {type_.dtype.name} where the file notes {dtype.name}"
+    if dtype is not None and not is_noted(type_.dtype, dtype):
+        return f"dtype {dtype_name(type_.dtype)} where the file notes {blob.dtype if is_text(dtype) else dtype.name}"
     if blob.shape is not None and not fits(blob.shape, type_.shape):
         return f"shape {type_.shape} where the file notes {shape_text(blob.shape)}"
     return ""
@@ -142,8 +143,8 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
         blob = definition.input(name)
         dtype = noted_dtype(blob)
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
-        mismatch = f"input {name!r} of net {definition.name!r}: given {type_.dtype.name} {type_.shape}"
-        if dtype is not None and dtype != type_.dtype:
+        mismatch = f"input {name!r} of net {definition.name!r}: given {dtype_name(type_.dtype)} {type_.shape}"
+        if dtype is not None and not is_noted(type_.dtype, dtype):
             raise OperandError(
                 mismatch,
                 rule=f"the array must be as the file says, {expected}",

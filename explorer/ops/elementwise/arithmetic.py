@@ -141,12 +141,14 @@ class Comparison(Ufunc, abstract=True):
 class Equal(Comparison):
     """a = b."""
 
+    takes_text = True
     ufunc, commutative = np.equal, True
 
 
 class NotEqual(Comparison):
     """a ≠ b."""
 
+    takes_text = True
     ufunc, commutative = np.not_equal, True
 
 
@@ -212,6 +214,7 @@ _BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name i
 class Select(Elementwise):
     """Choice: a where the condition is true, b elsewhere."""
 
+    takes_text = True
     name = "where"
     reuses_operand = True
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)

@@ -26,6 +26,7 @@ from explorer.ops.manipulation.slicing import Index0, Slice, SliceScatter
 class Stack(Movement):
     """Stack of tensors of one shape along a new first axis."""
 
+    takes_text = True
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
 
     def infer(self, *types: TensorType) -> TensorType:
@@ -65,6 +66,7 @@ class GatherStack(Movement):
     """
 
     runs: tuple[tuple[int, int, int], ...]
+    takes_text = True
     examples = (
         Example(real(3, 2), real(2), real(2, 2), runs=((0, 1, 3), (1, 0, 0), (2, 1, 2), (0, 0, 1))),
         Example(real(4), real(), runs=((1, 0, 0), (0, 2, 4))),
@@ -142,6 +144,7 @@ class Concatenate(Movement):
     """Concatenation of tensors along an axis."""
 
     axis: int
+    takes_text = True
     examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
 
     def infer(self, *types: TensorType) -> TensorType:

@@ -48,6 +48,7 @@ class Reshape(Movement):
     """Same elements, in row-major order, in another shape."""
 
     shape: Shape
+    takes_text = True
     view = True
     examples = (Example(real(2, 3, 4), shape=(6, 4)), Example(real(), shape=(1, 1)))
 
@@ -72,6 +73,7 @@ class Transpose(Movement):
     """Permutation of axes: axis i of the result is axis axes[i] of x."""
 
     axes: tuple[int, ...]
+    takes_text = True
     view = True
     examples = (Example(real(2, 3, 4), axes=(2, 0, 1)), Example(real(2, 3), axes=(1, 0)))
 
@@ -94,6 +96,7 @@ class BroadcastTo(Movement):
     """Elements repeated along new axes and axes of size 1."""
 
     shape: Shape
+    takes_text = True
     view = True
     examples = (Example(real(3, 1), shape=(2, 3, 4)), Example(real(), shape=(2,)))
 

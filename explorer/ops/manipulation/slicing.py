@@ -29,6 +29,7 @@ class Slice(Movement):
     """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
 
     spans: tuple[Any, ...]
+    takes_text = True
     view = True
     examples = (Example(real(4, 5), spans=((1, 3, 1), 2)), Example(real(4, 5), spans=((0, 4, 2), (4, -1, -2))))
 
@@ -83,6 +84,7 @@ class Index0(Movement):
     """Part at one index of the first axis."""
 
     index: int
+    takes_text = True
     view = True
     examples = (Example(real(3, 2), index=1),)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.types.custom_dtypes import dtype_name, numbers_of
+from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.tensor_type import Array
 from explorer.record import Summary
 from explorer.run.execution.program import Program
@@ -23,7 +23,13 @@ SHOWN = 16
 
 
 def summarize(value: Array) -> Summary:
-    """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes."""
+    """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes.
+
+    Texts have none of these.
+    """
+    if is_text(value.dtype):
+        shown = np.array2string(value, separator=", ", threshold=SHOWN) if value.size <= SHOWN else ""
+        return Summary(value.shape, dtype_name(value.dtype), None, None, None, None, 0, 0, (), (), shown)
     with np.errstate(all="ignore"):
         return _summary(numbers_of(value), dtype_name(value.dtype))
 

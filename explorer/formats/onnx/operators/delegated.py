@@ -20,6 +20,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import item
 from explorer.core.ir.operation import Operation
+from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 from explorer.formats.onnx.operators.operator_inputs import dtype_by, is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.table import operator
@@ -28,10 +29,12 @@ from explorer.net.operators.context import OperatorContext
 
 TYPES = (
     "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "LpPool",
-    "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "ReverseSequence", "RoiAlign", "STFT",
-    "ScatterElements", "ScatterND", "TensorScatter", "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor",
-    "ai.onnx.ml.Binarizer", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.TreeEnsembleClassifier",
-    "ai.onnx.ml.TreeEnsembleRegressor",
+    "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign",
+    "STFT", "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
+    "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer",
+    "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer", "ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier",
+    "ai.onnx.ml.OneHotEncoder", "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor",
+    "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
 )  # fmt: skip
 """operator types that are delegated"""
 
@@ -68,6 +71,7 @@ class Delegated(Operation):
     def kernel(self, out: Any, *operands: Array) -> Any:
         """Run the evaluator; raises OperandError if a result has another type than inferred."""
         arrays = self.run(operands, len(self.results))
+        arrays = tuple([_widened(array, expected) for array, expected in zip(arrays, self.results, strict=True)])
         for array, expected in zip(arrays, self.results, strict=True):
             if (array.shape, array.dtype) != (expected.shape, expected.dtype):
                 raise OperandError(
@@ -83,7 +87,8 @@ class Delegated(Operation):
             # The evaluator provokes NumPy's warnings for numbers that NumPy's own functions pass silently.
             warnings.simplefilter("ignore")
             values = _evaluator(self.node(outputs).SerializeToString()).run(None, named)
-        return tuple(np.asarray(value) for value in values)
+        arrays = [np.asarray(value) for value in values]
+        return tuple([array.astype(np.str_) if array.dtype == object else array for array in arrays])
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         """Return an operation for each element read and written: the evaluator's own work is not known."""
@@ -105,6 +110,12 @@ class Delegated(Operation):
         arguments: dict[str, Any] = dict(self.arguments)
         results = [f"y{place}" for place in range(outputs)]
         return helper.make_node(name, list(self.input_names), results, domain=domain, **arguments)
+
+
+def _widened(array: Array, expected: TensorType) -> Array:
+    """Return texts in the dtype of the longest that the operator can give; other arrays as they are."""
+    fits = is_text(array.dtype) and is_text(expected.dtype) and array.dtype.itemsize <= expected.dtype.itemsize
+    return array.astype(expected.dtype) if fits else array
 
 
 @lru_cache(maxsize=64)
@@ -192,7 +203,7 @@ def _inferred(
         inferred = infer_node_outputs(schema, node, types, data, opset_imports=_opset_imports())
     except (InferenceError, ValidationError, ValueError, TypeError, RuntimeError) as error:
         raise _misfit(operation, error) from error
-    results = [_tensor_type(operation, inferred.get(name)) for name in node.output]
+    results = [_tensor_type(operation, inferred.get(name), schema) for name in node.output]
     if None not in results:
         return tuple(result for result in results if result is not None)
 
@@ -216,12 +227,25 @@ def _misfit(operation: Delegated, error: Exception) -> OperandError:
     )
 
 
-def _tensor_type(operation: Delegated, inferred: TypeProto | None) -> TensorType | None:
-    """Return an inferred type; None if a length of it is not known."""
+def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.OpSchema) -> TensorType | None:
+    """Return an inferred type; None if a length of it is not known, or that of its longest text."""
     if inferred is None or not inferred.tensor_type.HasField("shape"):
         return None
     lengths = [part.dim_value if part.HasField("dim_value") else -1 for part in inferred.tensor_type.shape.dim]
     if min(lengths, default=0) < 0:
         return None
+    if inferred.tensor_type.elem_type == TensorProto.STRING:
+        longest = _longest_text(operation, schema)
+        return TensorType(tuple(lengths), np.dtype((np.str_, longest))) if longest else None
     dtype = dtype_by(inferred.tensor_type.elem_type, operation.kind, "the data type of a result", narrow=True)
     return TensorType(tuple(lengths), dtype)
+
+
+def _longest_text(operation: Delegated, schema: defs.OpSchema) -> int:
+    """Return the number of characters of the longest text that is chosen among attributes; 0 for one that is computed."""
+    if not operation.kind.startswith("ai.onnx.ml."):
+        return 0
+    defaults = {name: form.default_value.s.decode() for name, form in schema.attributes.items()}
+    texts = [text for _, value in operation.arguments if isinstance(value, tuple) for text in value]
+    texts.append({**defaults, **dict(operation.arguments)}.get("default_string", ""))
+    return max([len(text) for text in texts if isinstance(text, str)], default=0)

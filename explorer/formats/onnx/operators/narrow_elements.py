@@ -14,8 +14,9 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import is_text
 from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import BFLOAT16, FLOAT8_E8M0, dtype_of, required
+from explorer.formats.onnx.operators.operator_inputs import BFLOAT16, FLOAT8_E8M0, TEXT, dtype_of, required
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
@@ -32,7 +33,7 @@ def cast_(op: OperatorContext) -> Any:
     x = required(op, "input")
     if op.integer("to") == BFLOAT16:
         return cast(cast(cast(x, _FLOAT32), _BFLOAT16), _FLOAT32)
-    if op.integer("to") == FLOAT8_E8M0:
+    if op.integer("to") in (FLOAT8_E8M0, TEXT) or is_text(x.dtype):
         return delegated(op)
     return narrowed(op, x, dtype_of(op, "to", narrow=True))
 

@@ -179,8 +179,8 @@ _DTYPES = {
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
 """ONNX's numbers of dtypes (TensorProto.DataType), without those that explorer does not compute in"""
-BFLOAT16, FLOAT8_E8M0 = 16, 24
-"""numbers of bfloat16, which is held as float32; and of the powers of two that are scales of blocks"""
+TEXT, BFLOAT16, FLOAT8_E8M0 = 8, 16, 24
+"""numbers of texts, of bfloat16, which is held as float32, and of the powers of two that are scales of blocks"""
 _NARROW = {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
