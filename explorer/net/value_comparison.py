@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.types.custom_dtypes import numbers_of
+from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.operand_values import Take
@@ -161,7 +161,10 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
         return math.inf, f"its shape is {value.shape}, the reference's {reference.shape}"
     ours, other = numbers_of(value), numbers_of(reference)
     if ours.dtype.kind != other.dtype.kind and {ours.dtype.kind, other.dtype.kind} - {*"iu"}:
-        return math.inf, f"its dtype is {value.dtype.name}, the reference's {reference.dtype.name}"
+        return math.inf, f"its dtype is {dtype_name(value.dtype)}, the reference's {dtype_name(reference.dtype)}"
+    if is_text(ours.dtype):
+        count = int((ours != other).sum())
+        return (math.inf, f"{count:,} of {ours.size:,} texts differ") if count else (0.0, "")
     if limit is None:
         limit = _tolerance(value, reference)
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):

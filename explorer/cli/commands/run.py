@@ -25,6 +25,10 @@ ImageNet; several become one batch. What they are taken for is told by --top:
 """
 
 
+_SHOWN, _LONGEST = 8, 60
+"""texts of an output that are printed, and characters of each"""
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
@@ -104,7 +108,7 @@ def execute(options: argparse.Namespace) -> int:
         tell(text(net.plan(shapes).recording))
     rows = options.input if image_inputs.is_picture(options.input[0]) else []
     for name, array in results.items():
-        say(f"{name}: {array.dtype.name} {array.shape}{_range(array)}")
+        say(f"{name}: {_described(array)}")
         if options.top:
             if labels:
                 check_labels(labels, options.labels, name, array.shape)
@@ -138,5 +142,13 @@ def _reference(text: str) -> Any:
     return read(text) if path.suffix == ".npz" else open(path)
 
 
-def _range(array: Any) -> str:
-    return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
+def _described(array: Any) -> str:
+    """Return dtype and shape of an output, and its first texts, or the range of its numbers."""
+    from explorer.core.types.custom_dtypes import dtype_name, is_text
+    from explorer.record.escape import visible
+
+    kind = f"{dtype_name(array.dtype)} {array.shape}"
+    if is_text(array.dtype):
+        texts = [visible(repr(str(text)))[:_LONGEST] for text in array.flat[:_SHOWN]]
+        return ", ".join([kind, *texts, *["…"] * (array.size > _SHOWN)])
+    return kind + (f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else "")

@@ -260,7 +260,8 @@ class Operation(Tiling, metaclass=Interning):
             names = " and ".join(sorted([device.name for device in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
             raise self.refuse(types, f"operands must be on one device, these are on {names}", fix)
-        if not (self.takes_text or self.takes_tuples) and any(type(type_) is TensorType and is_text(type_.dtype) for type_ in types):
+        takes_text = self.takes_text or self.takes_tuples
+        if not takes_text and any(type(type_) is TensorType and is_text(type_.dtype) for type_ in types):
             raise self.refuse(types, f"{self.name} must be given numbers; texts are moved and compared only")
         inferred = type_on_elements(self, types) or self.infer(*types)
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])

@@ -26,7 +26,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.source_location import Place
 from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
-from explorer.core.types.custom_dtypes import converted, element_of, is_element, numbers_of, refuse_beyond
+from explorer.core.types.custom_dtypes import converted, element_of, is_element, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, TensorType, as_dtype, as_shape
 
@@ -265,6 +265,12 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             rule="a lookup of a missing attribute must raise AttributeError, and a conversion to an array must succeed",
             fix="correct the methods of the class, or pass an array of its numbers",
         ) from error
+    if is_text(array.dtype):
+        raise OperandError(
+            f"ex.tensor of a {type(value).__name__} of texts",
+            rule="explorer computes with numbers; texts are inputs and weights of nets from files only",
+            fix="number the texts first, for instance by np.unique(texts, return_inverse=True)",
+        )
     if not is_element(array.dtype):
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",

@@ -108,7 +108,7 @@ def _texts(blob: BlobDefinition, value: Any) -> Array:
     except ValueError as error:
         raise OperandError(f"input {blob.name!r} is no rectangular array of texts: {error}", rule=rule) from None
     if array.dtype.kind in "OT" and all(isinstance(text, str) for text in array.flat):
-        array = array.astype(np.str_)
+        array = np.array(array.tolist(), np.str_).reshape(array.shape)
     if not is_text(array.dtype):
         raise OperandError(f"input {blob.name!r} is given elements of {array.dtype}", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))

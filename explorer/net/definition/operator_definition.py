@@ -163,8 +163,7 @@ def memory_dtype(name: str) -> np.dtype[Any]:
     """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
 
     Narrower dtypes (float8_e4m3fn, int4) are those of the package ml_dtypes, an element a byte. Texts are ``text8``, of
-    up to 8 characters each, or ``string``, of any length: NumPy's dtype without one. Raises TypeError for a name that is
-    none.
+    up to 8 characters each, or ``string``, of any length: NumPy's dtype without one. Raises TypeError for other names.
     """
     if name == STRING:
         return np.dtype(np.str_)

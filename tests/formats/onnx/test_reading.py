@@ -120,9 +120,11 @@ def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
 def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
     """A tensor of a dtype that explorer has not is named when a run needs it; the file opens and is drawn."""
     made = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
-    made.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.STRING, dims=[1], string_data=[b"a"]))
+    made.graph.initializer.append(TensorProto(name="w", data_type=27, dims=[1], raw_data=b"a"))
     net = opened(made, tmp_path)
-    with pytest.raises(ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of string, which explorer has not'"):
+    with pytest.raises(
+        ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of float6e2m3, which explorer has not'"
+    ):
         net.run()
     assert len(net.check()) == 1
 
@@ -324,10 +326,9 @@ def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
 
 
 @pytest.mark.spec("I-5")
-@pytest.mark.parametrize(("code", "name"), [(27, "float6e2m3"), (8, "string")])
-def test_an_input_of_elements_that_explorer_has_not_takes_no_others(tmp_path: Path, code: int, name: str) -> None:
-    net = opened(model([node("Identity", ["x"], ["y"], "same")], {"x": (code, [2])}, ["y"]), tmp_path)
+def test_an_input_of_elements_that_explorer_has_not_takes_no_others(tmp_path: Path) -> None:
+    net = opened(model([node("Identity", ["x"], ["y"], "same")], {"x": (27, [2])}, ["y"]), tmp_path)
     (finding,) = net.check()
-    assert f"Identity (of a tensor of {name}): 'same'" in finding
-    with pytest.raises(ex.FileError, match=f"of a tensor of {name}"):
+    assert "Identity (of a tensor of float6e2m3): 'same'" in finding
+    with pytest.raises(ex.FileError, match="of a tensor of float6e2m3"):
         net.run(np.float32([1.5, 2]))

@@ -242,7 +242,7 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.
 
 
 def _longest_text(operation: Delegated, schema: defs.OpSchema) -> int:
-    """Return the number of characters of the longest text that is chosen among attributes; 0 for one that is computed."""
+    """Return how long a text can be that is chosen among the attributes, in characters; 0 for computed ones."""
     if not operation.kind.startswith("ai.onnx.ml."):
         return 0
     defaults = {name: form.default_value.s.decode() for name, form in schema.attributes.items()}

@@ -25,6 +25,7 @@ from onnx import (
 
 from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.custom_dtypes import dtype_name
 from explorer.formats.common.onnx_words import FLATTENS, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.writing.model import Model, note_boxes, refused, schema_of, value_info
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain
@@ -139,7 +140,7 @@ class _Graph:
             return ""
         array = _array(operator, name, operator.arguments[name])
         # without dots, by which readers take a tensor for the parameter of a module
-        return self.model.store(f"{operator.name}:{name}".replace(".", "_"), array, array.dtype.name)
+        return self.model.store(f"{operator.name}:{name}".replace(".", "_"), array, dtype_name(array.dtype))
 
     def _tensor(self, operator: OperatorDefinition, name: str) -> TensorProto:
         reference = operator.weights[name]
@@ -147,7 +148,7 @@ class _Graph:
         holder = Model("")
         key = holder.store(name, array, reference.dtype)
         tensor = holder.tensors[key]
-        tensor.raw_data = holder.elements[key].tobytes()
+        holder.fill(tensor)
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:

@@ -24,6 +24,7 @@ from onnx import (
 )
 
 from explorer.core.errors import OperandError
+from explorer.core.types.custom_dtypes import is_text
 from explorer.formats.common.onnx_words import SCOPES
 from explorer.formats.common.stored_dtypes import encode
 from explorer.net.definition.definition import BlobType
@@ -33,6 +34,7 @@ OPSET = 21
 """the opset that files are written in where no operator needs a newer one: every onnxruntime since 1.20 reads it"""
 _SMALL = 1024
 """most bytes of a tensor that shapes may depend on"""
+TEXT = TensorProto.STRING
 _CODES = {"bfloat16": TensorProto.BFLOAT16}
 
 
@@ -56,6 +58,11 @@ class Model:
 
     def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
         """Store a tensor, and return its name: that of an equal one that wanted the same."""
+        if is_text(array.dtype):
+            name = self.free(wanted)
+            data = [text.encode() for text in array.flat]
+            self.tensors[name] = TensorProto(name=name, data_type=TEXT, dims=array.shape, string_data=data)
+            return name
         raw = encode(array, dtype, wanted)
         known = self.elements.get(wanted)
         if known is not None and (known.dtype, known.shape) == (raw.dtype, raw.shape):  # noqa: SIM102 - the bytes last
@@ -98,17 +105,22 @@ class Model:
         light.CopyFrom(model)
         _import(light, {**self._domains, "": opset})
         for tensor in light.graph.initializer:
-            if self.elements[tensor.name].nbytes <= _SMALL:
-                tensor.raw_data = self.elements[tensor.name].tobytes()
+            if tensor.name in self.elements and self.elements[tensor.name].nbytes <= _SMALL:
+                self.fill(tensor)
         try:
             shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
         except shape_inference.InferenceError:
             return False
         return True
 
+    def fill(self, tensor: TensorProto) -> None:
+        """Put the elements of a stored tensor into its message; texts are there already."""
+        if tensor.data_type != TEXT:
+            tensor.raw_data = self.elements[tensor.name].tobytes()
+
     @property
     def nbytes(self) -> int:
-        """Bytes of all stored tensors."""
+        """Bytes of all stored tensors of numbers."""
         return sum(array.nbytes for array in self.elements.values())
 
 
@@ -128,6 +140,8 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 def code_of(dtype: str) -> int:
     """Return ONNX's number of a dtype's name."""
+    if is_text(memory_dtype(dtype)):
+        return TEXT
     return _CODES.get(dtype) or helper.np_dtype_to_tensor_dtype(memory_dtype(dtype))
 
 

@@ -19,13 +19,15 @@ def write_model(model: Model, whole: ModelProto, path: Path) -> None:
     """Replace a file by a model; weights of more than 2 GB are written to ``path`` + ``.data``."""
     if model.nbytes <= LARGEST:
         for tensor in whole.graph.initializer:
-            tensor.raw_data = model.elements[tensor.name].tobytes()
+            model.fill(tensor)
         with replacing(path) as file:
             file.write(whole.SerializeToString())
         return
     data_path = path.with_name(f"{path.name}.data")
     with Replacement(path) as graph, Replacement(data_path) as weights:
         for tensor in whole.graph.initializer:
+            if tensor.name not in model.elements:  # texts stay in the message
+                continue
             _place(tensor, data_path.name, weights.file.tell(), model.elements[tensor.name].nbytes)
             weights.file.write(model.elements[tensor.name].reshape(-1).view("u1").data)
             weights.file.write(bytes(-weights.file.tell() % _ALIGNED))

@@ -18,8 +18,10 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.tensor import Tensor
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.custom_dtypes import dtype_name, is_text
 from explorer.formats.onnx.writing.model import Model, code_of, refused, value_info
 from explorer.net.definition.definition import BlobType
+from explorer.net.definition.operator_definition import STRING
 
 Names: TypeAlias = "str | tuple[str, ...]"
 """the name of a result, or the names of several"""
@@ -112,7 +114,7 @@ class GraphWriter:
     def constant(self, value: Any, dtype: Any = None, wanted: str = "") -> str:
         """Store a constant, and return its name; whole numbers are int64."""
         array = np.asarray(value, np.int64 if dtype is None else dtype)
-        return self.model.store(wanted or f"constant {array.dtype.name}", array, array.dtype.name)
+        return self.model.store(wanted or f"constant {array.dtype.name}", array, dtype_name(array.dtype))
 
     def cast(self, name: str, source: Any, target: Any) -> str:
         """Convert a value of one dtype to another; the value itself where both are the same."""
@@ -178,7 +180,7 @@ class GraphWriter:
         operation = node.operation
         if isinstance(node, Tensor):
             name = self.wanted.get(node.uid) or node.name or "tensor"
-            return self.model.store(name, node.array, node.dtype.name)
+            return self.model.store(name, node.array, dtype_name(node.dtype))
         operands = [self.values[operand.uid] for operand in node.operands]
         if isinstance(operation, Item):
             return operands[0][operation.index] if isinstance(operands[0], tuple) else operands[0]
@@ -256,7 +258,7 @@ class GraphWriter:
             None if isinstance(size, str) and size.startswith(NAMELESS) else size
             for size in self.counterparts.shape(node)
         ]
-        return BlobType(tuple(shape), node.dtype.name)
+        return BlobType(tuple(shape), STRING if is_text(node.dtype) else node.dtype.name)
 
 
 def scalar(name: str, dtype: Any) -> ValueInfoProto:

@@ -1,0 +1,133 @@
+"""Texts: inputs, weights, labels and results of ONNX files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import explorer as ex
+from explorer.cli.main import main
+from explorer.core.ir.tensor import Storage, tensor_of
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+TEXT = TensorProto.STRING
+WORDS = ["Cat", "Dog", "elephant"]
+EXPECTED = {
+    "all": ["cat", "hound", "elephant", "kitty", "doggy", "none"],
+    "id": [1, 2, -1],
+    "digits": ["1", "2", "-1"],
+}
+
+
+def texts(name: str, *values: str) -> TensorProto:
+    return helper.make_tensor(name, TEXT, [len(values)], [value.encode() for value in values])
+
+
+def pipeline(folder: Path) -> Any:
+    """A net: texts are folded in case, compared, replaced, numbered by a table, and taken from another."""
+    nodes = [
+        node("StringNormalizer", ["t"], ["n"], case_change_action="LOWER"),
+        node("Equal", ["n", "dog"], ["is dog"]),
+        node("Where", ["is dog", "hound", "n"], ["w"]),
+        node("LabelEncoder", ["w"], ["id"], domain="ai.onnx.ml", keys_strings=["cat", "hound"], values_int64s=[1, 2]),
+        node("Max", ["id", "zero"], ["row"]),
+        node("Gather", ["names", "row"], ["back"]),
+        node("Concat", ["w", "back"], ["all"], axis=0),
+        node("Cast", ["id"], ["digits"], to=TEXT),
+    ]
+    made = model(nodes, {"t": (TEXT, ["n"])}, ["all", "id", "digits"])
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    tables = [texts("dog", "dog"), texts("hound", "hound"), texts("names", "none", "kitty", "doggy")]
+    made.graph.initializer.extend([*tables, helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
+    return opened(made, folder)
+
+
+def listed(results: dict[str, Any]) -> dict[str, list[Any]]:
+    return {name: value.tolist() for name, value in results.items()}
+
+
+@pytest.mark.spec("I-9")
+def test_texts_go_through_a_net(tmp_path: Path) -> None:
+    net = pipeline(tmp_path)
+    for value in (WORDS, np.array(WORDS), np.array(WORDS, object), np.array(WORDS, np.dtypes.StringDType())):
+        assert listed(net.run(value)) == EXPECTED
+    assert net.run(["Dog"])["all"].tolist() == ["hound", "doggy"]
+    recording = net.plan(np.array(WORDS)).recording
+    assert "3 text8" in [recording.type_text(number) for number in range(len(recording.nodes))]
+
+
+@pytest.mark.spec("I-9")
+def test_texts_are_told_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = pipeline(tmp_path)
+    np.savez(tmp_path / "in.npz", t=np.array(WORDS))
+    command = ["run", net.definition.source, "--input", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    assert "all: text8 (6,), 'cat', 'hound', 'elephant', 'kitty', 'doggy', 'none'\n" in output
+    with np.load(tmp_path / "out.npz") as results:
+        assert results["all"].tolist() == EXPECTED["all"]
+
+
+@pytest.mark.spec("I-9", "C-12")
+@pytest.mark.parametrize("name", ["copy.onnx", "copy.json"])
+def test_a_net_with_texts_is_written_and_opened_again(tmp_path: Path, name: str) -> None:
+    net = pipeline(tmp_path)
+    net.save(tmp_path / name)
+    again = ex.open(tmp_path / name)
+    assert listed(again.run(WORDS)) == EXPECTED
+
+
+@pytest.mark.spec("I-5", "I-9")
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2], "input 't' is given elements of int64"),
+        ([["a"], ["b", "c"]], "no rectangular array of texts"),
+        (np.array([b"a"]), r"elements of \|S1"),
+        (np.array(["a", None], object), "elements of object"),
+    ],
+)
+def test_other_values_are_no_texts(tmp_path: Path, value: Any, message: str) -> None:
+    with pytest.raises(ex.OperandError, match=rf"{message}[\s\S]*must be as the file says, texts \(n,\)"):
+        pipeline(tmp_path).run(value)
+
+
+@pytest.mark.spec("I-9")
+def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
+    """A label has room for the longest of the labels, whichever one it is: one plan serves all rows."""
+    classifier = node(
+        "LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml", post_transform="SOFTMAX",
+        coefficients=[1.0, 0, 0, 1], intercepts=[0.0, 0], classlabels_strings=["cat", "elephant"],
+    )  # fmt: skip
+    made = model([classifier], {"x": (FLOAT, ["n", 2])}, ["label", "scores"])
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    net = opened(made, tmp_path)
+    rows = np.array([[2, 1], [1, 2], [3, 0]], np.float32)
+    results = net.run(rows)
+    assert results["label"].tolist() == ["cat", "elephant", "cat"]
+    np.testing.assert_allclose(results["scores"], np.exp(rows) / np.exp(rows).sum(1, keepdims=True), rtol=1e-6)
+    assert results["label"].dtype == net.run(rows[:1])["label"].dtype == np.dtype("U8")
+
+
+def test_operations_that_compute_refuse_texts() -> None:
+    words = tensor_of(Storage(np.array(["a", "bc"])), "words")
+    assert ex.evaluate(words[::-1]).tolist() == ["bc", "a"]
+    assert ex.evaluate(ex.where(words == words, words, words)).tolist() == ["a", "bc"]
+    computing = [lambda: words + words, lambda: ex.exp(words), lambda: ex.sum(words), lambda: words.astype("float32")]
+    for compute in computing:
+        with pytest.raises(ex.OperandError, match="must be given numbers; texts are moved and compared only"):
+            compute()
+    with pytest.raises(ex.OperandError, match="texts are inputs and weights of nets"):
+        ex.tensor(["a", "bc"])
+
+
+@pytest.mark.parametrize(("data", "dims"), [([b"\xff"], [1]), ([b"a"], [2]), ([b"a\0"], [1])])
+def test_texts_of_a_damaged_file_are_refused(tmp_path: Path, data: list[bytes], dims: list[int]) -> None:
+    made = model([node("Identity", ["w"], ["y"])], {}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=dims, string_data=data))
+    with pytest.raises(ex.FileError, match="'w'"):
+        opened(made, tmp_path)
