@@ -113,6 +113,22 @@ def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
     assert results["label"].dtype == net.run(rows[:1])["label"].dtype == np.dtype("U8")
 
 
+@pytest.mark.spec("I-9")
+def test_scores_that_a_file_zips_with_labels_are_an_array(tmp_path: Path) -> None:
+    """As scikit-learn's exporter writes classifiers: for its maps, one a row, an array has a column a label."""
+    made = model(
+        [node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])], {"x": (FLOAT, [3, 2])}, []
+    )
+    output = made.graph.output.add(name="y").type.sequence_type.elem_type.map_type
+    output.key_type = TEXT
+    output.value_type.tensor_type.elem_type = FLOAT
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    net = opened(made, tmp_path)
+    scores = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.testing.assert_array_equal(net.run(scores), scores)
+    assert net.check() == []
+
+
 def test_operations_that_compute_refuse_texts() -> None:
     words = tensor_of(Storage(np.array(["a", "bc"])), "words")
     assert ex.evaluate(words[::-1]).tolist() == ["bc", "a"]

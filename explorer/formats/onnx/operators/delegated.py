@@ -96,8 +96,8 @@ class Delegated(Operation):
 
     @property
     def label(self) -> str:
-        """The operator type, marked as delegated."""
-        return f"{self.kind} (delegated)"
+        """The operator type without its domain, marked as delegated."""
+        return f"{self.kind.rpartition('.')[2]} (delegated)"
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -75,3 +75,14 @@ def linear_regressor(op: OperatorContext) -> Expr:
     coefficients = numbers.reshape(targets, -1)
     y = x @ tensor(np.ascontiguousarray(coefficients.T))
     return y + tensor(_reals(op, "intercepts")) if op.has("intercepts") else y
+
+
+@operator("ai.onnx.ml.ZipMap")
+def zip_map(op: OperatorContext) -> Expr:
+    """Scores as they are, an array with a column for each label; the standard has a map of labels for each row."""
+    x = first(op)
+    labels = op.argument("classlabels_strings") if op.has("classlabels_strings") else op.argument("classlabels_int64s")
+    count = len(labels) if isinstance(labels, tuple) else 1
+    if x.ndim == 0 or x.shape[-1] != count:
+        raise OperandError(f"{count} labels for {x.type}", rule="each column must have a label")
+    return x

@@ -10,7 +10,8 @@ export function valueView(summary) {
   const root = html("div", { class: "ex-value" });
   if (summary.histogram.length) root.append(histogram(summary));
   if (summary.thumbnail.length) root.append(thumbnail(summary.thumbnail));
-  root.append(statistics(summary));
+  // texts have none, and neither has an array without elements
+  if (summary.min !== null || summary.nan + summary.inf > 0) root.append(statistics(summary));
   if (summary.elements) root.append(html("code", { class: "ex-elements" }, summary.elements));
   return root;
 }

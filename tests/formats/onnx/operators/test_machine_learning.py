@@ -96,7 +96,7 @@ def test_ensembles_of_trees_are_delegated_and_marked(tmp_path: Path) -> None:
         **STUMP,
     )
     np.testing.assert_array_equal(regressor.run(X), [[10], [20], [10]])
-    assert "ai.onnx.ml.TreeEnsembleRegressor (delegated)" in regressor.preview_plan().explain()
+    assert "TreeEnsembleRegressor (delegated)" in regressor.preview_plan().explain()
     classifier = net_of(
         tmp_path,
         "TreeEnsembleClassifier",
