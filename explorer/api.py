@@ -18,6 +18,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
+from explorer.formats import open
+from explorer.formats.recording_file import stored_recording
 from explorer.layers import Layer
 from explorer.layers.framework.expand import expand
 from explorer.net import Net
@@ -188,14 +190,17 @@ def node_id(planned: Plan, expr: Expr) -> int:
 def explore(
     what: Any, *, run: bool = True, record: RecordOption = "values", plan: dict[str, Any] | None = None, **options: Any
 ) -> View:
-    """A widget to step through: of an expression or a container of them, of a layer, of a plan, or of a recording.
+    """A widget to step through: of an expression or a container of them, of a layer, a net, a plan, or a recording.
 
-    Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
-    every value.
+    A path is that of a model's file, or of a recording that ``view.save("x.explorer.json")`` wrote. Expressions are
+    planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of every value.
     """
     check_type(run, "run", bool, "True or False", "run=False")
     if plan is not None:
         check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')
+    if isinstance(what, (str, os.PathLike)):
+        recording = stored_recording(what)
+        what = open(what) if recording is None else recording
     if isinstance(what, Layer):
         return explore_layer(what, run=run, record=record, plan=plan, **options)
     if isinstance(what, (Net, Recording, EvalPlan)):

@@ -17,6 +17,7 @@ from explorer.formats.common.declared_weights import AbsentWeights
 from explorer.formats.common.npz import AGAIN, RULE, NpzWeights, write_weights
 from explorer.formats.common.paired_files import Pair, read_pair, save_pair
 from explorer.formats.common.safetensors_weights import ENDING, SafetensorsWeights
+from explorer.formats.recording_file import is_recording
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.serialization import dumps, loads
 
@@ -55,6 +56,13 @@ def _parse(data: bytes, path: str) -> NetDefinition:
     except FileError:
         raise
     except ExplorerError as error:
+        if is_recording(data):
+            raise FileError(
+                "this is a recording, not a net",
+                path=path,
+                rule="a recording tells what a plan did, and holds no net that could run",
+                fix=f"ex.explore({Path(path).name!r}) or explorer show {Path(path).name} shows it",
+            ) from None
         raise FileError(error.given, path=path, rule=error.rule, fix=error.fix) from None
 
 

@@ -21,12 +21,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from explorer.core.errors import ExplorerError, FileError
-from explorer.core.files.open_untrusted import content
+from explorer.core.errors import ExplorerError
 from explorer.core.progress import Progress, delayed, progress
 from explorer.formats import open
+from explorer.formats.recording_file import stored_recording
 from explorer.record import Recording, Summary
-from explorer.record.codec import loads
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.run.diagnosis.leaf_values import leaf_answer
@@ -40,7 +39,7 @@ _PATIENCE = 0.3
 
 def reply(path: Path, node: int | None) -> Answer:
     """Return the payload of a model's file or a recording; with a node of it, the value of that leaf."""
-    recording = _stored_recording(path)
+    recording = stored_recording(path)
     if recording is not None:
         return _view(recording) if node is None else _value(None, "")
     plan = open(path).preview_plan()
@@ -62,28 +61,6 @@ def _view(recording: Recording) -> Answer:
 
 def _value(summary: Summary | None, problem: str) -> Answer:
     return {"value": {"summary": summary and asdict(summary), "problem": problem}}
-
-
-def _stored_recording(path: Path) -> Recording | None:
-    """Return the recording in a file; None if it holds anything else."""
-    if path.suffix.lower() != ".json":
-        return None
-    text = content(path).decode("utf-8", "replace")
-    try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError):  # the reader of models says what is wrong with it
-        return None
-    if not isinstance(plain, dict) or "stages" not in plain:
-        return None
-    try:
-        return loads(text)
-    except ValueError as error:
-        raise FileError(
-            str(error),
-            path=str(path),
-            rule="a recording must be as this version of explorer, or one before it, wrote it",
-            fix=f"explorer show MODEL -o {path.name}",
-        ) from error
 
 
 def problem(error: Exception) -> Answer:

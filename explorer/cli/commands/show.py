@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from explorer.cli.support import image_inputs, memory_option, shape_option
 from explorer.cli.support.output import refuse_inputs, stem
 from explorer.cli.support.terminal import report, say, tell
+from explorer.core.errors import FileError
 from explorer.record import Recording
 from explorer.record.listings import without_source
 from explorer.record.reasons import bytes_text
@@ -27,7 +30,9 @@ Operators that cannot run are drawn too. Weights are only read with --weights or
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a model's file (x.onnx, x.pnnx.param, x.json), or a recording"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="where to write, - for text to standard output")
     parser.add_argument("--open", action="store_true", help="open what was written in the browser")
     parser.add_argument(
@@ -65,8 +70,8 @@ def execute(options: argparse.Namespace) -> int:
     """Write the view of a model."""
     memory_option.grant(options)
     from explorer.formats import open
-    from explorer.saving import check_ending, save
-    from explorer.view.export.writers import ViewState
+    from explorer.formats.recording_file import stored_recording
+    from explorer.saving import check_ending
 
     output = Path(options.output or f"{stem(options.file)}.explorer.html")
     if options.output != "-":
@@ -74,6 +79,10 @@ def execute(options: argparse.Namespace) -> int:
         from explorer.cli.support.array_files import file_of
 
         refuse_inputs(output, [options.file, *map(file_of, options.input)])
+    recording = stored_recording(options.file)
+    if recording is not None:
+        _refuse_options(options)
+        return _write(recording, output, options, [])
     net = shape_option.assume(open(options.file), options)
     if options.input:
         from explorer.cli.support.array_files import inputs
@@ -86,6 +95,28 @@ def execute(options: argparse.Namespace) -> int:
             from explorer.run.diagnosis.leaf_values import leaf_values
 
             recording.leaf_values = leaf_values(plan.planned)
+    return _write(recording, output, options, net.unknown(), len(net.definition.operators))
+
+
+def _refuse_options(options: argparse.Namespace) -> None:
+    """Raise FileError for options of a model that a recording cannot follow."""
+    refused = [f"--{name}" for name in ("input", "shape", "weights") if getattr(options, name)]
+    if refused:
+        raise FileError(
+            f"{refused[0]} for a recording",
+            path=str(options.file),
+            rule="a recording tells a plan that was made, and a run that was done",
+            fix=f"explorer show MODEL {refused[0]} …",
+        )
+
+
+def _write(
+    recording: Recording, output: Path, options: argparse.Namespace, unknown: Sequence[Any], operators: int = 0
+) -> int:
+    """Write a recording as the output's ending says, and tell what cannot run and how large the graph is."""
+    from explorer.saving import save
+    from explorer.view.export.writers import ViewState
+
     if options.no_source:
         recording = without_source(recording)
     if options.output == "-":
@@ -95,9 +126,9 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types")}
     save(recording, output, ViewState(**shown))
-    for unknown in net.unknown():
-        report(f"cannot run: {unknown}")
-    say(_summary(output, recording, len(net.definition.operators)))
+    for operator in unknown:
+        report(f"cannot run: {operator}")
+    say(_summary(output, recording, operators))
     if options.open and not webbrowser.open(output.resolve().as_uri()):
         report(f"found no browser to open {output} with")
     return 0
@@ -108,7 +139,7 @@ def _summary(output: Path, recording: Recording, operators: int) -> str:
     counts = [
         f"{count:,} {noun}{'s' * (count != 1)}"
         for noun, count in (
-            ("operator", operators),
+            *[("operator", operators)] * (operators > 0),
             ("node", recording.stages[0].counts["nodes"]),
             ("kernel", len(recording.schedule.kernels) if recording.schedule else 0),
         )

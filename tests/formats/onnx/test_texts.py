@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import explorer as ex
-from explorer.cli.main import main
+from explorer.cli import main
 from explorer.core.ir.tensor import Storage, tensor_of
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
