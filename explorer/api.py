@@ -29,7 +29,7 @@ from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.plan_options import RecordOption
-from explorer.run.recording.recorder import expressions
+from explorer.run.recording.recorder import node_id
 from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
 from explorer.view.compare.side_by_side import SideBySide
@@ -177,16 +177,6 @@ def bar() -> Iterator[ProgressCallback]:
         shown.close()
 
 
-def node_id(planned: Plan, expr: Expr) -> int:
-    """The id of an expression in a plan's recording; raises OperandError where it is not part of it."""
-    for number, node in enumerate(expressions(planned)):
-        if node is expr:
-            return number
-    raise OperandError(
-        f"{expr!r} in this plan", rule="an expression must be one that its results need, or that a pass produced"
-    )
-
-
 def explore(
     what: Any, *, run: bool = True, record: RecordOption = "values", plan: dict[str, Any] | None = None, **options: Any
 ) -> View:
@@ -198,7 +188,7 @@ def explore(
     check_type(run, "run", bool, "True or False", "run=False")
     if plan is not None:
         check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')
-    if isinstance(what, (str, os.PathLike)):
+    if isinstance(what, os.PathLike) or (isinstance(what, str) and os.path.splitext(what)[1]):
         recording = stored_recording(what)
         what = open(what) if recording is None else recording
     if isinstance(what, Layer):
@@ -224,7 +214,8 @@ def explore(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",
-            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan or a recording",
+            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording or a "
+            "path",
             fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
         )
     fresh_plan = EvalPlan(record=record, **(plan or {}))

@@ -63,7 +63,7 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
     Raises UnknownNameError for a name that nothing has, OperandError for an expression that the plan does not know.
     """
-    from explorer.api import node_id  # it imports the widgets, which a check of a class does without
+    from explorer.run.recording.recorder import node_id
 
     recording, arguments = recording_of(plan), tuple(what)
     if not arguments:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call
@@ -135,6 +136,16 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
 def expressions(planned: Plan) -> list[Expr]:
     """Return the expressions of a recording's nodes, by id."""
     return [node for node, _, _ in _rows(planned.graph)[0]]
+
+
+def node_id(planned: Plan, expr: Expr) -> int:
+    """Return the id of an expression in a plan's recording; raises OperandError where it is not part of it."""
+    for number, node in enumerate(expressions(planned)):
+        if node is expr:
+            return number
+    raise OperandError(
+        f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them"
+    )
 
 
 def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
