@@ -23,13 +23,12 @@ from explorer.formats.recording_file import stored_recording
 from explorer.layers import Layer
 from explorer.layers.framework.expand import expand
 from explorer.net import Net
-from explorer.plan import Plan
 from explorer.record import Recording
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.plan_options import RecordOption
-from explorer.run.recording.recorder import node_id
+from explorer.run.recording.recorder import expressions, node_id
 from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
 from explorer.view.compare.side_by_side import SideBySide

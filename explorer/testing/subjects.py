@@ -11,6 +11,7 @@ from explorer.core.ir.expr import Expr
 from explorer.record import Decision, Kernel, Recording
 from explorer.record.reasons import micros_text
 from explorer.run.evalplan import EvalPlan
+from explorer.run.recording.recorder import node_id
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.tree.scopes import scope_path
 
@@ -63,8 +64,6 @@ def subjects(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
     Raises UnknownNameError for a name that nothing has, OperandError for an expression that the plan does not know.
     """
-    from explorer.run.recording.recorder import node_id
-
     recording, arguments = recording_of(plan), tuple(what)
     if not arguments:
         raise OperandError(
