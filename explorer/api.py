@@ -213,8 +213,8 @@ def explore(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",
-            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording or a "
-            "path",
+            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording "
+            "or a path",
             fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
         )
     fresh_plan = EvalPlan(record=record, **(plan or {}))

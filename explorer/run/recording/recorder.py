@@ -144,7 +144,7 @@ def node_id(planned: Plan, expr: Expr) -> int:
         if node is expr:
             return number
     raise OperandError(
-        f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them"
+        f"{expr!r} in this plan", rule="an expression must be one that its results need, or that a pass produced"
     )
 
 
