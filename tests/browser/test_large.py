@@ -196,3 +196,19 @@ def test_what_is_around_the_sight_is_drawn_when_the_browser_is_idle(page):
     assert all_in_sight
     page.evaluate(QUIET)
     assert page.locator(".ex-node").count() > at_once
+
+
+@pytest.mark.spec("V-13")
+def test_the_camera_glides_to_a_place_that_adjoins_and_jumps_to_one_far_away(open_page):
+    """Between places far apart nothing is drawn that could pass by."""
+    page = open_page(reduced_motion="no-preference")
+    mount(page, payload(sample.dag(3000)))
+    page.evaluate("view.opening.all(true)")
+    page.evaluate("view.camera.stand(1, view.placement.size[0] / 2, 700)")
+    gliding = """(away) => {
+        view.camera.pan(0, away, true);
+        return view.camera.gliding;
+    }"""
+    assert page.evaluate(gliding, -200) is True
+    assert page.evaluate(gliding, -4000) is False
+    assert page.evaluate(gliding, 200) is True

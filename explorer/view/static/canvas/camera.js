@@ -19,19 +19,23 @@ export class Camera {
     this.x = 0;
     this.y = 0;
     this.smallest = SMALLEST;
+    /** the world rectangle that was in sight last @type {number[] | undefined} */ this.seen = undefined;
     /** what lies over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
   }
 
   #apply(smooth = false) {
-    this.world.classList.toggle("ex-gliding", smooth && !calm());
+    const sight = this.sight();
+    // What lies between two places far apart has no elements: a glide would show empty ground.
+    const glides = smooth && !calm() && overlap(this.seen, sight);
+    this.world.classList.toggle("ex-gliding", glides);
     this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toPrecision(5)})`;
     const { classList } = this.world;
     classList.toggle("ex-near", this.scale >= 0.9);
     classList.toggle("ex-far", this.scale < 0.5);
     classList.toggle("ex-distant", this.scale < 0.2);
     // While it glides, what it leaves is still in sight.
-    this.onMove(this.sight(), ...(smooth && this.seen ? [this.seen] : []));
-    this.seen = this.sight();
+    this.onMove(sight, ...(glides ? [this.seen] : []));
+    this.seen = sight;
   }
 
   /** Whether it is on its way to where it stands. */
@@ -129,4 +133,9 @@ export class Camera {
     const view = this.viewport();
     return [-this.x / this.scale, -this.y / this.scale, view.width / this.scale, view.height / this.scale];
   }
+}
+
+/** Whether two rectangles share a part. @param {number[] | undefined} one x, y, width, height @param {number[]} other */
+function overlap(one, other) {
+  return one !== undefined && [0, 1].every((axis) => one[axis] < other[axis] + other[axis + 2] && other[axis] < one[axis] + one[axis + 2]);
 }
