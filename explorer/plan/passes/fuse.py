@@ -21,7 +21,7 @@ from explorer.plan.graph.reasons import Facts, RuleInfo
 from explorer.plan.passes.fuse_groups import FusionGroup, merged, record_elementwise, record_reduction
 from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.schedule.blocked_kernel import tiling_for
-from explorer.plan.schedule.tiling import Tiling
+from explorer.plan.schedule.tiling import MOST_BLOCKS, Tiling
 from explorer.record.dimension_names import shape_text
 
 _READERS = 3
@@ -197,7 +197,7 @@ class Fuse(FuseReasons, Pass):
                 reason = self.long_rows
                 facts = {"operand": operand, "row_bytes": row, "operation": operation.label}
             else:
-                reason, facts = self.too_large, {**facts, "read_bytes": operand.type.nbytes}
+                reason, facts = self.too_large, {**facts, "read_bytes": operand.type.nbytes, "limit": MOST_BLOCKS}
         graph.decline(self.prologue, reason, facts, node, unfused_operand=operand, also_subject=True)
         return None
 

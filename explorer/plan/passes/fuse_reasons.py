@@ -137,8 +137,8 @@ class FuseReasons:
     )
     too_large = Reason(
         "too_large",
-        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}: too much to be "
-        "cut into blocks that fit into the cache.",
+        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, and a "
+        "fused loop runs over {limit:block} at most, each of a size that fits into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Fewer elements, or a narrower dtype.",
     )

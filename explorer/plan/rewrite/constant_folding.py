@@ -83,7 +83,8 @@ class Folding:
     large = Reason(
         "large",
         "`{operation}` is computed in each run, not once while the plan is made, although it reads only constants, "
-        "because it makes {size:element} from {read}, and a plan stores constants of up to {listed} elements only.",
+        "because it reads {read:element} and gives {size}: a plan computes only small constants, and stores no more "
+        "than {listed} elements of one.",
         meaning="A constant in a plan is written down element by element, which is good for small ones only.",
         change="Nothing has to change.",
     )

@@ -27,7 +27,7 @@ _RUN, _LINE = 64, 8192
 """elements of a block that lie side by side in memory at least, where rows may be cut, and where they may not: shorter
 stretches waste cache lines"""
 
-_BLOCKS = 1 << 16
+MOST_BLOCKS = 1 << 16
 """blocks up to which an array is cut: a program may declare lengths that no memory holds"""
 
 
@@ -116,7 +116,7 @@ def tiling_of(
     if math.prod(shape) <= most:
         return Tiling(shape, axes, order, most, (1,) * len(shape))
     tiling = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
-    return None if tiling is None or tiling.blocks > _BLOCKS else tiling
+    return None if tiling is None or tiling.blocks > MOST_BLOCKS else tiling
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:

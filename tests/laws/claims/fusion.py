@@ -203,7 +203,10 @@ def long_rows(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 @of_edges(FuseReasons.too_large)
 def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert reader.operation.combine_ufunc is not None
-    return {"operand": operand, "reader": reader.operation.label, "read_bytes": operand.type.nbytes}
+    blocks, size = 65_536, operand.type.nbytes
+    # each block would have to hold more than a megabyte
+    assert size / blocks > 1 << 20
+    return {"operand": operand, "reader": reader.operation.label, "read_bytes": size, "limit": blocks}
 
 
 @of_edges(FuseReasons.view_operand, FuseReasons.producer)
