@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -24,6 +25,10 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("first", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 """for who asks only whether a test fails (tests/mutants): no smaller example is looked for"""
 settings.load_profile("ci" if _CI else "local")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A job in the background of a shell ignores interrupts, and tests that interrupt themselves would never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
