@@ -160,7 +160,7 @@ def test_what_users_get_back_has_a_type() -> None:
         ("Module.explore", "View"),
         ("InspectablePlan.compare", "ComparedPlans"),
         ("InspectablePlan.what_if", "WhatIf"),
-        ("EvalPlan.register", "Handle"),
+        ("EvalPlan.register", "Handle | tuple[Handle, ...]"),
         ("Module.plan", "EvalPlan"),
         ("open", "Net"),
         ("tensor", "Tensor"),

@@ -267,7 +267,7 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
         ) from error
     if is_text(array.dtype):
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__} of texts",
+            f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}, which are texts",
             rule="explorer computes with numbers; texts are inputs and weights of nets from files only",
             fix="number the texts first, for instance by np.unique(texts, return_inverse=True)",
         )

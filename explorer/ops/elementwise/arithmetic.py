@@ -141,15 +141,13 @@ class Comparison(Ufunc, abstract=True):
 class Equal(Comparison):
     """a = b."""
 
-    takes_text = True
-    ufunc, commutative = np.equal, True
+    ufunc, commutative, takes_text = np.equal, True, True
 
 
 class NotEqual(Comparison):
     """a ≠ b."""
 
-    takes_text = True
-    ufunc, commutative = np.not_equal, True
+    ufunc, commutative, takes_text = np.not_equal, True, True
 
 
 class Less(Comparison):

@@ -143,7 +143,7 @@ def test_fingerprints_look_into_branches() -> None:
         (lambda x: ex.cond(x > 0, lambda x: x, lambda x: (x, x), x), "same number of values"),
         (lambda x: ex.cond(x > 0, lambda x: {"a": x}, lambda x: {"b": x}, x), "same containers and keys"),
         (lambda x: ex.cond(x > 0, lambda x, y: x, lambda x, y: x, x, "low"), "nested tuples, lists and dicts"),
-        (lambda x: ex.cond(x > 0, lambda x: 3.0, lambda x: x, x), "returns an expression"),
+        (lambda x: ex.cond(x > 0, lambda x: 3.0, lambda x: x, x), "must return an expression"),
     ],
 )
 def test_wrong_choices_are_refused_when_written(call: Any, message: str) -> None:

@@ -30,6 +30,10 @@ def test_log_sums_of_infinite_exponents_are_the_formulas(given: list[float], tot
     assert ex.evaluate(ex.logsumexp(ex.tensor(given))) == total
 
 
+def test_the_log_sum_of_a_scalar_over_no_axis_is_the_scalar() -> None:
+    assert float(ex.evaluate(ex.logsumexp(ex.tensor(0.1), axis=()))) == 0.1
+
+
 def test_a_softmax_of_an_infinite_exponent_is_the_formulas() -> None:
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([-INF, 1.0]))), [0.0, 1.0])
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([INF, 1.0]))), [np.nan, 0.0])
