@@ -23,7 +23,7 @@ ROW = re.compile(r'\["([a-z][a-z ,]*)",')
 PLANNER = Path(explorer.__file__).parent / "plan"
 WORD = re.compile(r"[A-Za-z][A-Za-z-]+")
 PLAIN_TEXT = """
-    again algebra around axis before by decision decisions declared depth depths division error even exp
+    again algebra axis before by decision decisions declared depth depths division error even exp
     exponent exponentials exponents factor factors graph groups index into last log model negative no nodes norm
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
     power product products reshape rounds rows rule rules share simplify slice sqrt square step sum sums term

@@ -122,3 +122,21 @@ def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ):
         (finding,) = net_of(tmp_path, type, checked=False, **arguments).check()
         assert rule in finding
+
+
+def test_an_imputer_replaces_one_number_by_another_of_each_feature(tmp_path: Path) -> None:
+    y = net_of(tmp_path, "Imputer", imputed_value_floats=[9.0, 8.0], replaced_value_float=2.0).run(X)
+    np.testing.assert_array_equal(y, np.float32([[1, 8], [3, 4], [-1, 0.5]]))
+
+
+def test_an_encoder_gives_each_category_a_place_and_others_zeros(tmp_path: Path) -> None:
+    y = net_of(tmp_path, "OneHotEncoder", cats_int64s=[1, 3], zeros=1, checked=False).run(X)
+    np.testing.assert_array_equal(y, (X[..., None] == [1, 3]).astype(np.float32))
+
+
+def test_a_support_vector_machine_sums_products_with_its_vectors(tmp_path: Path) -> None:
+    y = net_of(
+        tmp_path, "SVMRegressor", kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], n_supports=2,
+        support_vectors=[1.0, 2.0, 0.0, 1.0], coefficients=[2.0, -1.0], rho=[0.5], post_transform="NONE",
+    ).run(X)  # fmt: skip
+    np.testing.assert_allclose(y[:, 0], X @ np.float32([2, 3]) + 0.5, rtol=1e-6)

@@ -130,8 +130,12 @@ def test_large_weights_lie_in_a_file_beside_it(tmp_path: Path, monkeypatch: pyte
 
 def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
-    net (string[2] x) => (string[2] y) { y = Identity(x) }"""
-    net = _opened(text, tmp_path / "a.onnx")
+    net (float[2] x) => (float[2] y) { y = Identity(x) }"""
+    model = parser.parse_model(text)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = 27  # a float of 6 bits
+    onnx.save(model, tmp_path / "a.onnx")
+    net = ex.open(tmp_path / "a.onnx")
     (tmp_path / "b.onnx").write_bytes(b"before")
     with pytest.raises(ex.OperandError, match="input 'x' cannot be written to an ONNX file: its dtype is not known"):
         net.save(tmp_path / "b.onnx")
