@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.names import SYSTEMS, dotted, spellings, told
+from explorer.names import SYSTEMS, dotted, hint_for, spellings
 from explorer.names.entry import Owed
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -121,6 +121,6 @@ def test_a_name_of_another_system_is_answered_with_ours() -> None:
         for name in spellings(theirs)
     ]
     for name in owed:
-        assert told(name)
+        assert hint_for(name)
         assert not name[0].isupper() or not hasattr(ex, name), f"{name} is there: say so in explorer/names"
     assert dotted("a.b, c") == ["a.b", "c"]
