@@ -21,7 +21,6 @@ from onnx import TensorProto, numpy_helper
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES
-from explorer.core.types.custom_dtypes import dtype_name as text_name
 from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import NARROW_BITS, decode, stored_bytes
@@ -71,7 +70,7 @@ class StoredTensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    data: bytes | NDArray[Any] | Elements | External | None
+    data: bytes | tuple[str, ...] | NDArray[Any] | Elements | External | None
     """None for a dtype that is not supported"""
 
     @property
@@ -89,6 +88,9 @@ class StoredTensor:
         assert self.data is not None, f"{self.dtype} has no arrays"
         if isinstance(self.data, np.ndarray):
             array = self.data
+        elif isinstance(self.data, tuple):
+            # each takes the memory of the longest one: not before somebody asks for it, who claims that memory
+            array = np.array(self.data, memory_dtype(self.dtype))
         else:
             raw = self.data if isinstance(self.data, bytes) else self.data.read()
             array = decode(np.frombuffer(raw, np.uint8), self.dtype)
@@ -229,10 +231,8 @@ def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) 
             rule="NumPy pads texts with that character, so that none can end with it",
             fix=_AGAIN,
         )
-    array = np.array(decoded, np.str_).reshape(shape) if decoded else np.empty(shape, "U1")
-    if array.dtype.itemsize == 0:
-        array = array.astype("U1")
-    return StoredTensor(name, shape, text_name(array.dtype), array)
+    longest = max(map(len, decoded), default=0)
+    return StoredTensor(name, shape, f"text{max(longest, 1)}", tuple(decoded))
 
 
 def _check_length(

@@ -147,3 +147,13 @@ def test_texts_of_a_damaged_file_are_refused(tmp_path: Path, data: list[bytes], 
     made.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=dims, string_data=data))
     with pytest.raises(ex.FileError, match="'w'"):
         opened(made, tmp_path)
+
+
+def test_one_long_text_among_many_is_opened_without_its_memory(tmp_path: Path) -> None:
+    """An array gives each text the room of the longest: 400 GB of a file of 2 MB, of which the run is refused."""
+    made = model([node("Identity", ["w"], ["y"], "same")], {}, ["y"])
+    data = [b"a" * 1_000_000, *[b""] * 99_999]
+    made.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=[100_000], string_data=data))
+    net = opened(made, tmp_path)
+    with pytest.raises(ex.ExplorerError, match="GB of memory"):
+        net.run()
