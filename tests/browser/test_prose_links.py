@@ -101,12 +101,12 @@ def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callabl
     book = notebook(SHOW)
     view = book.view()
     book.page.evaluate(
-        """async (source) => {
+        """(source) => {
             const { content } = window.jupyterapp.shell.currentWidget;
             content.model.sharedModel.insertCell(0, { cell_type: "markdown", source });
             content.activeCellIndex = 0;
             content.deselectAll();
-            await window.jupyterapp.commands.execute("notebook:run-cell");
+            void window.jupyterapp.commands.execute("notebook:run-cell");
         }""",
         "Look at [the sum](#explorer:stage=fuse&node=sum), and [back](#explorer:stage=recorded).",
     )
