@@ -33,7 +33,7 @@ class Compiled:
     ``memory`` holds arrays of parameters that lie elsewhere; the others are given in their order. Operands are at one
     address in every run, so that kernels find them there. ``updates`` are new values of parameters in ``memory``, by
     parameter: ``update`` takes them over after a call. The plan writes them over the old ones where it can, else beside
-    them (into arrays of ``beside``, by the address of the old ones) to be copied.
+    them (into arrays of ``spares``, by the address of the old ones) to be copied.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Compiled:
         executor: RegisteredExecutor = SIMPLE,
         options: Options | None = None,
         updates: Mapping[Expr, Expr] | None = None,
-        beside: dict[int, Array] | None = None,
+        spares: dict[int, Array] | None = None,
     ) -> None:
         self._executor = executor
-        held, updates, beside = {**(memory or {})}, updates or {}, {} if beside is None else beside
+        held, updates, spares = {**(memory or {})}, updates or {}, {} if spares is None else spares
         self._places = [np.empty(node.shape, node.dtype) for node in parameters]
         options = options or Options(lanes=self._executor.lanes)
         if updates:
@@ -74,7 +74,7 @@ class Compiled:
                     (self._given if result.shape else self._numbers).append(at)
                     held[result] = np.empty(result.shape, result.dtype)
                 else:
-                    held[result] = beside.setdefault(id(held[node]), np.empty_like(held[node]))
+                    held[result] = spares.setdefault(id(held[node]), np.empty_like(held[node]))
             self._program = UpdatingProgram(planned, {**held, **dict(zip(parameters, self._places, strict=True))})
         self._is_updating = bool(updates)
         self._results: list[Any] = []

@@ -138,10 +138,10 @@ class DataLoader:
         >>> loader.state()["epoch"], loader.state()["batch"]
         (0, 1)
         """
-        given = self._first if self._pass is None else self._pass.given
-        is_whole = self._pass is not None and given == len(self)
+        delivered = self._first if self._pass is None else self._pass.delivered
+        is_whole = self._pass is not None and delivered == len(self)
         epoch = self.epoch if is_whole or self._pass is None else self.epoch - 1
-        return {"epoch": epoch, "batch": 0 if is_whole else given, **self._settings()}
+        return {"epoch": epoch, "batch": 0 if is_whole else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise OperandError unless a state is one of ``state()``, and in the middle of an epoch of the same order."""
@@ -193,17 +193,17 @@ class Pass:
 
     def __init__(self, loader: DataLoader, order: Array, first: int) -> None:
         self._loader, self._order = loader, order
-        self.first = self.given = first
+        self.first = self.delivered = first
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
         return self
 
     def __next__(self) -> tuple[Array, ...]:
-        if self.given >= len(self._loader):
+        if self.delivered >= len(self._loader):
             raise StopIteration
-        at = self.given * self._loader.batch_size
+        at = self.delivered * self._loader.batch_size
         batch = self._loader.load(self._order[at : at + self._loader.batch_size])
-        self.given += 1
+        self.delivered += 1
         return batch
 
 

@@ -208,11 +208,11 @@ class Module(BuildableModule):
                 if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
                     self.save(checkpoint, resumable)
         except BaseException:
-            made = optimizer.iteration - steps
+            new_steps = optimizer.iteration - steps
             if isinstance(batches_of_epoch, Pass):
-                batches_of_epoch.given = batches_of_epoch.first + made
+                batches_of_epoch.delivered = batches_of_epoch.first + new_steps
             # Without a step the file stays, which may hold more than this module.
-            if checkpoint is not None and made:
+            if checkpoint is not None and new_steps:
                 self.save(checkpoint, resumable)
             raise
         if not samples:
@@ -307,6 +307,6 @@ class Module(BuildableModule):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()

@@ -142,9 +142,9 @@ class Node:
         _, backward = self._compiled(self.last_input.tensor_type)
         upstream = np.ascontiguousarray(upstream.reshape(self.last_output.shape))
         held = self.parameters
-        found = backward(self.last_input.array, *[each.array for each in held.values()], upstream)
-        self.gradients = dict(zip([name for name in held if name in self.updates()], found[1:], strict=True))
-        result: Array = found[0]
+        results = backward(self.last_input.array, *[each.array for each in held.values()], upstream)
+        self.gradients = dict(zip([name for name in held if name in self.updates()], results[1:], strict=True))
+        result: Array = results[0]
         return result
 
     def take_over(self, value: Any) -> Tensor:

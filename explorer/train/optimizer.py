@@ -67,7 +67,7 @@ class Optimizer:
         """the parameters that it updates, by name; it refers to them and does not own them"""
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Array] = {}
-        self.beside: dict[int, Array] = {}
+        self.spares: dict[int, Array] = {}
         """memory for new values that cannot be written over the old ones, by the address of these"""
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._take)
@@ -152,7 +152,7 @@ class Optimizer:
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
             self._compiled = Compiled(
-                update.results, [*slopes.values()], update.places, updates=update.values, beside=self.beside
+                update.results, [*slopes.values()], update.places, updates=update.values, spares=self.spares
             )
         self._compiled(*[gradients[name] for name in self.parameters])
         self.commit(self._compiled)

@@ -71,7 +71,7 @@ class Parallel:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
@@ -150,7 +150,7 @@ class ParallelStep(TrainingStep):
             while len(parts) > 2:
                 pairs = zip(parts[::2], parts[1::2], strict=False)
                 odd = [parts[-1]] if len(parts) % 2 else []
-                parts = [*[tuple(added(*one, *other)) for one, other in pairs], *odd]
+                parts = [*[tuple(added(*left, *right)) for left, right in pairs], *odd]
             loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
         with scope("output"):
             output = outputs[0] if count == 1 else concatenate(outputs, axis)

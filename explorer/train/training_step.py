@@ -61,8 +61,8 @@ class TrainingStep:
     def compiled(self, operands: list[Expr]) -> Compiled:
         """Return the program of a step."""
         executor, options = self.execution()
-        places, beside = self._places, self._optimizer.beside
-        return Compiled(self.roots, operands, places, executor, options, self.updates, beside)
+        places, spares = self._places, self._optimizer.spares
+        return Compiled(self.roots, operands, places, executor, options, self.updates, spares)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
         """Return the executor of a step, and the options of its plan."""

@@ -476,7 +476,7 @@ def test_parameters_are_updated_in_place_where_that_is_proved() -> None:
     sizes = 3 * sum(held.array.nbytes for held in module.parameters.values())
     assert apart["buffers"]["peak"] - stages["buffers"]["peak"] == sizes
     module.train_on(x, label)
-    assert not module.optimizer.beside
+    assert not module.optimizer.spares
 
 
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
@@ -497,7 +497,7 @@ def test_updates_in_place_change_no_value(make: Any, executor: str) -> None:
     assert {k: v.tobytes() for k, v in module.optimizer.state().items()} == {
         k: v.tobytes() for k, v in beside.optimizer.state().items()
     }
-    assert len(beside.optimizer.beside) == 4 + len(beside.optimizer.state())
+    assert len(beside.optimizer.spares) == 4 + len(beside.optimizer.state())
 
 
 class Interrupted(BaseException):
