@@ -11,8 +11,7 @@ from explorer.cli.support.output import refuse_inputs
 from explorer.cli.support.terminal import report, tell
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
-from explorer.core.files.open_untrusted import content
-from explorer.record import Recording, loads
+from explorer.record import Recording
 from explorer.record.reasons import bytes_text
 
 HELP = "tell what differs between two models, or two recordings"
@@ -75,20 +74,22 @@ def execute(options: argparse.Namespace) -> int:
 
 def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
     """Return a model's plan with the expressions of its nodes, or the recording in a file, without expressions."""
-    if path.suffix.lower() != ".json":
-        from explorer.formats import open
-        from explorer.run.recording.recorder import expressions
+    from explorer.formats import open
+    from explorer.formats.recording_file import stored_recording
+    from explorer.run.recording.recorder import expressions
 
-        plan = open(path).preview_plan()
-        return plan.recording, expressions(plan.planned)
+    recording = stored_recording(path)
+    if recording is not None:
+        return recording, ()
     try:
-        return loads(content(path).decode("utf-8")), ()
-    except FileError:
-        raise
-    except ValueError as error:
+        plan = open(path).preview_plan()
+    except FileError as error:
+        if path.suffix.lower() != ".json":
+            raise
         raise FileError(
-            str(error),
+            error.given.removeprefix(f"{error.path}: "),
             path=str(path),
-            rule="a .json file must be a recording",
-            fix=f"write one with: explorer show FILE -o {path.name}",
+            rule=f"a .json file must hold a net or a recording; {error.rule}",
+            fix=f"write a recording with: explorer show FILE -o {path.name}",
         ) from error
+    return plan.recording, expressions(plan.planned)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.cli import main
 from explorer.formats import open as open_model
 
@@ -103,6 +104,14 @@ def test_a_comparison_is_written_as_a_page(copy: Path, tmp_path: Path, capsys: p
     assert main(["diff", str(MODEL), str(copy), "-o", str(tmp_path / "both.svg")]) == 2
     assert "-o both.html" in capsys.readouterr().err
     assert main(["diff", str(MODEL), str(page), "-o", str(page)]) == 2
+
+
+@pytest.mark.spec("V-12")
+def test_nets_in_json_are_compared_as_other_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = ex.open(MODEL)
+    net.save(tmp_path / "digits.json")
+    assert main(["diff", str(MODEL), str(tmp_path / "digits.json"), "--no-weights"]) == 0
+    assert "the same graph" in capsys.readouterr().out
 
 
 @pytest.mark.spec("V-12")
