@@ -63,9 +63,8 @@ def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """
     most = _most(x.dtype)
     # initial: an empty row has no largest element, and an empty result
-    # asarray: the largest element of a scalar is a number
-    largest = np.asarray(np.maximum.reduce(x, axis=axes, keepdims=True, initial=-most))
-    finite: Array = np.minimum(largest, most, out=largest)
+    largest = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-most)
+    finite: Array = np.minimum(largest, most)
     return finite
 
 
