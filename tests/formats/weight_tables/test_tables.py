@@ -187,7 +187,7 @@ def test_a_damaged_table_is_refused_or_read(ending: str, tmp_path_factory: pytes
             net = ex.open(path)
             net.preview_plan()
             values = [weight.array for operator in net.operators.values() for weight in operator.weights.values()]
-        except (ex.FileError, ex.BudgetError):
+        except (ex.FileError, ex.BudgetError, ex.OperandError):  # the last where no array is left that can be drawn
             continue
         assert all(isinstance(value, np.ndarray) for value in values)
 
