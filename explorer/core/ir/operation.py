@@ -131,6 +131,8 @@ class Operation(Tiling, metaclass=Interning):
     """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
     takes_text: ClassVar[bool] = False
     """texts are moved or compared by it as numbers are"""
+    text_operands: ClassVar[slice] = slice(None)
+    """operands that may be texts, if all of them are"""
     changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
@@ -260,11 +262,21 @@ class Operation(Tiling, metaclass=Interning):
             names = " and ".join(sorted([device.name for device in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
             raise self.refuse(types, f"operands must be on one device, these are on {names}", fix)
-        takes_text = self.takes_text or self.takes_tuples
-        if not takes_text and any(type(type_) is TensorType and is_text(type_.dtype) for type_ in types):
-            raise self.refuse(types, f"{self.name} must be given numbers; texts are moved and compared only")
+        if not self.takes_tuples:
+            self._check_texts(types)
         inferred = type_on_elements(self, types) or self.infer(*types)
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
+
+    def _check_texts(self, types: tuple[AnyType, ...]) -> None:
+        """Raise OperandError for texts that the operation does not take, or takes beside numbers."""
+        texts = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
+        if not any(texts):
+            return
+        if not self.takes_text:
+            raise self.refuse(types, f"{self.name} must be given numbers; texts are moved and compared only")
+        alike = texts[self.text_operands]
+        if not all(alike) or sum(alike) != sum(texts):
+            raise self.refuse(types, f"{self.name} must be given texts alone, or numbers alone, to move or compare")
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """Return the error for illegal operands."""

@@ -212,7 +212,7 @@ _BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name i
 class Select(Elementwise):
     """Choice: a where the condition is true, b elsewhere."""
 
-    takes_text = True
+    takes_text, text_operands = True, slice(1, None)
     name = "where"
     reuses_operand = True
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)

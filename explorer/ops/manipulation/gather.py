@@ -45,7 +45,7 @@ class Take(Operation):
     """
 
     axis: int
-    takes_text = True
+    takes_text, text_operands = True, slice(1)
     examples = (
         Example(real(5, 3), integers(2, 4, high=5), axis=0),
         Example(real(5, 2, 2), integers(3, low=-5, high=5), axis=0),
@@ -131,7 +131,7 @@ def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands:
 class TakeAlong(Movement):
     """Elements along one axis: each index chooses along the axis, at its own position on the others."""
 
-    takes_text = True
+    takes_text, text_operands = True, slice(1)
     name = "take_along"
     axis: int
     linear = False

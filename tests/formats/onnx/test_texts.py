@@ -137,6 +137,14 @@ def test_operations_that_compute_refuse_texts() -> None:
     for compute in computing:
         with pytest.raises(ex.OperandError, match="must be given numbers; texts are moved and compared only"):
             compute()
+    numbers = ex.tensor([1.0, 2.0])
+    mixing = [
+        lambda: ex.where(numbers > 0, words, numbers), lambda: ex.stack([words, numbers]), lambda: words == numbers,
+        lambda: ex.concatenate([words, numbers]), lambda: ex.where(words, numbers, numbers),
+    ]  # fmt: skip
+    for mix in mixing:
+        with pytest.raises(ex.OperandError, match="texts alone, or numbers alone"):
+            mix()
     with pytest.raises(ex.OperandError, match="texts are inputs and weights of nets"):
         ex.tensor(["a", "bc"])
 
