@@ -21,7 +21,7 @@ from explorer.net.building.containers import named_leaves
 from explorer.net.building.diagnostics import ends, find_problems, nodes_of
 from explorer.net.building.example_shapes import assumptions
 from explorer.net.building.inputs import is_shape
-from explorer.net.definition.definition import BlobDefinition
+from explorer.net.definition.definition import BlobDefinition, graph_error
 from explorer.net.definition.shape_notes import shape_text
 from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
@@ -133,9 +133,12 @@ class Net(RunnableNet):
         plan = EvalPlan(**{"title": title, "record": "off", **options})
         roots = ends(build)
         if not roots:
-            raise OperandError(
+            raise graph_error(
+                self.definition.source,
+                None,
                 f"net {self.name!r} holds no tensor that could be drawn",
                 rule="an output, or a result of an operator, must have a type",
+                fix="give it an operator, or a weight of numbers",
             )
         for node in roots:
             plan.register(node)
