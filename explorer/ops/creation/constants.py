@@ -17,7 +17,7 @@ from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import WEAK, Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public
-from explorer.core.types.custom_dtypes import converted, element_of, numbers_of, refuse_beyond
+from explorer.core.types.custom_dtypes import converted, element_of, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
 
@@ -187,7 +187,9 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
         return record(constant, ())
     # NumPy cannot promote a user's dtype: a number beside it takes this dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
-    dtype = np.result_type(*dtypes, value) if element is None else element
+    # nor a text's: the operation refuses a number beside one, by its own name
+    numeric = [dtype for dtype in dtypes if not is_text(dtype)]
+    dtype = np.result_type(*numeric, value) if element is None else element
     constant = Full(_converted(value, dtype), (), dtype, device)
     if len(_constants) >= _KEPT_CONSTANTS:
         _constants.clear()

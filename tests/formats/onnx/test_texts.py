@@ -141,6 +141,7 @@ def test_operations_that_compute_refuse_texts() -> None:
     mixing = [
         lambda: ex.where(numbers > 0, words, numbers), lambda: ex.stack([words, numbers]), lambda: words == numbers,
         lambda: ex.concatenate([words, numbers]), lambda: ex.where(words, numbers, numbers),
+        lambda: words == 3, lambda: ex.where(numbers > 0, words, 1),
     ]  # fmt: skip
     for mix in mixing:
         with pytest.raises(ex.OperandError, match="texts alone, or numbers alone"):
