@@ -47,6 +47,15 @@ def distribute(planned: Plan, network: Network, always: bool = False) -> Distrib
     )
 
 
+def all_at_home(planned: Plan) -> tuple[Piece, ...]:
+    """Return all of a plan as one piece for the process that asks."""
+    schedule = planned.schedule
+    work = chain_tasks(schedule)
+    kernels = tuple(sorted([index for indices in work.kernels for index in indices]))
+    leaves = tuple([leaf.uid for leaf in schedule.leaves if has_value(leaf)])
+    return (Piece(HOME, kernels, (), leaves, tuple(work.results)),)
+
+
 def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
     return not _away(kernel, always) or (
         kernel.cost.estimate <= network.latency if not always else not _is_call(kernel)

@@ -22,7 +22,7 @@ from explorer.record.reasons import bytes_text, counted_text
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Note, Timing
-from explorer.run.workers.distribution import Distribution, distribute
+from explorer.run.workers.distribution import Distribution, all_at_home, distribute
 from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, has_value
 from explorer.run.workers.shipping import ship
 from explorer.run.workers.workers import Workers
@@ -72,9 +72,11 @@ class Spread:
         cause: BaseException | None = None
         for _ in range(_ATTEMPTS):
             attempt = _Attempt(home, workers, names, leaves, self._resident)
-            pieces = self.distribution(workers.network(names)).pieces
+            sent = self.distribution(workers.network(names)).pieces
+            # Where too few are left nothing is sent: messages would take longer than they save.
+            pieces = sent or all_at_home(self._planned)
             try:
-                if self._replica is None:
+                if sent and self._replica is None:
                     (self._replica,) = workers.scatter([Replica(self._data)], None)
                 timing = attempt.run(pieces, self._replica)
                 workers.note_lost(names)

@@ -149,6 +149,26 @@ def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> 
 
 
 @pytest.mark.spec("C-14")
+def test_a_run_ends_here_where_too_few_workers_are_left(workers: ex.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of two workers are lost, and one comes back, which alone saves nothing: all pieces run here."""
+    ready, wait_for, losses = workers.ready, workers.wait_for, [TimeoutError("values lost")]
+
+    def lose_once(*arguments: Any) -> None:
+        if losses:
+            raise losses.pop()
+        wait_for(*arguments)
+
+    workers.client.wait_for_workers(2, timeout=60)
+    monkeypatch.setattr(workers, "ready", lambda: ready() if losses else ready()[:1])
+    monkeypatch.setattr(workers, "wait_for", lose_once)
+    plan, handles = spread(*branches(1.0, 2.0, 3.0))
+    assert not losses
+    assert [handle.data()[0] for handle in handles] == [1.0, 2.0, 3.0]
+    assert run_stage(plan).counts["pieces_sent"] == 0
+    assert "Nothing was sent to workers" in run_stage(plan).purpose
+
+
+@pytest.mark.spec("C-14")
 def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 2.0)
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
