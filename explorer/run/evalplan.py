@@ -224,7 +224,7 @@ class EvalPlan(InspectablePlan):
         known = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(known) if self.recall else None
         if recalled is not None:
-            cached = False  # a program of the whole structure would compute what is held already
+            cached = False  # a program of the whole structure would compute values that are held already
             values = recalled.roots(roots)
             if values is not None and not self._fresh:
                 self._planned, self._roots, self._views, self._values = None, roots, [], {}

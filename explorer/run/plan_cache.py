@@ -49,7 +49,7 @@ class Structure:
     leaves: Leaves
     nodes: list[Expr]
     """in topological order"""
-    told: bytes
+    encoding: bytes
     """rows of 64-bit integers: by node the token of its operation, by node the number of its operands, their numbers"""
     ends: tuple[int, ...]
     """positions of the roots"""
@@ -99,9 +99,9 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
         elif node.operation.name == "parameter":
             return None
     ends = tuple([number[root.uid] for root in roots])
-    told = array("q", rows).tobytes()  # bytes are hashed and compared faster than a tuple
+    encoding = array("q", rows).tobytes()  # bytes are hashed and compared faster than a tuple
     context = _context(options)
-    return Structure((told, ends, context), tensors, leaves, nodes, told, ends, number, context)
+    return Structure((encoding, ends, context), tensors, leaves, nodes, encoding, ends, number, context)
 
 
 _contexts: dict[Hashable, int] = {}

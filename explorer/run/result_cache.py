@@ -67,7 +67,7 @@ class _Evaluation:
 
     def __init__(self, known: Structure, ends: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
         self.context, self.leaves = known.context, known.leaves
-        self.told, self.count = known.told, len(known.nodes)
+        self.encoding, self.count = known.encoding, len(known.nodes)
         self.operations = known.operations
         self.ends, self.values = ends, values
         """positions of the roots in the structure, and their values"""
@@ -86,7 +86,7 @@ class _Evaluation:
     def may_be_below(self, tokens: frozenset[int]) -> bool:
         """Whether a graph that reads the storages of these tokens may contain a root."""
         if self._below is None:
-            below = newest_below(self.told, self.count, self.leaves)
+            below = newest_below(self.encoding, self.count, self.leaves)
             self._below = frozenset([below[end] for end in self.ends])
         return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
@@ -96,8 +96,8 @@ class _Evaluation:
         live = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
         if not live:
             return
-        value_numbers = numbers(self.told, self.count, self.leaves)
-        below = newest_below(self.told, self.count, self.leaves)
+        value_numbers = numbers(self.encoding, self.count, self.leaves)
+        below = newest_below(self.encoding, self.count, self.leaves)
         operations = frozenset(
             [operation for operation in self.operations if not isinstance(operation, (Call, UserData))]
         )
@@ -247,7 +247,7 @@ def _find_equal(known: Structure, context: int, live: dict[Expr, Array], equal: 
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
     if not tables:
         return
-    for node, number in zip(known.nodes, numbers(known.told, len(known.nodes), known.leaves), strict=True):
+    for node, number in zip(known.nodes, numbers(known.encoding, len(known.nodes), known.leaves), strict=True):
         if node in live or not node.operands:
             continue
         for table in tables:

@@ -21,13 +21,13 @@ NO_TENSOR = -1
 _SALT = int.from_bytes(os.urandom(7), "little")
 
 
-def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
+def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
     """Return the value number of each node of a structure whose tensors have storages of these tokens and versions."""
     first: list[int] = []
     second: list[int] = []
     stored = zip(leaves.tokens, leaves.versions, strict=True)
     tensor = STORED.token
-    for operation, operands in _rows(told, count):
+    for operation, operands in _rows(encoding, count):
         if not operands:
             leaf = next(stored) if operation == tensor else ()
             first.append(hash((_SALT, operation, leaf)))
@@ -43,12 +43,12 @@ def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
     return list(zip(first, second, strict=True))
 
 
-def newest_below(told: bytes, count: int, leaves: Leaves) -> list[int]:
+def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
     """Return for each node the token of the newest storage that it depends on."""
     newest: list[int] = []
     stored = iter(leaves.tokens)
     tensor = STORED.token
-    operations, counts, operands = _columns(told, count)
+    operations, counts, operands = _columns(encoding, count)
     below = iter(operands)
     for operation, size in zip(operations, counts, strict=True):
         if size == 1:
@@ -63,17 +63,17 @@ def newest_below(told: bytes, count: int, leaves: Leaves) -> list[int]:
     return newest
 
 
-def _columns(told: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
+def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
     """Return each node's operation token and operand count, then the concatenated operands of all nodes."""
     rows = packed("q")
-    rows.frombytes(told)
+    rows.frombytes(encoding)
     numbers = rows.tolist()
     return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 
 
-def _rows(told: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
+def _rows(encoding: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
     """Yield each node's operation token and its operands."""
-    operations, counts, numbers = _columns(told, count)
+    operations, counts, numbers = _columns(encoding, count)
     at = 0
     for operation, operands in zip(operations, counts, strict=True):
         end = at + operands

@@ -1,4 +1,4 @@
-"""Inspectable plans: what can be asked about a plan, whoever made and ran it.
+"""Inspectable plans: the questions that a plan answers, whoever made and ran it.
 
 `EvalPlan` is one: it plans and runs, and every question here is answered from its plan and its recording alone. Texts,
 pictures and comparisons are made in packages above, which enter their functions as hooks, so that a program that only

@@ -16,7 +16,7 @@ from explorer.run.recording.recorder import expressions
 
 
 def leaf_value(node: Expr) -> Summary | None:
-    """Summarize the value of a leaf, None for what has none before a run; a weight of a file is read, and not kept.
+    """Summarize the value of a leaf, None for a leaf without one before a run; a file's weight is read, and not kept.
 
     Raises FileError for a weight that cannot be read.
     """

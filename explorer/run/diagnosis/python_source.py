@@ -32,8 +32,8 @@ _TAKEN = frozenset({"ex", "np", "plan", "random", *keyword.kwlist, *keyword.soft
 class Source:
     """Source lines that record nodes; a node has a name once its line is written."""
 
-    def __init__(self, nodes: Sequence[Expr], cut: Collection[int], given: Collection[int] = ()) -> None:
-        """Write ``nodes`` in topological order: those in ``cut`` as leaves, those also in ``given`` as parameters."""
+    def __init__(self, nodes: Sequence[Expr], cut: Collection[int], parameters: Collection[int] = ()) -> None:
+        """Write ``nodes`` in topological order: leaves for those in ``cut``, parameters for those in ``parameters``."""
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
@@ -47,7 +47,7 @@ class Source:
             self._function(body)
         for node in nodes:
             self.names[node.uid] = name = self._name(node.label if not node.operands or node.uid in cut else "")
-            self.lines.append(f"{name} = {self._leaf(node, given) if node.uid in cut else self._value(node)}")
+            self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
     def _name(self, wish: str) -> str:
         """Return a unique name: the leaf's label if it is an identifier, else v1, v2 …"""
@@ -61,9 +61,9 @@ class Source:
         self._used.add(name)
         return name
 
-    def _leaf(self, node: Expr, given: Collection[int]) -> str:
+    def _leaf(self, node: Expr, parameters: Collection[int]) -> str:
         type_ = node.tensor_type
-        if node.uid in given:
+        if node.uid in parameters:
             return f'ex.operation("parameter")(kind={written(type_)}, title={node.label!r})()'
         return _array(type_, node.label)
 
@@ -86,8 +86,8 @@ class Source:
                 return f"{name}({', '.join(operands)})"
             types = ", ".join([written(node.type) for node in (*operation.body.parameters, *operation.body.captured)])
             attributes = [f"{n}={written(v)}" for n, v in operation.attributes.items() if n != "body"]
-            made = ", ".join([f"body={name}.body_for({types})", *attributes])
-            return f'ex.operation("{operation.name}")({made})({", ".join(operands)})'
+            arguments = ", ".join([f"body={name}.body_for({types})", *attributes])
+            return f'ex.operation("{operation.name}")({arguments})({", ".join(operands)})'
         return f"{_called(operation)}({', '.join(operands)})"
 
     def _function(self, body: Body) -> None:

@@ -1,8 +1,8 @@
 """Replanning: a planned graph, changed a little, and planned again.
 
-What-if analysis uses it, and so do the candidate edits. Rules cannot be asked on what they depend, so the changed graph
-is recorded anew, with the same operations and scopes, and goes through the whole planner: the answer is the planner's
-own.
+What-if analysis uses it, and so do the candidate edits. Rules cannot name the facts on which they depend, so the
+changed graph is recorded anew, with the same operations and scopes, and goes through the whole planner: the answer is
+the planner's own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reproducers: a notebook cell that shows one decision again, on the smallest part of the graph that takes it.
 
 Parts around the decision's nodes are tried, smallest first, by running the generated source and looking for the
-decision in its plan: no rule has to say on what it depends, and a cell that is returned is known to work.
+decision in its plan: no rule has to name the facts on which it depends, and a cell that is returned is known to work.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for operand in dict.fromkeys(node.operands):
             readers.setdefault(operand.uid, []).append(node)
     by_uid = {node.uid: node for node in graph.recorded}
-    items = {uid: [node for node in found if isinstance(node.operation, Item)] for uid, found in readers.items()}
+    items = {uid: [node for node in nodes if isinstance(node.operation, Item)] for uid, nodes in readers.items()}
     parts: dict[frozenset[int], _Part] = {}
     for core, above, below in itertools.product(cores, _NEAR[:3], _NEAR):
         inside = set(core)
@@ -129,13 +129,13 @@ def _written(planned: Plan, part: _Part) -> str:
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
     # In the order of recording, on which decisions between equal nodes depend.
     nodes.sort(key=lambda node: node.uid)
-    given: set[int] = set()
+    from_parameters: set[int] = set()
     for node in graph.recorded:
-        if isinstance(node.operation, Parameter) or any(operand.uid in given for operand in node.operands):
-            given.add(node.uid)
-    made, chosen = Source(nodes, part.cut, given), options(planned.options)
-    roots = ", ".join([made.names[root.uid] for root in part.roots])
-    return _cell(made, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
+        if isinstance(node.operation, Parameter) or any(operand.uid in from_parameters for operand in node.operands):
+            from_parameters.add(node.uid)
+    source, chosen = Source(nodes, part.cut, from_parameters), options(planned.options)
+    roots = ", ".join([source.names[root.uid] for root in part.roots])
+    return _cell(source, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
 
 
 def _call(planned: Plan, part: _Part) -> Expr | None:
@@ -149,12 +149,12 @@ def _differentiated(planned: Plan, part: _Part) -> str:
     call = _call(planned, part)
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
-    made = Source([*operands, call], {operand.uid for operand in operands})
-    asked = [made.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
-    result = made.names[call.uid]
+    source = Source([*operands, call], {operand.uid for operand in operands})
+    asked = [source.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
+    result = source.names[call.uid]
     several = isinstance(call.type, TupleType)
     return _cell(
-        made,
+        source,
         [
             f"outputs = [*{result}]" if several else f"outputs = [{result}]",
             "loss = ex.add_n(*[output.sum() for output in outputs])",

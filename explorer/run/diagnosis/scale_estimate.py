@@ -42,7 +42,7 @@ class ScaleEstimate:
     """bytes sent, each time they are"""
     messages: int
     lanes: tuple[Lane, ...]
-    """what each worker does when; the first is the process that asks, where it computes or receives"""
+    """the work of each worker, with its times; the first is the process that asks, where it computes or receives"""
 
     @property
     def speedup(self) -> float:
@@ -100,7 +100,7 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
-    # The process that asks sends and receives, and takes over what ends sooner than a message would arrive.
+    # The process that asks sends and receives, and takes over the kernels that end sooner than a message would arrive.
     work = chain_tasks(schedule, at_home=lambda kernel: kernel.cost.estimate <= network.latency)
     return estimate_of(work, assign(work.tasks, work.sizes, work.inputs, work.results, network), schedule, network)
 

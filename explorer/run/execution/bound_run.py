@@ -1,7 +1,7 @@
 """Bound runs: the kernels of a program as one list of calls without arguments, over arrays that stay where they are.
 
 A training step, or any program that runs again and again on small arrays, spends as much time between the calls of
-NumPy as in them: each kernel is a runner, which runs tasks, which run steps. What these decide is the same in each run,
+NumPy as in them: each kernel is a runner, which runs tasks, which run steps. Their decisions are the same in each run,
 so that after two runs on one thread only the calls are left. A kernel that must decide anew in each run is called as a
 whole.
 """

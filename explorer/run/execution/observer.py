@@ -1,4 +1,4 @@
-"""Observers of a run: what executors call around each kernel, outside of its time."""
+"""Observers of a run: executors call them around each kernel, outside of its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Observer(Protocol):
     """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """Called before a kernel runs: its operands are valid now, and may be overwritten by it."""
+        """React to a kernel that is about to run: its operands are valid now, and may be overwritten by it."""
 
     def after_kernel(self, index: int) -> None:
-        """Called after a kernel has run: its result is valid now."""
+        """React to a kernel that has run: its result is valid now."""

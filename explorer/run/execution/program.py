@@ -162,8 +162,8 @@ class Program:
         if out is None and not (operation.view or kernel.channels_last or isinstance(operation, Call)):
             out = self._held.get(kernel.result.uid)
         runner = self._running(kernel, placement, out)
-        # A constant, a result in the arena and a view of either lie at one address in every run: what reads them may
-        # cut its blocks once. Everything else is another array each time.
+        # A constant, a result in the arena and a view of either lie at one address in every run: their readers may
+        # cut their blocks once. Everything else is another array each time.
         if kernel.constant:
             runner = ComputeOnce(runner, slot)
         elif out is not None:

@@ -102,7 +102,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
                 if key in calls:
                     busy.add(calls[key])
                 calls[key] = index
-        # Kernels of one chain run in order anyway, and what a dependency waits for has ended before it.
+        # Kernels of one chain run in order anyway, and all that a dependency waits for has ended before it.
         before |= {
             user
             for user in busy - before

@@ -139,7 +139,7 @@ class TaskScheduler:
                     if self._help(caller):
                         continue
                     return
-            # This thread will be busy for a while, and another one could begin what is ready.
+            # This thread will be busy for a while, and another one could begin the tasks that are ready.
             if ready and large[task]:
                 self._call(1)
             try:

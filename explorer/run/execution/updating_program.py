@@ -37,7 +37,7 @@ class UpdatingProgram(Program):
         schedule = planned.schedule
         first = len(schedule.kernels) - len(written)
         columns = ("kernels", "picks", "levels", "chains", "runs_until", "placements")
-        # What updates read is a result, too: workers send it here.
+        # The operands of updates are results, too: workers send them here.
         read = [node for kernel in schedule.kernels[first:] for node in kernel.reads]
         roots = [root for root in dict.fromkeys([*schedule.roots, *read]) if root not in written]
         cut: dict[str, Any] = {name: getattr(schedule, name)[:first] for name in columns}
@@ -64,8 +64,8 @@ class UpdatingProgram(Program):
                         times.append(0)
                     self._bound_updates = BoundRun(self._updates, self.values, ())
         except Exception as error:
-            made, operation = len(times) - 1, bound.take_failed() if bound is not None else None
-            failed = failure(self._whole, len(self.runners) + made, self._updates[made][0], error, operation)
+            index, operation = len(times) - 1, bound.take_failed() if bound is not None else None
+            failed = failure(self._whole, len(self.runners) + index, self._updates[index][0], error, operation)
             raise RunError(
                 f"an update in place: {failed.given}",
                 rule="all parameters must be updated, and some were before this one failed",

@@ -17,7 +17,7 @@ from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
 _LONGEST = 1_000_000_000
-"""ns that a run may take to be repeated: nobody should wait twice for what is slow"""
+"""ns that a run may take to be repeated: nobody should wait twice for a slow run"""
 
 
 def warm_timing(

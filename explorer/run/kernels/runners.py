@@ -35,7 +35,7 @@ BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """a step of a kernel: its function, the places it reads, the place it writes, and its node"""
 BoundStep: TypeAlias = tuple[Callable[[], Any], Any, Expr | None]
-"""a step over certain arrays: its function, the array that must hold what it returns (None: it does), and its node"""
+"""a step over certain arrays: its function, the array that must hold its result (None: it does), and its node"""
 
 
 def copy_into(out: Any, result: Any) -> Any:

@@ -53,7 +53,7 @@ def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) ->
 
 
 def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
-    """Return what the reasons of decisions mean, each once."""
+    """Return the meanings of the reasons of decisions, each once."""
     reasons = dict.fromkeys([decision.reason for decision in decisions if decision.reason.meaning])
     return [
         Explanation(reason.code, reason.sentence, reason.meaning, reason.change, reason.anchor) for reason in reasons

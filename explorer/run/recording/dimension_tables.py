@@ -13,14 +13,14 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
     """Return the declared dimensions by node id; a node that a pass put in the place of another has that one's value,
     and its declaration.
     """
-    found = {
+    names = {
         number: DimensionNames(*declared)
         for number, node in enumerate(nodes)
         if (declared := declared_dimensions(node)) is not None
     }
     types = recording.nodes.type
     # each row's old node was replaced by an earlier row, or never
-    for _, old, new in recording.substitutions if found else ():
-        if old in found and types[old] == types[new]:
-            found.setdefault(new, found[old])
-    return dict(sorted(found.items()))
+    for _, old, new in recording.substitutions if names else ():
+        if old in names and types[old] == types[new]:
+            names.setdefault(new, names[old])
+    return dict(sorted(names.items()))

@@ -137,10 +137,10 @@ class NodeRows:
         # An operation is looked at once, however many nodes it has.
         operations = {id(node.operation): node.operation for node in expressions}
         known = {number: self._operation_row(operation) for number, operation in operations.items()}
-        found = [known[id(node.operation)] for node in expressions]
-        nodes.operation = [row.operation for row in found]
+        operation_rows = [known[id(node.operation)] for node in expressions]
+        nodes.operation = [row.operation for row in operation_rows]
         nodes.kind = [
-            row.kind if node.operands else row.kind_alone for row, node in zip(found, expressions, strict=True)
+            row.kind if node.operands else row.kind_alone for row, node in zip(operation_rows, expressions, strict=True)
         ]
         nodes.label = [node.label for node in expressions]
         nodes.type = [self.type(node.type) for node in expressions]
@@ -153,8 +153,8 @@ class NodeRows:
         nodes.born = [born for _, born, _ in rows]
         nodes.gone = [-1] * len(rows)
         nodes.body = [body for _, _, body in rows]
-        nodes.callee = [row.callee for row in found]
-        nodes.attributes = {number: dict(row.attributes) for number, row in enumerate(found) if row.attributes}
+        nodes.callee = [row.callee for row in operation_rows]
+        nodes.attributes = {number: dict(row.attributes) for number, row in enumerate(operation_rows) if row.attributes}
 
     def _operation_row(self, operation: Operation) -> _OperationRow:
         callee = self.bodies[id(operation.body)] if isinstance(operation, Call) else -1

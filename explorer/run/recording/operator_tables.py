@@ -1,4 +1,4 @@
-"""Operator tables: what a model's file says of the operators whose boxes a recording has."""
+"""Operator tables: facts in a model's file about the operators whose boxes a recording has."""
 
 from __future__ import annotations
 

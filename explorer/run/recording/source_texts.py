@@ -12,7 +12,7 @@ from explorer.core.ir.source_location import cell_name
 from explorer.record import SourceText
 
 BUDGET = 24_000
-"""maximum characters of all texts of a recording; of what is longer, the recorded lines alone are kept"""
+"""maximum characters of all texts of a recording; of longer ones, the recorded lines alone are kept"""
 _AROUND = 2
 """lines kept before and after a recorded line outside of functions"""
 

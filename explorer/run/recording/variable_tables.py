@@ -59,7 +59,7 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
         if value.variable:
             break
         call = whole_value(outer, instruction)
-        # another name is that of a function that calls this one: what it does with the value is unknown
+        # another name is that of a function that calls this one: its use of the value is unknown
         if call is None or call.callee != inner.co_name or inner.co_flags & _LATE:
             return ""
         value, inner = call, outer

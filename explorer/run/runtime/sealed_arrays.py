@@ -19,7 +19,7 @@ def sealed(value: Array) -> Array:
 
     Clearing the flag is not enough: a view can be made writable again where the array that owns the memory is writable.
     A view of a read-only buffer cannot. No object of Python is out of reach, though: the buffer names the array that
-    owns the memory (``result.base.base.obj``), and writing there breaks what is promised of recalled values.
+    owns the memory (``result.base.base.obj``), and writing there breaks the promise about recalled values.
     """
     plain = _is_plain(value)
     # Other dtypes have no name in the buffer protocol.

@@ -1,7 +1,8 @@
 """Distribution of a schedule: which pieces run here and which on workers, or why none is sent.
 
 The assignment is that of ``plan.estimate``. Neighbouring chains of a worker become one piece, which begins where a
-value of another lane is needed: so what a piece needs is there when it begins, and no two pieces wait for each other.
+value of another lane is needed: so the values that a piece needs are there when it begins, and no two pieces wait for
+each other.
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return for each leaf, by uid, the tensors and parameters that it shows: itself, or what it is a view of.
+    """Return for each leaf, by uid, the tensors and parameters that it shows: itself, or those of which it is a view.
 
-    Constants are computed wherever they are read, so they stand for what they are computed of.
+    Constants are computed wherever they are read, so they stand for the values that they are computed of.
     """
     values: dict[int, set[int]] = {}
     schedule = planned.schedule

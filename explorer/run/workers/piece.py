@@ -115,7 +115,7 @@ class PieceRunner:
         program.values[slot] = value
 
     def _fetch(self, uid: int, elsewhere: Mapping[int, Any], there: set[int]) -> None:
-        """Make an operand available: from elsewhere, or computed again of what is."""
+        """Make an operand available: from elsewhere, or computed again of operands that are."""
         pending = [uid]
         while pending:
             uid = pending[-1]
@@ -139,7 +139,7 @@ class PieceRunner:
         self.program.values[slot] = runner(self.program.values)
 
     def finish(self, results: Mapping[int, Any]) -> None:
-        """Store results for the caller, who takes them from the program; leaves are among them."""
+        """Store results in the program, from which the caller takes them; leaves are among them."""
         for uid in self._leaves:
             self.store(uid, results[uid])
         with np.errstate(all="ignore"):

@@ -45,7 +45,7 @@ class Spread:
         self._distributions: dict[tuple[Network, bool], Distribution] = {}
         self._replica: Any = None
         self._resident: dict[int, tuple[Any, Any]] = {}
-        """uid of a tensor → its array and the future of it: what never changes is sent once"""
+        """uid of a tensor → its array and the future of it: an array that never changes is sent once"""
 
     def distribution(self, network: Network) -> Distribution:
         """Return the pieces for workers, made once for each number of them."""
@@ -159,7 +159,7 @@ class _Attempt:
         return self._timing(pieces, began)
 
     def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
-        """Send tensors, and what several workers read, unless they have it; return by uid where it is."""
+        """Send tensors, and values that several workers read, unless they have them; return their places by uid."""
         lanes: dict[int, set[int]] = {}
         for piece in pieces:
             if piece.lane != HOME:
@@ -268,7 +268,7 @@ class _Attempt:
         return timing
 
     def release(self) -> None:
-        """Give up what has not ended."""
+        """Give up the pieces that have not ended."""
         if self.failed and self._futures and not self._workers.is_lost:
             self._workers.client.cancel([*self._futures.values()], force=True)
         self._futures.clear()

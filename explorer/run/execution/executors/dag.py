@@ -18,12 +18,12 @@ from explorer.run.runtime.timing import Timing
 
 
 def run_dag(program: Program, watch: Observer | None = None) -> Timing:
-    """Run execution chains as soon as what they wait for is there, of those that are ready the first planned one.
+    """Run execution chains as soon as their operands and memory are there, of the ready ones the first planned one.
 
     The values are those of ``run_simple``. Where fewer than two chains are worth a thread, or there is one thread, it
     is that which runs. A kernel in pieces is shared with threads that have no chain; products use one thread of BLAS
-    each. A failure stops the rest: what runs then ends, and the first one in the schedule is raised as RunError; an
-    interrupt leaves the program ready for another run. Who follows the work is told on the thread that asked.
+    each. A failure stops the rest: running kernels end, and the first one in the schedule is raised as RunError; an
+    interrupt leaves the program ready for another run. An observer is told on the thread that asked.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:

@@ -35,12 +35,12 @@ class Executor(Protocol):
       ``program.run_kernel(index, timing, observer)`` calls one, stores its value, notes its times in what
       ``program.blank_timing()`` gave, and calls the observer;
     - ``values``: the table that all kernels read and write. Operands are in it before a run; results stay in it for
-      the caller, who reads them by ``take()``: an executor never calls it;
+      the caller, which reads them by ``take()``: an executor never calls it;
     - ``chains``: the order that must be kept. ``chains.kernels[c]`` are kernels that run one after the other,
       ``chains.tasks.needs[c]`` is the number of chains that chain ``c`` waits for, ``chains.tasks.users[c]`` are those
       that wait for it. Waiting is for values and for memory that is used again: in any order that keeps to it every
-      kernel reads what it would read in the planned order, 0, 1, 2, …, which is always allowed;
-    - ``planned.schedule``: what the planner decided. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
+      kernel reads the values that it would read in the planned order, 0, 1, 2, …, which is always allowed;
+    - ``planned.schedule``: the planner's decisions. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
       in µs), ``levels``, ``chains`` and ``placements`` stand at the same numbers.
 
     A kernel that fails raises RunError, which names operation and line; the executor lets it pass, and returns or
@@ -78,7 +78,7 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
 
 
 def executors() -> dict[str, str]:
-    """Return what each executor does, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``.
+    """Return the work of each executor, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``.
 
     >>> [name for name in ex.executors() if name in ("simple", "dag")]
     ['simple', 'dag']
@@ -91,7 +91,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
     """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 
     ``lanes`` is the number of kernels that may run at a time: the planner then keeps so many apart in memory. Raises
-    DeclarationError for a name that is taken, unless ``replace`` is True, and for what cannot be called.
+    DeclarationError for a name that is taken, unless ``replace`` is True, and for a value that cannot be called.
 
     >>> def in_planned_order(program, observer):
     ...     timing = program.blank_timing()
