@@ -75,7 +75,7 @@ def expanded(
             continue
         name = node.name or f"{function.name}_{names}"
         prefix = "/".join((*calls, name))
-        characters += len(prefix) * (1 + sum([len(inner.input) + len(inner.output) for inner in function.node]))
+        characters += len(prefix) * (1 + _count_names(function.node))
         if characters > budget.text or len(calls) >= CALLS:
             raise _too_long(path, prefix)
         waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**own_opsets, **_opsets(function)}))
@@ -206,7 +206,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
         copy.attribute.extend(_bound(node, attributes))
         for attribute in copy.attribute:
             for graph in (attribute.g, *attribute.graphs):
-                _rename_captured(graph, names)
+                _rename(graph, names, prefix)
         nodes.append(copy)
     return nodes
 
@@ -223,15 +223,37 @@ def _bound(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> It
             yield bound
 
 
-def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Give what an inner graph reads from outside its new name."""
-    waiting = [graph]
+def _count_names(nodes: Iterable[NodeProto]) -> int:
+    """Return how many names of values nodes and the graphs among their attributes have."""
+    count, waiting = 0, list(nodes)
     while waiting:
-        inner = waiting.pop()
+        node = waiting.pop()
+        count += len(node.input) + len(node.output)
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                count += len(graph.input) + len(graph.initializer) + len(graph.output)
+                waiting += graph.node
+    return count
+
+
+def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
+    """Give an inner graph the new names of what it reads from outside; values of its own are named after ``prefix``.
+
+    A function is a scope of its own: a value of its inner graphs may have the name of one of the caller's.
+    """
+    waiting = [(graph, names)]
+    while waiting:
+        inner, outer = waiting.pop()
+        held = (*inner.input, *inner.initializer, *[sparse.values for sparse in inner.sparse_initializer])
+        own = [*[value.name for value in held], *[name for node in inner.node for name in node.output]]
+        scope = {**outer, **{name: f"{prefix}/{name}" for name in own if name}}
+        for value in (*held, *inner.value_info, *inner.output):
+            value.name = scope.get(value.name, value.name)
         for node in inner.node:
-            node.input[:] = [names.get(name, name) for name in node.input]
+            node.input[:] = [scope.get(name, name) for name in node.input]
+            node.output[:] = [scope.get(name, name) for name in node.output]
             for attribute in node.attribute:
-                waiting += [attribute.g, *attribute.graphs]
+                waiting += [(nested, scope) for nested in (attribute.g, *attribute.graphs)]
 
 
 def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:

@@ -19,5 +19,5 @@ def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
         and type(node.storage) is Storage  # another one may read a file for its value
         and node.storage.device is cpu
         and node.tensor_type.size == 1
-        and node.dtype.kind not in "bc"
+        and node.dtype.kind not in "bcU"
     }

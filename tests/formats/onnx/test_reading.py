@@ -216,6 +216,33 @@ def test_local_functions_are_boxes(tmp_path: Path) -> None:
     assert [path[0] for path in box_paths(net.definition).values()] == ["first", "first", "second", "second"]
 
 
+def test_a_function_is_a_scope_of_its_own(tmp_path: Path) -> None:
+    """A value of a function's inner graph may have the name of one of the caller's, as KNNImputer's files have it."""
+    inner = helper.make_graph(
+        [node("Neg", ["a"], ["x"]), node("Add", ["x", "one"], ["h"])],
+        "own names",
+        [],
+        [helper.make_empty_tensor_value_info("h")],
+        [helper.make_tensor("one", FLOAT, [], [1.0])],
+    )
+    plain = helper.make_graph([node("Identity", ["a"], ["x"])], "plain", [], [helper.make_empty_tensor_value_info("x")])
+    body = [node("If", ["c"], ["z"], then_branch=inner, else_branch=plain)]
+    choose = helper.make_function("own", "Choose", ["a", "c"], ["z"], body, [helper.make_opsetid("", 20)])
+    nodes = [
+        node("Relu", ["x"], ["h"]),
+        node("Choose", ["h", "c"], ["m"], "first", domain="own"),
+        node("Choose", ["m", "c"], ["n"], "second", domain="own"),
+        node("Sub", ["n", "x"], ["y"]),
+    ]
+    made = model(nodes, {"x": (FLOAT, [2]), "c": (TensorProto.BOOL, [])}, ["y"], functions=[choose])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(made, tmp_path)
+    assert net.check() == []
+    x = np.float32([-2, 3])
+    np.testing.assert_array_equal(net.run(x, np.array(True)), np.maximum(x, 0) - x)
+    np.testing.assert_array_equal(net.run(x, np.array(False)), np.maximum(x, 0) - x)
+
+
 @pytest.mark.spec("I-5")
 def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
     """If, Loop and Scan are drawn as one operator that reads what its inner graphs read."""

@@ -129,6 +129,23 @@ def test_scores_that_a_file_zips_with_labels_are_an_array(tmp_path: Path) -> Non
     assert net.check() == []
 
 
+@pytest.mark.spec("I-9")
+def test_a_text_that_follows_from_constants_is_known_and_recorded(tmp_path: Path) -> None:
+    """As the files of scikit-learn's SimpleImputer have the text that replaces missing ones."""
+    table = {"keys_int64s": [0, 1], "values_strings": ["Rome", "Paris"]}
+    nodes = [
+        node("LabelEncoder", ["zero"], ["fill"], domain="ai.onnx.ml", **table),
+        node("Equal", ["t", "none"], ["missing"]),
+        node("Where", ["missing", "fill", "t"], ["y"]),
+    ]
+    made = model(nodes, {"t": (TEXT, ["n"])}, ["y"])
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made.graph.initializer.extend([texts("none", ""), helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
+    net = opened(made, tmp_path)
+    assert net.run(["Berlin", ""]).tolist() == ["Berlin", "Rome"]
+    assert "LabelEncoder (delegated)" not in net.plan(["Berlin", ""]).recording.nodes.label
+
+
 def test_operations_that_compute_refuse_texts() -> None:
     words = tensor_of(Storage(np.array(["a", "bc"])), "words")
     assert ex.evaluate(words[::-1]).tolist() == ["bc", "a"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.tensor import Storage, Tensor, tensor_of
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.net.definition.operator_definition import memory_dtype
@@ -161,8 +161,8 @@ def fold(value: Any) -> Any:
     if not isinstance(value, Expr) or is_known(value):
         return value
     # Real numbers stay in the graph unless they are few: folding a table of them would hide how it is computed.
-    few = value.size <= (_KNOWN if value.dtype.kind in "iub" else _KNOWN_REALS)
-    return tensor(evaluate(value)) if few and _is_small(value) else value
+    few = value.size <= (_KNOWN if value.dtype.kind in "iubU" else _KNOWN_REALS)
+    return tensor_of(Storage(evaluate(value))) if few and _is_small(value) else value
 
 
 def _is_small(value: Expr) -> bool:
