@@ -13,8 +13,8 @@ from explorer.view.picture.difference_marks import differences, legend
 from explorer.view.picture.svg import svg
 
 _START = """
-const given = JSON.parse(document.getElementById("explorer-data").textContent);
-const pair = mountPair(document.getElementById("explorer"), given);
+const data = JSON.parse(document.getElementById("explorer-data").textContent);
+const pair = mountPair(document.getElementById("explorer"), data);
 pair.views[0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
 """
 
@@ -30,8 +30,8 @@ def html(comparison: Comparison) -> str:
     marks = differences(comparison, positions)
     sides = []
     for side, (name, recording) in enumerate((("before", comparison.before), ("after", comparison.after))):
-        told = legend(marks[side].values()) or ["no difference"]
-        caption = element("figcaption", f"{name}: {title(recording)} · {', '.join(told)}")
+        phrases = legend(marks[side].values()) or ["no difference"]
+        caption = element("figcaption", f"{name}: {title(recording)} · {', '.join(phrases)}")
         picture = Markup(svg(recording, positions[side], marks=marks[side]))
         sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
     return element(

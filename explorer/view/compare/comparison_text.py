@@ -29,12 +29,12 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
     rows = [Count("", "before", "after", "difference" if any(row.difference for row in counts) else ""), *counts]
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
     lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}".rstrip() for a, b, c, d in rows]
-    for what, recording, decisions in (
+    for side, recording, decisions in (
         ("before", comparison.before, comparison.decisions_before),
         ("after", comparison.after, comparison.decisions_after),
     ):
         if decisions:
-            lines.append(f"decisions only {what}: {len(decisions):,}")
+            lines.append(f"decisions only {side}: {len(decisions):,}")
             lines += _cut([f"  {line}" for line in decision_lines(recording, decisions)])
     lines += _kernel_lines(comparison)
     return "\n".join(visible(line) for line in lines) + "\n"
@@ -78,13 +78,13 @@ def _kernel_lines(comparison: Comparison) -> list[str]:
 def _side(comparison: Comparison, regrouped: Regrouped, side: int) -> str:
     recording, numbers = ((comparison.before, regrouped.before), (comparison.after, regrouped.after))[side]
     assert recording.schedule is not None
-    told = []
+    kernels = []
     for number in numbers[:_MEMBERS]:
         kernel = recording.schedule.kernels[number].nodes
         names = [recording.label(node) for node in kernel[:_MEMBERS]] + ["…"] * (len(kernel) > _MEMBERS)
-        told.append(f"{number + 1} {' · '.join(names)}")
-    rest = len(numbers) - len(told)
-    return ", ".join(told + [f"{rest:,} more"] * bool(rest)) or "nothing"
+        kernels.append(f"{number + 1} {' · '.join(names)}")
+    rest = len(numbers) - len(kernels)
+    return ", ".join(kernels + [f"{rest:,} more"] * bool(rest)) or "nothing"
 
 
 def _node(recording: Recording, node: int) -> str:

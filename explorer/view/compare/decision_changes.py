@@ -45,96 +45,96 @@ def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
 
 def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     """Return a line for each decision that only one side took, or took otherwise, by stage; none if all are equal."""
-    stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([one.line.stage for one in (*before, *after)]))}
-    _, before, after = _paired(before, after, lambda one: one.line)
-    other_lines, before, after = _paired(before, after, lambda one: one.line._replace(place=_name(one)))
-    moved, before, after = _paired(before, after, lambda one: one.line._replace(place=""))
-    by_rule, before, after = _paired(before, after, lambda one: (one.line.stage, _name(one), one.line.rule))
-    by_stage, before, after = _paired(before, after, lambda one: (one.line.stage, _name(one)))
+    stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([row.line.stage for row in (*before, *after)]))}
+    _, before, after = _paired(before, after, lambda row: row.line)
+    other_lines, before, after = _paired(before, after, lambda row: row.line._replace(place=_name(row)))
+    moved, before, after = _paired(before, after, lambda row: row.line._replace(place=""))
+    by_rule, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row), row.line.rule))
+    by_stage, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row)))
     compared = by_rule + by_stage
-    told_otherwise = [pair for pair in compared if _decision(pair[0]) == _decision(pair[1])]
-    # What was lost or declined comes first; a decision told with another number, or taken elsewhere, explains less.
+    reworded = [pair for pair in compared if _decision(pair[0]) == _decision(pair[1])]
+    # Lost and declined decisions come first; one with a new number in its sentence, or taken elsewhere, explains less.
     lines = [
-        *[(other, _changed(one, other)) for one, other in compared if (one, other) not in told_otherwise],
-        *[(one, f"{_heading(one)}: was {_decision(one)} ({one.sentence}), now there is none") for one in before],
+        *[(new, _changed(old, new)) for old, new in compared if (old, new) not in reworded],
+        *[(old, f"{_heading(old)}: was {_decision(old)} ({old.sentence}), now there is none") for old in before],
         *[
-            (one, f"{_heading(one)}: there was none, now {_decision(one)}: {one.sentence}")
-            for one in _declined_first(after)
+            (new, f"{_heading(new)}: there was none, now {_decision(new)}: {new.sentence}")
+            for new in _declined_first(after)
         ],
-        *[(other, _told_otherwise(one, other)) for one, other in told_otherwise],
-        *[(other, _moved(one, other)) for one, other in moved],
+        *[(new, _reworded(old, new)) for old, new in reworded],
+        *[(new, _moved(old, new)) for old, new in moved],
     ]
     alike = itertools.groupby([line for _, line in sorted(lines, key=lambda line: stages[line[0].line.stage])])
     counted = [(line, len(list(same))) for line, same in alike]
-    found = _cut([line if count == 1 else f"{line} ×{count:,}" for line, count in counted], _LISTED)
+    differences = _cut([line if count == 1 else f"{line} ×{count:,}" for line, count in counted], _LISTED)
     if other_lines:
-        (one, other), count = other_lines[0], f"{len(other_lines):,} decision{'s' * (len(other_lines) > 1)}"
-        found.append(f"{count} as before, at other lines of the source: {one.place} → {other.place}")
-    return found
+        (old, new), count = other_lines[0], f"{len(other_lines):,} decision{'s' * (len(other_lines) > 1)}"
+        differences.append(f"{count} as before, at other lines of the source: {old.place} → {new.place}")
+    return differences
 
 
 def text_changes(before: str, after: str) -> list[str]:
     """Return the differences between two canonical texts: their decisions, or, if these are equal, other lines."""
     sides = [text.splitlines() for text in (before, after)]
     decisions = [stated(filter(None, map(read_line, lines))) for lines in sides]
-    found = changes(*decisions)
-    if found:
-        return found
-    one, other = ([line for line in lines if read_line(line) is None] for lines in sides)
-    return _cut(list(unified_diff(one, other, n=0, lineterm=""))[2:], _REST)
+    differences = changes(*decisions)
+    if differences:
+        return differences
+    old, new = ([line for line in lines if read_line(line) is None] for lines in sides)
+    return _cut(list(unified_diff(old, new, n=0, lineterm=""))[2:], _REST)
 
 
 def _paired(
     before: Sequence[Stated], after: Sequence[Stated], key: Callable[[Stated], Hashable]
 ) -> tuple[_Pairs, list[Stated], list[Stated]]:
-    """Pair decisions with equal keys in order; return the pairs, and what is left of both sides."""
+    """Pair decisions with equal keys in order; return the pairs, and the rest of both sides."""
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
-    for number, one in enumerate(after):
-        waiting[key(one)].append(number)
-    pairs, left, taken = [], [], set()
-    for one in before:
-        if numbers := waiting.get(key(one)):
+    for number, new in enumerate(after):
+        waiting[key(new)].append(number)
+    pairs, rest, taken = [], [], set()
+    for old in before:
+        if numbers := waiting.get(key(old)):
             taken.add(numbers[0])
-            pairs.append((one, after[numbers.popleft()]))
+            pairs.append((old, after[numbers.popleft()]))
         else:
-            left.append(one)
-    return pairs, left, [one for number, one in enumerate(after) if number not in taken]
+            rest.append(old)
+    return pairs, rest, [new for number, new in enumerate(after) if number not in taken]
 
 
-def _name(one: Stated) -> str:
+def _name(decision: Stated) -> str:
     """Return the place of a decision without lines, which any edit above moves, and without further places."""
-    return _LINES.sub("", one.line.place)
+    return _LINES.sub("", decision.line.place)
 
 
-def _heading(one: Stated) -> str:
-    return " · ".join(filter(None, [one.line.stage, one.place]))
+def _heading(decision: Stated) -> str:
+    return " · ".join(filter(None, [decision.line.stage, decision.place]))
 
 
-def _decision(one: Stated) -> str:
-    return f"{one.line.mark} {one.line.rule} [{one.line.code}]"
+def _decision(decision: Stated) -> str:
+    return f"{decision.line.mark} {decision.line.rule} [{decision.line.code}]"
 
 
-def _moved(one: Stated, other: Stated) -> str:
-    return f"{_heading(one)}: the same decision, {_decision(other)}, is now about {other.place or 'the whole plan'}"
+def _moved(old: Stated, new: Stated) -> str:
+    return f"{_heading(old)}: the same decision, {_decision(new)}, is now about {new.place or 'the whole plan'}"
 
 
-def _changed(one: Stated, other: Stated) -> str:
-    return f"{_heading(other)}: was {_decision(one)}, now {_decision(other)}: {other.sentence}"
+def _changed(old: Stated, new: Stated) -> str:
+    return f"{_heading(new)}: was {_decision(old)}, now {_decision(new)}: {new.sentence}"
 
 
 def _declined_first(decisions: Sequence[Stated]) -> list[Stated]:
-    return sorted(decisions, key=lambda one: one.line.mark != MARKS["declined"])
+    return sorted(decisions, key=lambda decision: decision.line.mark != MARKS["declined"])
 
 
-def _told_otherwise(one: Stated, other: Stated) -> str:
+def _reworded(old: Stated, new: Stated) -> str:
     """Return the line of a decision that is taken as before: the words of its sentence that are others now."""
-    before, now = one.sentence.split(), other.sentence.split()
+    before, now = old.sentence.split(), new.sentence.split()
     first = _alike(before, now)
     last = _alike(before[first:][::-1], now[first:][::-1])
     begin = max(0, first - _CONTEXT)
     parts = [" ".join(words[begin : len(words) - max(0, last - _CONTEXT)]) for words in (before, now)]
     head, tail = "… " * (begin > 0), " …" * (last > _CONTEXT)
-    return f"{_heading(other)}: still {_decision(other)}, but for: {head}{parts[0]}{tail} → {head}{parts[1]}{tail}"
+    return f"{_heading(new)}: still {_decision(new)}, but for: {head}{parts[0]}{tail} → {head}{parts[1]}{tail}"
 
 
 def _alike(before: Sequence[str], now: Sequence[str]) -> int:

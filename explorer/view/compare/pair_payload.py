@@ -2,11 +2,11 @@
 
 Its long tables are packed (columns.py). Side 0 is before, side 1 after::
 
-    {"titles": [text, text], "options": [[name, before, after], …],      the options that differ; "" for what is not set
+    {"titles": [text, text], "options": [[name, before, after], …],      the options that differ; "" for an unset one
      "start": [step, step],                                              where to stand at first
      "counts": [[name, before, after, difference], …],                   as text, with units
      "partners": [node after, …],                                        for every node before, −1 for none
-     "changed": [node before, …], "words": [[text, …], …],               what each of those does otherwise after
+     "changed": [node before, …], "words": [[text, …], …],               the differences of each of those after
      "folds": [[title, [node before, …], [text, …]], …],                 folds.py: differences that follow from others
      "bodies": [[graph before, graph after], …],                         whose nodes were compared
      "differences": [{"kind", "sign", "word", "many", "meaning"}, …],   the kinds, with their words for one and for many
@@ -50,17 +50,19 @@ def option_text(value: Any) -> str:
 
 def paired(comparison: Comparison) -> dict[str, Any]:
     """Return the JSON data with which two views show a comparison."""
-    found, changed = comparison.counterparts, comparison.nodes.changed
+    counterparts, changed = comparison.counterparts, comparison.nodes.changed
     steps = partners(comparison)
     data = {
         "titles": [title(comparison.before), title(comparison.after)],
-        "options": [[name, option_text(one), option_text(two)] for name, (one, two) in comparison.options.items()],
+        "options": [
+            [name, option_text(before), option_text(after)] for name, (before, after) in comparison.options.items()
+        ],
         "start": list(start(comparison, steps["nodes"])),
         "counts": [list(row) for row in counted(comparison, measured=True)],
         "folds": [[f"{fold.sign} {fold.title}", list(fold.nodes), list(fold.rows)] for fold in folds(comparison)],
         **pack(
             {
-                "partners": [found.get(node, -1) for node in range(len(comparison.before.nodes))],
+                "partners": [counterparts.get(node, -1) for node in range(len(comparison.before.nodes))],
                 "changed": list(changed),
                 "words": [
                     [f"{SIGNS['rewired' if node in comparison.nodes.rewired else 'changed']} {text}" for text in words]

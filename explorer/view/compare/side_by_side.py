@@ -18,17 +18,18 @@ from explorer.view.widget.widget import GraphView
 
 
 class TiedView(GraphView):
-    """One of two tied views; ``told`` while it applies a message of a page, which has moved the other view itself."""
+    """One of two tied views."""
 
-    told = False
+    from_page = False
+    """whether it applies a message of a page, which has moved the other view itself"""
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Apply the state that a page sent."""
-        self.told = True
+        self.from_page = True
         try:
             super().set_state(sync_data)
         finally:
-            self.told = False
+            self.from_page = False
 
 
 class SideBySide(NotebookWidget):
@@ -81,7 +82,7 @@ class SideBySide(NotebookWidget):
 
     def _follow(self, change: Any) -> None:
         view: TiedView = change["owner"]
-        if self._following or view.told or self.tied == "off":
+        if self._following or view.from_page or self.tied == "off":
             return
         side = int(view is self.after)
         follower = (self.after, self.before)[side]

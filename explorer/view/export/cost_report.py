@@ -42,15 +42,15 @@ def gains(recording: Recording) -> str:
 
     Batches computed by one kernel share a line.
     """
-    run, found = recording.run, batches(recording)
-    if run is None or not found:
+    run, all_batches = recording.run, batches(recording)
+    if run is None or not all_batches:
         return ""
     micros = {step.kernel: step.micros for step in run.steps}
     lines = [f"what batching took: {NOT_RUN}"]
-    for joined in together(found)[:_LISTED]:
+    for joined in together(all_batches)[:_LISTED]:
         took = micros_text(sum(micros.get(kernel, 0.0) for kernel in {k for batch in joined for k in batch.kernels}))
         lines.append(f"  {took:>8}  {_named(joined)}: {_estimates(recording, joined)}")
-    rest = len(together(found)) - _LISTED
+    rest = len(together(all_batches)) - _LISTED
     return "\n".join(visible(line) for line in [*lines, *[f"  … and {rest:,} more"] * (rest > 0)]) + "\n"
 
 
@@ -61,5 +61,5 @@ def _named(joined: list[Batch]) -> str:
 
 def _estimates(recording: Recording, joined: list[Batch]) -> str:
     facts = [recording.decisions[batch.decision].facts for batch in joined]
-    one, other = (sum(each.get(name, 0.0) for each in facts) for name in ("together_us", "separate_us"))
-    return f"estimated {micros_text(one)}, one by one {micros_text(other)}"
+    joint, separate = (sum(each.get(name, 0.0) for each in facts) for name in ("together_us", "separate_us"))
+    return f"estimated {micros_text(joint)}, one by one {micros_text(separate)}"

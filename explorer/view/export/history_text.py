@@ -1,4 +1,4 @@
-"""Histories of nodes as text: the decisions about a node with their facts, and what became of it."""
+"""Histories of nodes as text: the decisions about a node with their facts, and its fate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def why(recording: Recording, node: int) -> str:
         raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
     lines = [f"{recording.named_label(node)} · {recording.named_type_text(node)}", *_origins(recording, [node])]
     lines += _decision_lines(recording, [node]) or ["no rule matched this node"]
-    lines += [*_twins(recording, node), *_fate(recording, node)]
+    lines += [*_gradients(recording, node), *_fate(recording, node)]
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
@@ -40,11 +40,11 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
         return why(recording, nodes[0])
     lines = [f"{name}: {len(nodes):,} nodes", *_origins(recording, nodes), *_decision_lines(recording, nodes)]
     ends: dict[str, list[str]] = {}
-    """line about what became of a node → the nodes that it is about"""
+    """line about the fate of a node → the nodes that it is about"""
     silent = []
     for node in nodes:
         if decisions_about(recording, node):
-            for line in _twins(recording, node) + _fate(recording, node):
+            for line in _gradients(recording, node) + _fate(recording, node):
                 ends.setdefault(line, []).append(recording.label(node))
         else:
             silent.append(recording.label(node))
@@ -71,13 +71,13 @@ def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
 
 def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
     """List the known functions that nodes are parts of: ``part of GELU of x: 5 operations, the last is multiply``."""
-    label, told = recording.label, []
+    label, lines = recording.label, []
     for row in recording.compositions:
         if not nodes.isdisjoint(row.members):
             of = f" of {label(row.operand)}" if row.operand >= 0 else ""
             count = f"{len(row.members):,} operations, the last is {label(row.node)}"
-            told.append(f"part of {row.name}{of}: {count}")
-    return told
+            lines.append(f"part of {row.name}{of}: {count}")
+    return lines
 
 
 def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
@@ -111,7 +111,7 @@ def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
     return [*lines, f"      {note(decision)}"] if note(decision) else lines
 
 
-def _twins(recording: Recording, node: int) -> list[str]:
+def _gradients(recording: Recording, node: int) -> list[str]:
     """Describe the gradient of a node, the values saved for it, and the gradient that the node is part of."""
     lines = []
     for row in recording.gradients:
@@ -123,7 +123,7 @@ def _twins(recording: Recording, node: int) -> list[str]:
     return lines
 
 
-def _batched(recording: Recording, node: int) -> tuple[int, ...]:
+def _batched_nodes(recording: Recording, node: int) -> tuple[int, ...]:
     """Return the batched nodes that replace a node; empty if it was not batched."""
     gone = recording.nodes.gone[node]
     is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
@@ -138,7 +138,7 @@ def _fate(recording: Recording, node: int) -> list[str]:
     lines = []
     if final != node:
         lines.append(f"replaced by {recording.label(final)} in the final graph")
-    elif batched := _batched(recording, node):
+    elif batched := _batched_nodes(recording, node):
         lines.append(
             f"in the final graph it is a row of {recording.label(batched[0])} · {recording.named_type_text(batched[0])}"
         )

@@ -133,4 +133,4 @@ def content_policy(code: str) -> str:
 
 def inline_json(data: str) -> str:
     """Encode JSON so that no text in it can close the script element or fail to be encoded."""
-    return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)
+    return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda match: f"\\u{ord(match[0]):04x}", data)
