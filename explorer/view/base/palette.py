@@ -25,7 +25,7 @@ _VERDICTS_DARK = {
     "new": "#4fd1a1", "new-bg": "#12302a", "bad": "#ff8a7a", "bad-bg": "#35191a", "warn": "#f5b26b",
     "warn-bg": "#2c2014",
 }  # fmt: skip
-"""colours of decisions and of differences: what is new, what is gone or wrong, what is other than it was"""
+"""colours of decisions and of differences: a new part, one that is gone or wrong, one that is changed"""
 
 _LINES_LIGHT = ("#2f6fdf", "#c4650c", "#13845f", "#b0307e", "#6d56d8", "#8a7000", "#0d8296", "#b53a32")
 _LINES_DARK = ("#7ea8ff", "#f0a15c", "#52cfa0", "#f08cc6", "#b3a0ff", "#d8bf4a", "#57c8db", "#ff9185")

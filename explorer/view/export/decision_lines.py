@@ -62,7 +62,7 @@ def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[
 
 
 def read_line(line: str) -> DecisionLine | None:
-    """Return what a line says about a decision; None for a line about something else."""
+    """Return the decision that a line is about; None for a line about something else."""
     head, tail = _HEAD.match(line), _TAIL.search(line)
     if head is None or tail is None:
         return None

@@ -10,17 +10,17 @@ from explorer.record.pairs import accounts, decisions_between
 from explorer.view.export.decision_lines import decision_line
 
 
-def why_pair(recording: Recording, one: Sequence[int], other: Sequence[int], names: Sequence[str] = ()) -> str:
+def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ()) -> str:
     """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
 
     ``names`` are those of the operators. Raises ValueError for an id that the recording does not have.
     """
     count = len(recording.nodes)
-    if wrong := [node for node in (*one, *other) if not 0 <= node < count]:
+    if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
         raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
-    numbers = decisions_between(recording, one, other)
+    numbers = decisions_between(recording, nodes, others)
     lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
     if not lines:
-        lines = ["no decision is about both", *accounts(recording, one, other)]
-    labels = names or [", ".join(dict.fromkeys(map(recording.label, nodes))) for nodes in (one, other)]
+        lines = ["no decision is about both", *accounts(recording, nodes, others)]
+    labels = names or [", ".join(dict.fromkeys(map(recording.label, side))) for side in (nodes, others)]
     return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"

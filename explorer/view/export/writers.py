@@ -19,7 +19,7 @@ from explorer.view.replay.steps import position_at
 
 @dataclass(frozen=True)
 class ViewState:
-    """State of a view that a file repeats: what a reader saw when he saved it."""
+    """State of a view that a file repeats, as it was when a reader saved it."""
 
     theme: str = "auto"
     step: int | None = None

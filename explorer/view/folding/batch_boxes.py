@@ -21,38 +21,38 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
 
     Edges of nodes that exist only between two passes are ignored: members that are stacked again would form a cycle.
     """
-    found = batches(recording)
-    if not found:
+    all_batches = batches(recording)
+    if not all_batches:
         return
     nodes = recording.nodes
-    made = [
+    produced = [
         {
             slots.of[node]
             for node in batch.nodes
             if slots.of[node] >= 0 and nodes.born[slots.nodes[slots.of[node]][0]] >= 0
         }
-        for batch in found
+        for batch in all_batches
     ]
     transient: set[int] = set()
     contents = _Contents(tree)
-    around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in found]
-    for numbers in _joined(found, made, around, slots):
+    around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in all_batches]
+    for numbers in _joined(all_batches, produced, around, slots):
         holder = around[numbers[0]]
-        items = _outermost(tree, {slot for number in numbers for slot in made[number]})
+        items = _outermost(tree, {slot for number in numbers for slot in produced[number]})
         if holder < 0 or len(items) < 2:
             continue
-        boxes = [index for kind, index in items if kind == "box"]
+        boxes = [index for table, index in items if table == "box"]
         # A single box is that of the batched call, which becomes the batch's; otherwise there is a new one.
         if len(boxes) != 1:
             boxes = [len(tree.boxes)]
             tree.boxes.append(Box("batch", "", holder))
         (box,) = boxes
-        batched = [found[number] for number in numbers]
+        batched = [all_batches[number] for number in numbers]
         tree.boxes[box].label = _label(batched)
         tree.boxes[box].batches = tuple([batch.decision for batch in batched])
         inside = [item for item in items if item != BoxItem("box", box)]
         contents.take([*inside, BoxItem("box", box)])
-        passing = [item for item in inside if item.kind == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
+        passing = [item for item in inside if item.table == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
         if 0 < len(passing) < len(items):
             inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
             transient.update([slot for _, slot in passing])
@@ -82,10 +82,10 @@ def _label(batched: list[Batch]) -> str:
     return f"{name} ×{len(batched[0].members)}"
 
 
-def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
+def _joined(all_batches: list[Batch], produced: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
     """Merge batches of operations that read each other's whole results; batches of calls have boxes already."""
-    of = {slot: number for number, own in enumerate(made) for slot in own}
-    first = list(range(len(found)))
+    of = {slot: number for number, own in enumerate(produced) for slot in own}
+    first = list(range(len(all_batches)))
 
     def top(number: int) -> int:
         while first[number] != number:
@@ -95,21 +95,22 @@ def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: 
         return number
 
     for producer, consumer in slots.edges:
-        one, other = of.get(producer, -1), of.get(consumer, -1)
-        if min(one, other) < 0 or around[one] != around[other]:
+        tail, head = of.get(producer, -1), of.get(consumer, -1)
+        if min(tail, head) < 0 or around[tail] != around[head]:
             continue
-        if len(found[one].members) == len(found[other].members) and not found[one].called and not found[other].called:
-            one, other = sorted((top(one), top(other)))
-            first[other] = one
+        batch, reader = all_batches[tail], all_batches[head]
+        if len(batch.members) == len(reader.members) and not batch.called and not reader.called:
+            lower, higher = sorted((top(tail), top(head)))
+            first[higher] = lower
     joined: dict[int, list[int]] = {}
-    for number in range(len(found)):
+    for number in range(len(all_batches)):
         joined.setdefault(top(number), []).append(number)
-    return _without_cycles(list(joined.values()), made, slots)
+    return _without_cycles(list(joined.values()), produced, slots)
 
 
-def _without_cycles(joined: list[list[int]], made: list[set[int]], slots: Slots) -> list[list[int]]:
+def _without_cycles(joined: list[list[int]], produced: list[set[int]], slots: Slots) -> list[list[int]]:
     """Take apart batches that are connected through other nodes, too: as one box they would read themselves."""
-    groups = [[slot for number in numbers for slot in made[number]] for numbers in joined]
+    groups = [[slot for number in numbers for slot in produced[number]] for numbers in joined]
     return [
         part
         for numbers, is_one in zip(joined, contractible(len(slots.nodes), slots.edges, groups), strict=True)
@@ -172,7 +173,7 @@ class _Contents:
     def take(self, items: list[BoxItem]) -> None:
         """Remove items from their boxes, and boxes that become empty from theirs."""
         tree = self._tree
-        holders = [tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
+        holders = [tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in items]
         for item, box in zip(items, holders, strict=True):
             self.of(box).pop(item, None)  # a new box has no parent yet
         for box in dict.fromkeys(holders):
@@ -191,8 +192,8 @@ def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:
     """Return the last node in a slot or a box; nodes are numbered in topological order."""
     last, inside = -1, [item]
     while inside:
-        kind, index = inside.pop()
-        if kind == "slot":
+        table, index = inside.pop()
+        if table == "slot":
             last = max(last, slots.nodes[index][-1])
         else:
             inside += contents.of(index)

@@ -45,7 +45,7 @@ class BoxBuilder:
 
     def is_leaf(self, item: BoxItem) -> bool:
         """Whether an item is an input value of the program."""
-        return item.kind == "slot" and self.leaf[item.number]
+        return item.table == "slot" and self.leaf[item.number]
 
     def join(self, box: int, joined: Sequence[Joined]) -> None:
         """Put each group of items into a box of its own, at the place of its first member."""
@@ -57,7 +57,7 @@ class BoxBuilder:
             self.tree.hold(inner, members)
             if group.kind == "chain":
                 self._split_chain(inner, members, group.label)
-            elif members[0].kind == "box" and group.kind != "block":
+            elif members[0].table == "box" and group.kind != "block":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
         kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
@@ -77,8 +77,8 @@ class BoxBuilder:
         """Return a common name for equal items: their shared name, or the first and the last one."""
         nodes, boxes = self.recording.nodes, self.tree.boxes
         first, last = (
-            boxes[index].label.split(" / ")[0] if kind == "box" else nodes.label[self.first(index)]
-            for kind, index in (items[0], items[-1])
+            boxes[index].label.split(" / ")[0] if table == "box" else nodes.label[self.first(index)]
+            for table, index in (items[0], items[-1])
         )
         if first == last:
             return first
@@ -113,4 +113,4 @@ class BoxBuilder:
         self.tree.hold(box, parts)
 
     def _length(self, item: BoxItem) -> int:
-        return self.tree.boxes[item.number].count if item.kind == "box" else 1
+        return self.tree.boxes[item.number].count if item.table == "box" else 1

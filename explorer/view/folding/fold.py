@@ -41,12 +41,12 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     # The outermost boxes are inside no other, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
-    if made := stack_pieces(folder, edges, recorded):
+    if new_boxes := stack_pieces(folder, edges, recorded):
         edges, recorded = _lifted(tree, slots)
-        folder.structure.enter(tree, made, recorded)
-    if made := folder.blocks(edges):
+        folder.structure.enter(tree, new_boxes, recorded)
+    if new_boxes := folder.blocks(edges):
         edges, recorded = _lifted(tree, slots)
-        folder.structure.enter(tree, made, recorded)
+        folder.structure.enter(tree, new_boxes, recorded)
     is_changed = False
     for box in tree.postorder():
         items = tree.boxes[box].items
@@ -95,10 +95,13 @@ class _Folder(BoxBuilder):
                 continue
             order = ordered(len(items), edges[box], leaves)
             self._ordered[box] = items, edges[box], order
-            series = repeated(items, edges[box], order, leaves, self.structure)
-            found = [blocks for blocks in series if not self._is_chain(items, blocks[0])]
+            series = [
+                blocks
+                for blocks in repeated(items, edges[box], order, leaves, self.structure)
+                if not self._is_chain(items, blocks[0])
+            ]
             first = len(self.tree.boxes)
-            self.join(box, [Joined("block", "", block) for blocks in found for block in blocks])
+            self.join(box, [Joined("block", "", block) for blocks in series for block in blocks])
             new += range(first, len(self.tree.boxes))
         self.number(new)
         return new
@@ -106,22 +109,22 @@ class _Folder(BoxBuilder):
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
         """Whether a block is part of a plain chain, which is folded as a chain."""
         inside = [items[index] for index in block]
-        return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
+        return all(table == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for table, slot in inside)
 
     def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
         """Find long runs of operations: each is read only by the next, which reads only it or repeats its operation."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
-            if tail < 0 or head < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
+            if tail < 0 or head < 0 or "box" in (items[tail].table, items[head].table) or self.is_leaf(items[tail]):
                 continue
-            one, other = items[tail].number, items[head].number
+            slot, reader = items[tail].number, items[head].number
             # A sum of many terms is a chain, too: each step reads the one before and one value more.
-            alike = self.operands[other] == 1 or self.operation(one) == self.operation(other)
-            if self.readers[one] == 1 and alike and head not in fed:
+            alike = self.operands[reader] == 1 or self.operation(slot) == self.operation(reader)
+            if self.readers[slot] == 1 and alike and head not in fed:
                 follower[tail] = head
                 fed.add(head)
-        found = []
+        runs = []
         for start in follower:
             if start in fed:
                 continue
@@ -132,8 +135,8 @@ class _Folder(BoxBuilder):
                 names = {self.operation(items[member].number) for member in members}
                 ends = [self.operation(items[member].number) for member in (members[0], members[-1])]
                 label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
-                found.append(Joined("chain", label, members))
-        return found
+                runs.append(Joined("chain", label, members))
+        return runs
 
     def stacks(self, items: list[BoxItem], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find equal calls, or equal boxes, on one level, none of which reads another.
@@ -141,12 +144,12 @@ class _Folder(BoxBuilder):
         Items recorded by the program are kept apart from those that passes produced.
         """
         taken = {member for group in joined for member in group.members}
-        found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
-        if len(found) < ALIKE:
+        candidates = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
+        if len(candidates) < ALIKE:
             return []
         all_levels = levels(len(items), edges), levels(len(items), recorded)
         alike: dict[tuple[bool, int, int], list[int]] = {}
-        for index in found:
+        for index in candidates:
             is_written = self._is_written(items[index])
             level = all_levels[is_written][index]
             if level >= 0:
@@ -158,15 +161,15 @@ class _Folder(BoxBuilder):
         """Whether the program recorded an item, or any node inside it."""
         pending = [item]
         while pending:
-            kind, index = pending.pop()
-            if kind == "box":
+            table, index = pending.pop()
+            if table == "box":
                 pending += self.tree.boxes[index].items
             elif self.recording.nodes.born[self.first(index)] < 0:
                 return True
         return False
 
     def _is_stackable(self, item: BoxItem) -> bool:
-        return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
+        return item.table == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find many leaves of one type with the same readers, or read only by stacks."""
@@ -182,22 +185,22 @@ class _Folder(BoxBuilder):
         spread = Counter(built[leaf] for leaf, reading in readers.items() if reading <= stacked)
         alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
-            kind, label = built[leaf]
+            structure, label = built[leaf]
             # The members that read it are visible inside the stacks.
             # Weights of stacked members are read by one member each, of which only the first is seen: they fold by
             # name.
-            is_spread = reading <= stacked and spread[kind, label] >= CHAIN
-            key = (kind, label, frozenset[int]()) if is_spread else (kind, "", frozenset(reading))
+            is_spread = reading <= stacked and spread[structure, label] >= CHAIN
+            key = (structure, label, frozenset[int]()) if is_spread else (structure, "", frozenset(reading))
             alike.setdefault(key, []).append(leaf)
         groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_many(self, item: BoxItem) -> bool:
         """Whether an item is a box of many equal items, or of a batch of such items."""
-        return self._is_batch(item) or (item.kind == "box" and self.tree.boxes[item.number].kind == "stack")
+        return self._is_batch(item) or (item.table == "box" and self.tree.boxes[item.number].kind == "stack")
 
     def _is_batch(self, item: BoxItem) -> bool:
-        return item.kind == "box" and bool(self.tree.boxes[item.number].batches)
+        return item.table == "box" and bool(self.tree.boxes[item.number].batches)
 
     def repeats(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find runs of equal boxes each of which reads the previous one."""
@@ -207,14 +210,14 @@ class _Folder(BoxBuilder):
         follower: dict[int, int] = {}
         heads: set[int] = set()
         for tail, head in edges:
-            if min(tail, head) < 0 or items[tail].kind != "box" or items[head].kind != "box":
+            if min(tail, head) < 0 or items[tail].table != "box" or items[head].table != "box":
                 continue
             # A repeat is a path: a box with two equal readers, or two equal operands, belongs to none.
             equal = self.structure.of(items[tail]) == self.structure.of(items[head])
             if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
                 follower[tail] = head
                 heads.add(head)
-        found = []
+        runs = []
         for start in follower:
             if start in heads:
                 continue
@@ -223,15 +226,15 @@ class _Folder(BoxBuilder):
                 members.append(follower[members[-1]])
             if len(members) >= self._least(items[start]):
                 label = self.common([items[member] for member in members])
-                found.append(Joined("repeat", label, members))
+                runs.append(Joined("repeat", label, members))
         # A member may read the one before through other items, too: as one box they would read themselves.
-        groups = [group.members for group in (*joined, *found)]
-        are_one = contractible(len(items), edges, groups)[len(joined) :] if found else []
-        return list(compress(found, are_one))
+        groups = [group.members for group in (*joined, *runs)]
+        are_one = contractible(len(items), edges, groups)[len(joined) :] if runs else []
+        return list(compress(runs, are_one))
 
     def _least(self, item: BoxItem) -> int:
         """Return the minimum number of equal items to fold: more for operators of a file, which are small and named."""
-        if item.kind == "slot":
+        if item.table == "slot":
             return ALIKE
         box = self.tree.boxes[item.number]
         return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
@@ -241,7 +244,7 @@ class _Folder(BoxBuilder):
         count, inside = 0, list(box.items)
         while inside and count < PAIR:
             item = inside.pop()
-            inner = self.tree.boxes[item.number] if item.kind == "box" else None
+            inner = self.tree.boxes[item.number] if item.table == "box" else None
             if inner is None or inner.is_operator:
                 count += not self.is_leaf(item)
             else:

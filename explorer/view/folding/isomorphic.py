@@ -35,19 +35,19 @@ def alike(
         if tail in of and head in of:
             between.setdefault((of[tail], of[head]), []).append((tail, head))
     paired = {
-        pair: found for pair, found in between.items() if _is_bijection(found, classes[pair[0]], classes[pair[1]])
+        pair: links for pair, links in between.items() if _is_bijection(links, classes[pair[0]], classes[pair[1]])
     }
-    found: list[list[list[int]]] = []
+    sets: list[list[list[int]]] = []
     for numbers in _components(range(len(classes)), paired):
         inside = set(numbers)
-        rules = [edge for (one, _), pairs in paired.items() if one in inside for edge in pairs]
+        rules = [edge for (tail, _), links in paired.items() if tail in inside for edge in links]
         pieces = _components([item for number in numbers for item in classes[number]], rules)
         # Pieces with one item of each class are equal subgraphs; others mix them, so that only single items are equal.
         if all(len(piece) == len(numbers) for piece in pieces):
-            found.append(pieces)
+            sets.append(pieces)
         else:
-            found += [[[item] for item in classes[number]] for number in numbers]
-    return sorted(_without_cycles(count, edges, found), key=lambda pieces: pieces[0])
+            sets += [[[item] for item in classes[number]] for number in numbers]
+    return sorted(_without_cycles(count, edges, sets), key=lambda pieces: pieces[0])
 
 
 def _classes(
@@ -63,7 +63,7 @@ def _classes(
     for tail, head in edges:
         if tail >= 0 and head >= 0:
             reads.setdefault(head, []).append(tail)
-    found: list[list[int]] = []
+    classes: list[list[int]] = []
     for members in same.values():
         if len(members) < FEWEST:
             continue
@@ -77,8 +77,8 @@ def _classes(
         for item in members:
             shared = tuple(sorted([tail for tail in reads.get(item, ()) if readers[tail] >= least]))
             parted.setdefault(shared, []).append(item)
-        found += [part for part in parted.values() if len(part) >= FEWEST]
-    return found
+        classes += [part for part in parted.values() if len(part) >= FEWEST]
+    return classes
 
 
 def _is_bijection(edges: _Edges, tails: Sequence[int], heads: Sequence[int]) -> bool:
@@ -87,19 +87,19 @@ def _is_bijection(edges: _Edges, tails: Sequence[int], heads: Sequence[int]) -> 
     return len({tail for tail, _ in edges}) == len({head for _, head in edges}) == len(edges)
 
 
-def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+def _components(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Return the connected components, each in ascending order, by their first member."""
-    neighbours: dict[int, list[int]] = {thing: [] for thing in things}
-    for one, other in edges:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
+    neighbours: dict[int, list[int]] = {vertex: [] for vertex in vertices}
+    for tail, head in edges:
+        neighbours[tail].append(head)
+        neighbours[head].append(tail)
     seen: set[int] = set()
     parts = []
-    for thing in sorted(neighbours):
-        if thing in seen:
+    for vertex in sorted(neighbours):
+        if vertex in seen:
             continue
-        seen.add(thing)
-        part = [thing]
+        seen.add(vertex)
+        part = [vertex]
         for member in part:
             for other in neighbours[member]:
                 if other not in seen:
@@ -109,18 +109,18 @@ def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
     return parts
 
 
-def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> list[list[list[int]]]:
+def _without_cycles(count: int, edges: _Edges, sets: list[list[list[int]]]) -> list[list[list[int]]]:
     """Split subgraphs whose operations are connected through outside items: as one box they would read themselves."""
-    while any(len(pieces[0]) > 1 for pieces in found):
-        are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in found])
+    while any(len(pieces[0]) > 1 for pieces in sets):
+        are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in sets])
         kept: list[list[list[int]]] = []
-        for pieces, is_one in zip(found, are_one, strict=True):
+        for pieces, is_one in zip(sets, are_one, strict=True):
             if is_one or len(pieces[0]) == 1:
                 kept.append(pieces)
             else:
                 kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
         # Nothing was split: no subgraph reads itself through others any more.
-        if len(kept) == len(found):
+        if len(kept) == len(sets):
             break
-        found = kept
-    return found
+        sets = kept
+    return sets

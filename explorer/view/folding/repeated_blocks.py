@@ -89,19 +89,19 @@ def _segments(
     dying = [0] * (len(operations) + 1)
     for use in last_use:
         dying[use] += use >= 0
-    found, first, alive = [], 0, 0
+    segments, first, alive = [], 0, 0
     for position in range(len(operations)):
         alive += (last_use[position] >= 0) - dying[position]
-        # More than one live value: a cut would separate what belongs together, such as a residual and its sum.
+        # More than one live value: a cut would separate values that belong together, such as a residual and its sum.
         if alive > 1 and position + 1 < len(operations):
             continue
         key = tuple(
             (structure.of(items[operations[at]]), tuple(sorted(at - r for r in reads[at])), tuple(sorted(weights[at])))
             for at in range(first, position + 1)
         )
-        found.append(_Segment(first, position + 1, structure.number(key)))
+        segments.append(_Segment(first, position + 1, structure.number(key)))
         first = position + 1
-    return found
+    return segments
 
 
 def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
@@ -110,7 +110,7 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
     following: dict[int, list[int]] = {}
     for position in range(len(values) - 1, -1, -1):
         following.setdefault(values[position], []).append(position)
-    found, start = [], 0
+    series, start = [], 0
     while start < len(values):
         later = following[values[start]]
         # Positions were entered from the last one, so the last of the list is this segment itself.
@@ -127,8 +127,8 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
                 # The most segments, and of equal ones the shortest period: four blocks, not two pairs of blocks.
                 best = max(best, (times * period, -period, times))
         if best[2]:
-            found.append((start, -best[1], best[2]))
+            series.append((start, -best[1], best[2]))
         for passed in range(start + 1, start + max(1, best[0])):
             following[values[passed]].pop()
         start += max(1, best[0])
-    return found
+    return series

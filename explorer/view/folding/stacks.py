@@ -23,9 +23,9 @@ def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> list[in
     that the program recorded, ``edges`` all of them.
     """
     tree = joiner.tree
-    found = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
+    stacked = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
     first = len(tree.boxes)
-    for box, stacks in found:
+    for box, stacks in stacked:
         inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
         tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
     return [box for box in tree.postorder() if box >= first]
@@ -37,7 +37,7 @@ def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list
     first = {
         place: joiner.first(item.number)
         for place, item in enumerate(items)
-        if item.kind == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
+        if item.table == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
     }
     if len(first) < LEAST:
         return []
@@ -49,12 +49,12 @@ def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list
         return joiner.structure.of(items[place]), None if source is None else (source.where, source.line)
 
     written = {place for place, node in first.items() if nodes.born[node] < 0}
-    found = alike(len(items), recorded[box], written, does)
-    found += alike(len(items), edges[box], first.keys() - written, does)
+    sets = alike(len(items), recorded[box], written, does)
+    sets += alike(len(items), edges[box], first.keys() - written, does)
     # A few equal operations on one level are chance; if most are equal, the program repeats them.
-    if 2 * sum(len(pieces) * len(pieces[0]) for pieces in found) < len(first):
-        found = [pieces for pieces in found if len(pieces[0]) > 1]
-    return [[[items[place] for place in piece] for piece in pieces] for pieces in found]
+    if 2 * sum(len(pieces) * len(pieces[0]) for pieces in sets) < len(first):
+        sets = [pieces for pieces in sets if len(pieces[0]) > 1]
+    return [[[items[place] for place in piece] for piece in pieces] for pieces in sets]
 
 
 def _flat(pieces: _Pieces) -> list[BoxItem]:

@@ -82,7 +82,7 @@ class Layouts(Sequence[BoxLayout]):
         self._model, self._first, self._plain = model, engine or dot(), Layered()
         self._passing = PassingEdges(model)
         self._known: dict[LayoutGraph, BoxLayout] = {}
-        self._found: dict[int, BoxLayout] = {}
+        self._placed: dict[int, BoxLayout] = {}
         self._graphs: dict[int, LayoutGraph] = {}
         self._orders: dict[int, dict[int, Order]] = {}
         self._ranked = _by_importance(model)
@@ -111,14 +111,14 @@ class Layouts(Sequence[BoxLayout]):
         if isinstance(box, slice):
             return [self[index] for index in range(*box.indices(len(self)))]
         with self._lock:
-            found = outer = range(len(self))[box]
+            number = outer = range(len(self))[box]
             path = []
-            while outer >= 0 and outer not in self._found:  # the ancestors of a placed box are placed, too
+            while outer >= 0 and outer not in self._placed:  # the ancestors of a placed box are placed, too
                 path.append(outer)
                 outer = self._model.tree.boxes[outer].parent
             for outer in reversed(path):
-                self._found[outer] = self._place(outer)
-            return self._found[found]
+                self._placed[outer] = self._place(outer)
+            return self._placed[number]
 
     def at_once(self) -> set[int]:
         """Choose the boxes laid out at first: all of a graph that is not large, else the first ones."""
@@ -139,14 +139,14 @@ class Layouts(Sequence[BoxLayout]):
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
-        found, routes = self._known[graph], self._known[graph].routes
+        layout, routes = self._known[graph], self._known[graph].routes
         if len(graph.edges) < len(self._model.edges[box]):
             left, passing = iter(routes), self._passing.of(box)
             routes = [[] if edge in passing else next(left) for edge in self._model.edges[box]]
         top = 0 if box in self._model.tree.bodies else TITLE
-        wide, high = exchanged(found.size, self.direction)
-        labels = edge_labels(self._model, box, self.direction, found.places, routes, (2, top, wide - 2, high))
-        return replace(found, routes=routes, labels=labels)
+        wide, high = exchanged(layout.size, self.direction)
+        labels = edge_labels(self._model, box, self.direction, layout.places, routes, (2, top, wide - 2, high))
+        return replace(layout, routes=routes, labels=labels)
 
     def _order(self, box: int) -> Order:
         """Return the order of a box's ports; the box around it is placed."""
@@ -154,7 +154,7 @@ class Layouts(Sequence[BoxLayout]):
         if parent < 0 or counts == (1, 1):
             return tuple(range(counts[0])), tuple(range(counts[1]))
         if parent not in self._orders:
-            self._orders[parent] = _orders(self._model, parent, self._found[parent])
+            self._orders[parent] = _orders(self._model, parent, self._placed[parent])
         return self._orders[parent][box]
 
     def _graph(self, box: int) -> LayoutGraph:
@@ -187,8 +187,8 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
     arriving: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
     """item → x of the edges at each of its ports at the top, and at the bottom"""
     boxes: dict[int, int] = {}
-    for item, (kind, index) in enumerate(model.tree.boxes[parent].items):
-        if kind == "box" and (counts := model.ports.counts[index]) != (1, 1):
+    for item, (table, index) in enumerate(model.tree.boxes[parent].items):
+        if table == "box" and (counts := model.ports.counts[index]) != (1, 1):
             boxes[item] = index
             arriving[item] = [[] for _ in range(counts[0])], [[] for _ in range(counts[1])]
     rows = zip(model.edges[parent], layout.routes, model.ports.ends[parent], strict=True)
@@ -201,7 +201,7 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
 
 
 def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
-    mean = [sum(found) / max(1, len(found)) for found in xs]
+    mean = [sum(positions) / max(1, len(positions)) for positions in xs]
     return tuple(sorted(range(len(xs)), key=mean.__getitem__))
 
 
@@ -216,10 +216,10 @@ def _by_importance(model: Model) -> list[int]:
 
 def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], direction: Direction) -> LayoutGraph:
     items = model.tree.boxes[box].items
-    sizes = [model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items]
+    sizes = [model.extents[index] if table == "slot" else model.box_sizes[index] for table, index in items]
     return LayoutGraph(
         tuple((wide, high) if direction == "down" else (high, wide) for wide, high in sizes),
-        frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
+        frozenset(item for item, (table, _) in enumerate(items) if table == "box"),
         tuple(
             (-1 - start if tail < 0 else tail, -1 - end if head < 0 else head)
             for (tail, head), (start, end) in zip(model.edges[box], model.ports.ends[box], strict=True)
@@ -228,8 +228,8 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
         tuple(map(tuple, model.groups[box])),
         growing=frozenset(
             item
-            for item, (kind, index) in enumerate(items)
-            if kind == "box" and not model.tree.boxes[index].is_operator
+            for item, (table, index) in enumerate(items)
+            if table == "box" and not model.tree.boxes[index].is_operator
         ),
         title=_title(model, box),
     )

@@ -94,7 +94,7 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
     """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}
-    # From the inside out: a box is as large as what it holds.
+    # From the inside out: a box is as large as its contents.
     for box in reversed(visible):
         composed[box] = _compose_box(model, layouts[box], box, composed)
     size = composed[outermost].size
@@ -104,9 +104,11 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
     scene.boxes[outermost] = (0, 0, wide, high)
     for box in visible:
         left, top = origin[box]
-        for (kind, index), (x, y, across, along) in zip(model.tree.boxes[box].items, composed[box].places, strict=True):
+        for (table, index), (x, y, across, along) in zip(
+            model.tree.boxes[box].items, composed[box].places, strict=True
+        ):
             rect = _flowing((_px(left + x), _px(top + y), _px(across), _px(along)), layouts.direction)
-            if kind == "slot":
+            if table == "slot":
                 scene.slots[index] = rect
             else:
                 scene.boxes[index] = rect
@@ -146,10 +148,10 @@ def plain_segment(
     start, end = edge
 
     def point(item: int, is_start: bool, port: int) -> tuple[int, int]:
-        kind, index = model.tree.boxes[box].items[item] if item >= 0 else ("box", box)
-        x, y, wide, high = _flowing(scene.slots[index] if kind == "slot" else scene.boxes[index], scene.direction)
+        table, index = model.tree.boxes[box].items[item] if item >= 0 else ("box", box)
+        x, y, wide, high = _flowing(scene.slots[index] if table == "slot" else scene.boxes[index], scene.direction)
         is_bottom = is_start == (item >= 0)
-        is_open = kind == "box" and index in scene.ports
+        is_open = table == "box" and index in scene.ports
         return x + (scene.ports[index][is_bottom][port] if is_open else wide // 2), y + (high if is_bottom else 0)
 
     (x0, y0), (x1, y1) = point(start, True, ports[0]), point(end, False, ports[1])
@@ -162,8 +164,8 @@ def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> b
     """Whether a segment ends at a node or a closed box."""
     if end < 0:
         return False
-    kind, index = model.tree.boxes[box].items[end]
-    return kind == "slot" or index not in composed
+    table, index = model.tree.boxes[box].items[end]
+    return table == "slot" or index not in composed
 
 
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
@@ -171,7 +173,7 @@ def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int
     visible_boxes = [outermost]
     # Grows while it is visited: boxes inside open ones come behind them.
     for box in visible_boxes:
-        visible_boxes += [i for kind, i in model.tree.boxes[box].items if kind == "box" and i in is_open]
+        visible_boxes += [i for table, i in model.tree.boxes[box].items if table == "box" and i in is_open]
     return visible_boxes
 
 
@@ -179,14 +181,14 @@ def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, 
     items = model.tree.boxes[box].items
     opened = [
         (place, composed[index])
-        for (kind, index), place in zip(items, layout.places, strict=True)
-        if kind == "box" and index in composed
+        for (table, index), place in zip(items, layout.places, strict=True)
+        if table == "box" and index in composed
     ]
     x = _Axis(half for place, child in opened for half in _halves(place, child))
     y = _Axis((place[1], place[3], child.size[1]) for place, child in opened)
     places = []
-    for (kind, index), (left, top, wide, high) in zip(items, layout.places, strict=True):
-        if kind == "box" and index in composed:
+    for (table, index), (left, top, wide, high) in zip(items, layout.places, strict=True):
+        if table == "box" and index in composed:
             size, entry = composed[index].size, _entry(composed[index])
             middle = (y(top) + y(top + high)) / 2
         else:
@@ -214,20 +216,20 @@ def _segments(
     own, items = composed[box], model.tree.boxes[box].items
 
     def end(item: int, x: float, y: float, is_start: bool, port: int) -> tuple[float, float]:
-        """Say where the end of an edge goes that was at (x, y) of an item."""
+        """Return the new end of an edge that was at (x, y) of an item."""
         if item < 0:
             return own.ports[not is_start][port], 0.0 if is_start else own.size[1]
         left, top, wide, high = own.places[item]
-        kind, index = items[item]
-        if kind == "box" and index in composed:
+        table, index = items[item]
+        if table == "box" and index in composed:
             return left + composed[index].ports[is_start][port], top + (high if is_start else 0.0)
         x0, y0, w, h = layout.places[item]
         return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
 
-    found = []
+    segments = []
     for (tail, head), route, (out, into), names in special_edges(model, box, layout):
         if not route:
-            found.append(plain_segment(model, scene, box, (tail, head), (out, into), names))
+            segments.append(plain_segment(model, scene, box, (tail, head), (out, into), names))
             continue
         points = [(own.x(x), own.y(y)) for x, y in zip(route[::2], route[1::2], strict=True)]
         start = end(tail, route[0], route[1], True, out)
@@ -240,10 +242,10 @@ def _segments(
         for k, (x, y) in enumerate(points):
             # The ends follow the items that they touch, with the control points beside them, so that edges still leave
             # and arrive vertically. The shift fades out soon: the axes keep the other points beside the items.
-            one = min(max(1 - (k - 1) / reach, 0.0), 1.0)
-            other = min(max(1 - (count - 1 - k) / reach, 0.0), 1.0)
-            moved.append(_px(origin[0] + x + one * first[0] + other * last[0]))
-            moved.append(_px(origin[1] + y + one * first[1] + other * last[1]))
+            first_share = min(max(1 - (k - 1) / reach, 0.0), 1.0)
+            last_share = min(max(1 - (count - 1 - k) / reach, 0.0), 1.0)
+            moved.append(_px(origin[0] + x + first_share * first[0] + last_share * last[0]))
+            moved.append(_px(origin[1] + y + first_share * first[1] + last_share * last[1]))
         moved = exchanged(moved, scene.direction)
-        found.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
-    return found
+        segments.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
+    return segments

@@ -45,12 +45,12 @@ def edge_labels(
     frame: _Rect,
 ) -> list[EdgeLabel]:
     """Return the labels of a box's edges, for which there is room inside a frame; each value has one."""
-    sheets = [_SHEET * (kind == "box") for kind, _ in model.tree.boxes[box].items]
+    sheets = [_SHEET * (table == "box") for table, _ in model.tree.boxes[box].items]
     taken = _Taken([_around(place, sheet, direction) for place, sheet in zip(places, sheets, strict=True)])
     for members in model.groups[box]:
         taken.add(_title([_around(places[member], 0, direction) for member in members]))
     left, top, right, bottom = frame
-    found, said = [], set()
+    labels, said = [], set()
     for (start, end), route in zip(model.edges[box], routes, strict=True):
         slot = _slot(model, box, start, end)
         # Beyond the border the edge goes on, and has its label there.
@@ -58,15 +58,15 @@ def edge_labels(
             continue
         wide = label_width(model, slot)
         for (x, y), side in _candidates(exchanged(route, direction)):
-            # With its point: what is beside both stays beside both.
+            # With its point: an item beside both stays beside both.
             rect = _with_point(x, y, label_rect(x, y, side, wide, direction))
             if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and taken.free(rect):
                 taken.add(rect)
                 said.add((start, slot))
                 across, along = exchanged((x, y), direction)
-                found.append(EdgeLabel(start, end, (across, along), side, slot))
+                labels.append(EdgeLabel(start, end, (across, along), side, slot))
                 break
-    return found
+    return labels
 
 
 def label_width(model: Model, slot: int) -> int:
@@ -79,8 +79,8 @@ def _slot(model: Model, box: int, start: int, end: int) -> int:
     """Return the slot whose value an edge carries; −1 for several, and for a value that enters the box."""
     outer, reader = box, end
     while start >= 0:
-        kind, index = model.tree.boxes[outer].items[start]
-        if kind == "slot":
+        table, index = model.tree.boxes[outer].items[start]
+        if table == "slot":
             return index
         outer, start, reader = index, model.ports.read_by(index, reader), -1
     return -1

@@ -109,8 +109,8 @@ def dot_text(graph: LayoutGraph) -> str:
         end = _port("out", head) if head < 0 else f"{head}:n"
         lines.append(f"{start} -> {end}" + (f" [weight={_STIFF}]" if (tail, head) in straight else ""))
     for side, ports in zip(("in", "out"), graph.order, strict=True):
-        for one, other in pairwise(ports):
-            lines.append(f"{_port(side, -1 - one)} -> {_port(side, -1 - other)} [style=invis]")
+        for left, right in pairwise(ports):
+            lines.append(f"{_port(side, -1 - left)} -> {_port(side, -1 - right)} [style=invis]")
     # Only the border is on its rank, even if other items have no operands or no readers.
     read, reading = {tail for tail, _ in graph.edges}, {head for _, head in graph.edges}
     for item in range(len(graph.sizes)):
@@ -155,10 +155,10 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
 
     where: dict[str, tuple[int, int]] = {}
     names: dict[int, str] = {}
-    for thing in answer.get("objects", ()):
-        names[thing["_gvid"]] = thing["name"]
-        if "pos" in thing:
-            where[thing["name"]] = point(thing["pos"])
+    for entry in answer.get("objects", ()):
+        names[entry["_gvid"]] = entry["name"]
+        if "pos" in entry:
+            where[entry["name"]] = point(entry["pos"])
     # Invisible edges come back, too, so routes are found by their ends.
     routes: dict[tuple[str, str], list[int]] = {}
     for edge in answer.get("edges", ()):
@@ -168,12 +168,12 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
         (_port("in", tail) if tail < 0 else str(tail), _port("out", head) if head < 0 else str(head))
         for tail, head in graph.edges
     ]
-    found = [routes[end] for end in ends]
+    ordered = [routes[end] for end in ends]
     centres = [where[str(item)] for item in range(len(graph.sizes))]
     return Placed(
         size,
         centres,
-        finished(graph, centres, found),
+        finished(graph, centres, ordered),
         (
             [where[name][0] for name in used[0]] or [size[0] // 2],
             [where[name][0] for name in used[1]] or [size[0] // 2],

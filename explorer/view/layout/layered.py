@@ -76,5 +76,5 @@ def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> li
     if len(order) == 1:
         return [wide // 2]
     reached = [[x for port, x in ends if port == number] for number in range(len(order))]
-    xs = sorted(sum(found) // len(found) for found in reached)
+    xs = sorted(sum(positions) // len(positions) for positions in reached)
     return [xs[order.index(port)] for port in range(len(order))]

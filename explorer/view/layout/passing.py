@@ -37,7 +37,7 @@ class PassingEdges:
         straight = trunk(len(self._model.tree.boxes[box].items), edges)
         behind = dict(straight)
         readers = Counter(tail for tail, _ in edges)
-        found = set()
+        passing = set()
         for tail, head in edges:
             if tail not in behind or tail < 0 or head < 0 or (tail, head) in straight:
                 continue
@@ -46,8 +46,8 @@ class PassingEdges:
             while path[-1] not in (head, tail) and readers[path[-1]] == 1 and path[-1] in behind:
                 path.append(behind[path[-1]])
             if path[-1] == head and not self._meet(box, path):
-                found.add((tail, head))
-        return found
+                passing.add((tail, head))
+        return passing
 
     def _meet(self, box: int, path: list[int]) -> bool:
         """Tell whether an item inside a path is in use while its ends are joined; True where that is not known."""
@@ -74,11 +74,11 @@ class PassingEdges:
         """Return the slots of an item; none of the border, and of a box with boxes inside."""
         if item < 0:
             return []
-        kind, index = self._model.tree.boxes[box].items[item]
-        if kind == "slot":
+        table, index = self._model.tree.boxes[box].items[item]
+        if table == "slot":
             return [index]
         inside = self._model.tree.boxes[index].items
-        return [number for kind, number in inside] if all(kind == "slot" for kind, _ in inside) else []
+        return [number for table, number in inside] if all(table == "slot" for table, _ in inside) else []
 
     def _edge_spans(self, producers: Collection[int], consumers: list[int]) -> Iterator[_Span]:
         """Yield the positions at which nodes of some slots read nodes of others."""

@@ -60,9 +60,9 @@ def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
 
 def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
     """Return the heights at which the stretching of the axis begins and ends when boxes are opened, near ones once."""
-    found = {centres[box][1] + side * graph.sizes[box][1] // 2 for box in graph.growing for side in (-1, 1)}
+    heights = {centres[box][1] + side * graph.sizes[box][1] // 2 for box in graph.growing for side in (-1, 1)}
     cuts: list[int] = []
-    for height in sorted(found):
+    for height in sorted(heights):
         if not cuts or height - cuts[-1] >= _NEAR:
             cuts.append(height)
     return cuts
@@ -72,7 +72,7 @@ def _cut(route: list[int], cuts: list[int]) -> list[int]:
     """Cut the curves of a route that passes by boxes where these begin and end, and make it vertical there.
 
     An axis that is stretched moves control points; a curve over both stretched and unstretched parts would be drawn
-    through what it passes by.
+    through the boxes that it passes by.
     """
     points = list(zip(route[::2], route[1::2], strict=True))
     for cut in cuts:

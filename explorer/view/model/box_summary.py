@@ -1,6 +1,6 @@
 """Summaries of closed boxes: their steps in order, or their most frequent operations.
 
-Models ask for the texts of all boxes at once, since a box is told by the steps of those inside it.
+Models ask for the texts of all boxes at once, since a box is summarized by the steps of those inside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIDEST = 290.0
 """maximum width of the steps in px"""
 _MOST = 3
 """maximum number of operations counted by name"""
-_MADE = ("part", "chain", "repeat", "stack", "block")
+_FOLDED = ("part", "chain", "repeat", "stack", "block")
 """kinds of boxes made by folding, whose names do not describe their contents"""
 _NUMBERED = re.compile(r"(?:.*\.)?[0-9]+")
 _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
@@ -31,8 +31,8 @@ _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
     """Return a summary of every box, safe to show and short enough; "" if the name says it already."""
-    teller = _BoxSummarizer(recording, slots, tree)
-    return [teller.text(box) for box in range(len(tree.boxes))]
+    summarizer = _BoxSummarizer(recording, slots, tree)
+    return [summarizer.text(box) for box in range(len(tree.boxes))]
 
 
 class _BoxSummarizer:
@@ -48,10 +48,10 @@ class _BoxSummarizer:
 
     def text(self, box: int) -> str:
         """Return the summary of one box."""
-        found = self._boxes[box]
-        if found.is_operator or found.kind in ("chain", "top", "body"):
+        row = self._boxes[box]
+        if row.is_operator or row.kind in ("chain", "top", "body"):
             return ""
-        if found.kind == "part" and found.count == 1:
+        if row.kind == "part" and row.count == 1:
             most = self._counts[box].most_common(_MOST)
             return fit(", ".join(f"{count:,} {name}" for name, count in most), TYPE, widest=_WIDEST)
         steps = self._steps[box]
@@ -60,35 +60,35 @@ class _BoxSummarizer:
     def _of(self, box: Box) -> list[str]:
         """List the first and last steps of a box; for equal items, those of one."""
         if box.count > 1:
-            kind, index = box.items[0]
-            while kind == "box" and self._boxes[index].kind == "part":
-                kind, index = self._boxes[index].items[0]
-            return self._step(index) if kind == "slot" else self._steps[index]
-        boxes = [self._boxes[index] for kind, index in box.items if kind == "box"]
+            table, index = box.items[0]
+            while table == "box" and self._boxes[index].kind == "part":
+                table, index = self._boxes[index].items[0]
+            return self._step(index) if table == "slot" else self._steps[index]
+        boxes = [self._boxes[index] for table, index in box.items if table == "box"]
         outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
-        found: list[str] = []
-        for kind, index in sorted(box.items, key=self._is_call) if box.kind == "batch" else box.items:
-            if box.kind == "batch" and self._is_gone(kind, index):
+        steps: list[str] = []
+        for table, index in sorted(box.items, key=self._is_call) if box.kind == "batch" else box.items:
+            if box.kind == "batch" and self._is_gone(table, index):
                 continue
-            if kind == "slot":
-                found += self._step(index, inlined=box.kind == "batch")
+            if table == "slot":
+                steps += self._step(index, inlined=box.kind == "batch")
                 continue
             inner = self._boxes[index]
             if inner.is_operator:
-                found.append(self._operator(inner))
+                steps.append(self._operator(inner))
             elif inner.count > 1:
-                found.append(f"{inner.label} ×{inner.count:,}")
-            elif not outer and (inner.kind in _MADE or _NUMBERED.fullmatch(inner.label)):
-                found += self._steps[index]
+                steps.append(f"{inner.label} ×{inner.count:,}")
+            elif not outer and (inner.kind in _FOLDED or _NUMBERED.fullmatch(inner.label)):
+                steps += self._steps[index]
             else:
-                found.append(inner.label)
-        return found if len(found) <= 2 * _STEPS else [*found[:_STEPS], *found[-_STEPS:]]
+                steps.append(inner.label)
+        return steps if len(steps) <= 2 * _STEPS else [*steps[:_STEPS], *steps[-_STEPS:]]
 
     def _count(self, box: Box) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for kind, index in box.items:
-            found.update(self._step(index) if kind == "slot" else self._counts[index])
-        return found
+        counts: Counter[str] = Counter()
+        for table, index in box.items:
+            counts.update(self._step(index) if table == "slot" else self._counts[index])
+        return counts
 
     def _step(self, slot: int, inlined: bool = False) -> list[str]:
         members = self._slots.nodes[slot]
@@ -99,11 +99,13 @@ class _BoxSummarizer:
 
     def _is_call(self, item: BoxItem) -> bool:
         """Whether an item is the place of a mapped call, where the last operation of its body stands once inlined."""
-        return item.kind == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
+        return item.table == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
 
-    def _is_gone(self, kind: str, index: int) -> bool:
+    def _is_gone(self, table: str, index: int) -> bool:
         """Whether nothing of a batch is left in a slot, or in the slots of a box, at the end."""
-        slots = [index] if kind == "slot" else [slot for inner, slot in self._boxes[index].items if inner == "slot"]
+        slots = (
+            [index] if table == "slot" else [item.number for item in self._boxes[index].items if item.table == "slot"]
+        )
         return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
@@ -130,15 +132,15 @@ def _row(steps: list[str]) -> str:
 
 def batch_lines(recording: Recording, decisions: Sequence[int]) -> list[str]:
     """Return ``1,000 × 10 f32 → 1000×10 f32`` and ``7.14 ms instead of 56.2 ms, estimated``."""
-    made = [recording.decisions[decision] for decision in decisions]
-    last, lines = made[-1], []
+    rows = [recording.decisions[decision] for decision in decisions]
+    last, lines = rows[-1], []
     if last.subjects and last.produced:
         before, after = (
             short_type(recording, recording.nodes.type[ends[0]]) for ends in (last.subjects, last.produced)
         )
         lines.append(fit(f"{len(last.subjects):,} × {before} → {after}", TYPE))
-    if all("together_us" in decision.facts and "separate_us" in decision.facts for decision in made):
-        together = micros_text(sum(decision.facts["together_us"] for decision in made))
-        separate = micros_text(sum(decision.facts["separate_us"] for decision in made))
+    if all("together_us" in decision.facts and "separate_us" in decision.facts for decision in rows):
+        together = micros_text(sum(decision.facts["together_us"] for decision in rows))
+        separate = micros_text(sum(decision.facts["separate_us"] for decision in rows))
         lines.append(fit(f"{together} instead of {separate}, estimated", TYPE))
     return lines

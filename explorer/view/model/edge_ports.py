@@ -104,7 +104,7 @@ def _ends(
     tree: Tree, box: int, edges: list[tuple[int, int]], number: dict[tuple[int, int, int], int], ported: set[int]
 ) -> list[tuple[int, int]]:
     """Return the ports at the ends of a box's edges; ``ported`` are the boxes in ``number``."""
-    inner = [index if kind == "box" else -1 for kind, index in tree.boxes[box].items]
+    inner = [index if table == "box" else -1 for table, index in tree.boxes[box].items]
     if box not in ported and ported.isdisjoint(inner):
         return [(0, 0)] * len(edges)
     return [
@@ -155,7 +155,7 @@ def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
     if not named:
         return {}
     paths = Paths(tree)
-    found: dict[tuple[int, int, int], tuple[dict[str, None], dict[str, None]]] = {}
+    ends: dict[tuple[int, int, int], tuple[dict[str, None], dict[str, None]]] = {}
     for producer, consumer in slots.edges:
         if tree.box_of[producer] == tree.box_of[consumer]:
             continue
@@ -163,24 +163,24 @@ def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
         leaving = [segment for segment in segments if segment[2] < 0]
         entering = [segment for segment in segments if segment[1] < 0]
         shared = [segment for segment in segments if min(segment[1:]) >= 0]
-        for one, other in pairwise([*leaving, *shared, *reversed(entering)]):
-            leaves = one[2] < 0
-            box, side, segment = (one[0], "output", other) if leaves else (other[0], "input", one)
+        for near, far in pairwise([*leaving, *shared, *reversed(entering)]):
+            leaves = near[2] < 0
+            box, side, segment = (near[0], "output", far) if leaves else (far[0], "input", near)
             names = named.get((tree.boxes[box].scope, side, producer), ())
-            found.setdefault(segment, ({}, {}))[not leaves].update(dict.fromkeys(names))
-    return {segment: (_said(start), _said(end)) for segment, (start, end) in found.items() if start or end}
+            ends.setdefault(segment, ({}, {}))[not leaves].update(dict.fromkeys(names))
+    return {segment: (_said(start), _said(end)) for segment, (start, end) in ends.items() if start or end}
 
 
 def _named(recording: Recording, slots: Slots) -> dict[tuple[int, str, int], list[str]]:
     """Return the names of the ports that have a slot's value, by scope and side."""
-    found: dict[tuple[int, str, int], list[str]] = {}
+    named: dict[tuple[int, str, int], list[str]] = {}
     final = recording.resolver(recording.end)
     for port in recording.ports:
         for node in dict.fromkeys((port.node, final.get(port.node, port.node))):
-            names = found.setdefault((port.scope, port.side, slots.of[source(recording, node)]), [])
+            names = named.setdefault((port.scope, port.side, slots.of[source(recording, node)]), [])
             if port.name not in names:
                 names.append(port.name)
-    return found
+    return named
 
 
 def _said(names: dict[str, None]) -> str:

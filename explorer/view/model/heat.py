@@ -66,7 +66,7 @@ def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list
 
 
 def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording: Recording) -> list[float]:
-    found = []
+    numbers = []
     for node in range(len(recording.nodes)):
         value = of(recording, node)
         if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
@@ -74,5 +74,5 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
                 f"the heat metric {metric.name!r} gives {value!r} for node {node} ({recording.label(node)}); "
                 "a metric's function must return a finite number that is not negative"
             )
-        found.append(value)
-    return found
+        numbers.append(value)
+    return numbers

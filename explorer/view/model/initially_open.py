@@ -56,7 +56,7 @@ class _OpenBoxChooser:
                 others += [box for taken in self._take([parent]) for box in self._inside(taken)]
 
     def _inside(self, parent: int) -> list[int]:
-        return [index for kind, index in self._boxes[parent].items if kind == "box" and self._is_meant(index)]
+        return [index for table, index in self._boxes[parent].items if table == "box" and self._is_meant(index)]
 
     def _take(self, boxes: list[int]) -> list[int]:
         """Open boxes if all of them fit, else those that fit while little is visible."""
@@ -74,7 +74,9 @@ class _OpenBoxChooser:
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False
-        if box.kind == "gradient" and any(kind == "box" and self._boxes[inner].layer >= 0 for kind, inner in box.items):
+        if box.kind == "gradient" and any(
+            table == "box" and self._boxes[inner].layer >= 0 for table, inner in box.items
+        ):
             return True
-        shows_first = box.kind in ("repeat", "stack") and box.items[0].kind == "box"
+        shows_first = box.kind in ("repeat", "stack") and box.items[0].table == "box"
         return box.kind in _MEANT or (shows_first and self._boxes[box.items[0].number].kind in _MEANT)

@@ -40,12 +40,12 @@ def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str
 
     With the names of dimensions it is ``batch=32×48 f32``.
     """
-    kind = recording.types[row]
-    if kind.dtype == "tuple":
-        parts = [short_type(recording, part) for part in kind.parts[:4]]
-        return "(" + ", ".join(parts) + (", …)" if len(kind.parts) > 4 else ")")
-    place = "" if kind.device == "cpu" else f" on {kind.device}"
-    return f"{shape_text(kind.shape, names)} {short_dtype(kind.dtype)}{place}"
+    type_ = recording.types[row]
+    if type_.dtype == "tuple":
+        parts = [short_type(recording, part) for part in type_.parts[:4]]
+        return "(" + ", ".join(parts) + (", …)" if len(type_.parts) > 4 else ")")
+    place = "" if type_.device == "cpu" else f" on {type_.device}"
+    return f"{shape_text(type_.shape, names)} {short_dtype(type_.dtype)}{place}"
 
 
 def source_text(recording: Recording, node: int) -> str:
@@ -62,9 +62,9 @@ class Text(NamedTuple):
     ghost: str
     """second line while the node is a ghost, "" where it never is one"""
     second: str
-    """second line: what the node computes and its type, "" where the type says all"""
+    """second line: the formula and the type, "" where the type says all"""
     formula: str
-    """what the node computes, in full"""
+    """the formula of the node, in full"""
 
 
 class Lines:
@@ -75,7 +75,7 @@ class Lines:
         self.texts: list[Text] = []
         self._rows: dict[tuple[str, int, tuple[str, ...], str, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
-        self._found = {row.node: row for row in recording.compositions}
+        self._compositions = {row.node: row for row in recording.compositions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
 
     def of(self, node: int) -> int:
@@ -97,12 +97,12 @@ class Lines:
         return row
 
     def _computed(self, node: int, shorten: Callable[[str], str] = str) -> str:
-        """Return what a node computes: ``GELU(x)`` as the result of a known composition, else its formula."""
-        found = self._found.get(node)
-        if found is None:
+        """Return the formula of a node; ``GELU(x)`` as the result of a known composition."""
+        composition = self._compositions.get(node)
+        if composition is None:
             return formula(self.recording, node, shorten)
-        operand = shorten(self.recording.nodes.label[found.operand]) if found.operand >= 0 else "…"
-        return f"{found.name}({operand})"
+        operand = shorten(self.recording.nodes.label[composition.operand]) if composition.operand >= 0 else "…"
+        return f"{composition.name}({operand})"
 
     def _ghost(self, node: int) -> str:
         """Return the text of a node that is gone; nothing if its replacement is in the same slot."""
@@ -158,12 +158,12 @@ def title_within(titles: Sequence[tuple[str, float]], room: float) -> tuple[str,
 
 
 @lru_cache(maxsize=8192)
-def node_size(kind: str, text: Text) -> tuple[int, int]:
+def node_size(role: str, text: Text) -> tuple[int, int]:
     """Return width and height in px of a node of this kind with its texts."""
     second = text.second or text.type
-    mark = 2 * ENTER if kind == "call" else 0
+    mark = 2 * ENTER if role == "call" else 0
     wide = max(font.width(text.name, NAME, True) + mark, font.width(second, TYPE), font.width(text.ghost, TYPE))
-    if kind in ("leaf", "input", "constant"):
+    if role in ("leaf", "input", "constant"):
         return max(72, _even(wide + 26)), 34
     return max(104, _even(wide + 22)), 40
 

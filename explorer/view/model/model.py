@@ -144,7 +144,7 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
     for group in sorted(recording.groups, key=lambda group: -group.decision):
         member_slots = {slots.of[node] for node in group.members if slots.of[node] >= 0}
         members = dict.fromkeys(_closed(tree, slot) for slot in sorted(member_slots))
-        holders = {tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in members}
+        holders = {tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in members}
         if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
             taken.update(members)
             holder = holders.pop()

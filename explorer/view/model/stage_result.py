@@ -1,4 +1,4 @@
-"""Results of stages, each in one line: what a pass changed and declined, what the plan needs, what the run took."""
+"""Results of stages, each in one line: changes and refusals of a pass, needs of the plan, time of the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stage_result(recording: Recording, number: int) -> str:
 
 
 def _changed(recording: Recording, number: int) -> list[str]:
-    """List what a pass did, by kind: groups made, nodes replaced, nodes removed."""
+    """List the changes of a pass: groups made, nodes replaced, nodes removed."""
     stage, nodes = recording.stages[number], recording.nodes
     groups: dict[str, int] = {}
     grown: set[int] = set()
@@ -34,7 +34,7 @@ def _changed(recording: Recording, number: int) -> list[str]:
         if grown.isdisjoint(group.members):  # a kernel that grew is counted as it became
             groups[group.kind] = groups.get(group.kind, 0) + 1
         grown.update(group.members)
-    parts = [counted_text(count, *_GROUPS[kind]) for kind, count in groups.items()]
+    parts = [counted_text(count, *_GROUPS[name]) for name, count in groups.items()]
     if parts:
         return parts
     replaced = {old for decision, old, _ in recording.substitutions if _holds(stage, decision)}
@@ -53,7 +53,7 @@ def _holds(stage: Stage, decision: int) -> bool:
 
 
 def _saved(recording: Recording, number: int) -> Iterator[str]:
-    """Yield what the graph after a rewriting pass needs less than before it, or more."""
+    """Yield the flops and bytes that the graph after a rewriting pass needs less than before it, or more."""
     stage = recording.stages[number]
     if stage.kind != "rewrite" or number == 0 or stage.first == stage.last:
         return

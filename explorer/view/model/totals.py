@@ -1,7 +1,7 @@
 """Totals of boxes and scopes: nodes, parameters, flops and bytes.
 
-Pictures and texts use it; the browser adds up the same at each step (data/totals.js), since what stands changes from
-step to step.
+Pictures and texts use it; the browser adds up the same at each step (data/totals.js), since other nodes stand at
+each step.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class Leaves(NamedTuple):
 
 def leaves_of(recording: Recording) -> Leaves:
     """Return the sizes of a recording's leaves."""
-    nodes, found = recording.nodes, Leaves({}, {}, {})
+    nodes, leaves = recording.nodes, Leaves({}, {}, {})
     owned = _inside_layers(recording)
-    for node, kind in enumerate(nodes.kind):
+    for node, role in enumerate(nodes.kind):
         row = nodes.scope[node]
         # A leaf without a value is a parameter where it is directly inside a layer's box.
-        waits = kind == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
-        if waits or (kind == "leaf" and owned[row]):
-            found.parameters[node], found.weights[node] = _size(recording, nodes.type[node])
-        elif kind == "leaf":
-            found.others[node], _ = _size(recording, nodes.type[node])
-    return found
+        waits = role == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
+        if waits or (role == "leaf" and owned[row]):
+            leaves.parameters[node], leaves.weights[node] = _size(recording, nodes.type[node])
+        elif role == "leaf":
+            leaves.others[node], _ = _size(recording, nodes.type[node])
+    return leaves
 
 
 def _inside_layers(recording: Recording) -> list[bool]:
@@ -87,11 +87,11 @@ def _size(recording: Recording, row: int) -> tuple[int, int]:
     """Return the elements and the bytes of a type."""
     elements, size, waiting = 0, 0, [row]
     for each in waiting:
-        kind = recording.types[each]
-        waiting += kind.parts
-        if kind.dtype != "tuple":
-            elements += (count := prod(kind.shape))
-            size += count * _width(kind.dtype) // 8
+        type_ = recording.types[each]
+        waiting += type_.parts
+        if type_.dtype != "tuple":
+            elements += (count := prod(type_.shape))
+            size += count * _width(type_.dtype) // 8
     return elements, size
 
 
@@ -111,9 +111,9 @@ def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
     for box in tree.postorder():
         nodes, weights, flops, size = 0, 0, 0, 0
-        for kind, index in tree.boxes[box].items:
-            node = counted(recording, slots.nodes[index]) if kind == "slot" else -1
-            inner = of_node(recording, leaves, node) if kind == "slot" else totals[index]
+        for table, index in tree.boxes[box].items:
+            node = counted(recording, slots.nodes[index]) if table == "slot" else -1
+            inner = of_node(recording, leaves, node) if table == "slot" else totals[index]
             nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
         totals[box] = Totals(nodes, weights, flops, size)
     return totals

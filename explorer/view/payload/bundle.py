@@ -38,7 +38,7 @@ def script() -> str:
     constants = {"GLOSSARY": forms, "EDGE_LABEL": {"height": HEIGHT, "aside": ASIDE}}
     known = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items()]
     code = "".join(known) + join(STATIC, ENTRY)
-    return _WIDE.sub(lambda found: json.dumps(found[0])[1:-1], code)
+    return _WIDE.sub(lambda match: json.dumps(match[0])[1:-1], code)
 
 
 @cache
@@ -47,7 +47,7 @@ def stylesheet() -> str:
 
     A part that is imported stands where the import is, so that later rules override its own.
     """
-    rules = _STYLES.sub(lambda found: _read(STATIC, found[1]), _read(STATIC, "explorer.css"))
+    rules = _STYLES.sub(lambda match: _read(STATIC, match[1]), _read(STATIC, "explorer.css"))
     return front_end_colours() + rules
 
 
@@ -84,11 +84,11 @@ def _order(folder: Path, entry: str) -> list[str]:
 
 def _wrap(folder: Path, name: str, is_entry: bool) -> str:
     code = _IMPORT.sub(
-        lambda found: f"const {{ {found[1]} }} = {_constant(_resolve(name, found[2]))};\n", _read(folder, name)
+        lambda match: f"const {{ {match[1]} }} = {_constant(_resolve(name, match[2]))};\n", _read(folder, name)
     )
     exports = [] if is_entry else _EXPORT.findall(code)
     if not is_entry:
-        code = _EXPORT.sub(lambda found: found[0].removeprefix("export "), code)
+        code = _EXPORT.sub(lambda match: match[0].removeprefix("export "), code)
     left = [line for line in _LEFT.findall(code) if not (is_entry and line.startswith("export"))]
     if left:
         known = 'import { … } from "./name.js" or "../folder/name.js"; and export function, class or const'

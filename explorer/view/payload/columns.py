@@ -94,7 +94,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _pack_long(values: Sequence[Any]) -> Any:
-    """Pack a long list by what all its values are; a mixed one stays a list."""
+    """Pack a long list by the type of all its values; a mixed one stays a list."""
     kinds = set(map(type, values))
     if kinds <= {list, tuple}:
         lengths = list(map(len, values))
@@ -235,12 +235,12 @@ def unpack(value: Any) -> Any:
 
 
 def _deltas(text: str) -> list[int]:
-    found, rest, scale = [], 0, 1
+    numbers, rest, scale = [], 0, 1
     for digit in text:
         value = _VALUES[digit]
         rest += scale * (value % 32)
         scale *= 32
         if value < 32:
-            found.append(-(rest + 1) // 2 if rest % 2 else rest // 2)
+            numbers.append(-(rest + 1) // 2 if rest % 2 else rest // 2)
             rest, scale = 0, 1
-    return found
+    return numbers

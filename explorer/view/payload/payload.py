@@ -224,8 +224,8 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
 
 def turned(drawing: PlacedModel) -> Any:
     """Return the layout of all boxes in the other direction, packed ``[inside, …]``."""
-    found = drawing.turned(other(drawing.layouts.direction))
-    return pack([_inside(found.model, box, found.layouts[box]) for box in range(len(found.layouts))])
+    placed = drawing.turned(other(drawing.layouts.direction))
+    return pack([_inside(placed.model, box, placed.layouts[box]) for box in range(len(placed.layouts))])
 
 
 def _box(model: Model, index: int, operators: Mapping[int, int]) -> dict[str, Any]:
@@ -251,8 +251,8 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "size": list(layout.size),
         "ports": [list(side) for side in layout.ports],
         "items": [
-            {kind: inner, "at": place, "rank": rank}
-            for (kind, inner), place, rank in zip(
+            {table: inner, "at": place, "rank": rank}
+            for (table, inner), place, rank in zip(
                 model.tree.boxes[index].items, layout.places, layout.ranks, strict=True
             )
         ],
@@ -265,7 +265,7 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
 
 
 def _unplaced(model: Model, index: int) -> dict[str, Any]:
-    items = [{kind: inner} for kind, inner in model.tree.boxes[index].items]
+    items = [{table: inner} for table, inner in model.tree.boxes[index].items]
     return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": [], "labels": []}
 
 

@@ -213,7 +213,7 @@ def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
 
 @lru_cache(maxsize=1024)
 def _names_cost(template: Template) -> bool:
-    """Tell whether a sentence names what it costs to decline, so that it is needed among the facts, too."""
+    """Whether a sentence names the cost of declining, so that it is needed among the facts, too."""
     return any(name == _COST for name, _, _ in fields(template))
 
 

@@ -74,8 +74,14 @@ def marks_json(comparison: Comparison) -> dict[str, Any]:
     """Return the signs and words of the differences, and the marks of both sides, as the front end reads them."""
     return {
         "differences": [
-            {"kind": kind, "sign": sign, "word": WORDS[kind], "many": _MANY[kind], "meaning": _MEANINGS[kind]}
-            for kind, sign in SIGNS.items()
+            {
+                "kind": difference,
+                "sign": sign,
+                "word": WORDS[difference],
+                "many": _MANY[difference],
+                "meaning": _MEANINGS[difference],
+            }
+            for difference, sign in SIGNS.items()
         ],
         "marks": [marks._asdict() for marks in side_marks(comparison)],
     }
@@ -90,13 +96,13 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
     standing = [
         {node for body in bodies[side] for node in recordings[side].visible(positions[side], body)} for side in (0, 1)
     ]
-    found: list[dict[int, Difference]] = []
+    sides: list[dict[int, Difference]] = []
     for side, side_mark in enumerate(side_marks(comparison)):
         drawn = (node for node in sorted(standing[side]) if _is_drawn(recordings[side], node))
         planned, other = positions[side] == recordings[side].end, standing[1 - side]
-        kinds = {node: side_mark.of(node, partners[side].get(node, -1) in other, planned) for node in drawn}
-        found.append({node: kind for node, kind in kinds.items() if kind})
-    return tuple(found)
+        marks = {node: side_mark.of(node, partners[side].get(node, -1) in other, planned) for node in drawn}
+        sides.append({node: difference for node, difference in marks.items() if difference})
+    return tuple(sides)
 
 
 def _is_drawn(recording: Recording, node: int) -> bool:
@@ -107,13 +113,15 @@ def _is_drawn(recording: Recording, node: int) -> bool:
 def tally(kinds: Iterable[Difference]) -> str:
     """Count differences: ``−2 +1 Δ3``; "" if there are none."""
     counts = Counter(kinds)
-    return " ".join(f"{sign}{counts[kind]:,}" for kind, sign in SIGNS.items() if counts[kind])
+    return " ".join(f"{sign}{counts[difference]:,}" for difference, sign in SIGNS.items() if counts[difference])
 
 
 def legend(kinds: Collection[Difference]) -> list[str]:
     """Return the number of differences of each kind: ``− 2 removed``."""
     counts = Counter(kinds)
-    return [f"{sign} {counts[kind]:,} {_MANY[kind]}" for kind, sign in SIGNS.items() if counts[kind]]
+    return [
+        f"{sign} {counts[difference]:,} {_MANY[difference]}" for difference, sign in SIGNS.items() if counts[difference]
+    ]
 
 
 def pill(text: str, x: float, y: float) -> list[Markup]:

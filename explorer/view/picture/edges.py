@@ -23,18 +23,18 @@ def visible_segments(
     model: Model, scene: Scene, state: State, is_open: Collection[int], outermost: int
 ) -> list[tuple[Segment, bool]]:
     """Return the segments of live edges (True) and of ghosts' edges (False) in the graph of an outermost box."""
-    paths, found = Paths(model.tree), {}
+    paths, alive_of = Paths(model.tree), {}
     body, bodies = model.recording.nodes.body, model.tree.bodies
     inside = [bodies[body[nodes[0]]] == outermost for nodes in model.slots.nodes]
     for edges, alive in ((state.ghost_edges, False), (state.edges, True)):
         for producer, consumer in edges:
             if inside[producer] and inside[consumer]:
                 for segment in paths.segments(producer, consumer):
-                    found[segment] = alive
+                    alive_of[segment] = alive
     laid = {(s.box, s.start, s.end): s for s in scene.segments}
     return [
         (laid.get(key) or plain_segment(model, scene, key[0], key[1:]), alive)
-        for key, alive in found.items()
+        for key, alive in alive_of.items()
         if key in laid or (key[0] in scene.boxes and key[0] in is_open)
     ]
 
@@ -72,7 +72,7 @@ def cross(points: list[int]) -> str:
 
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
     """Draw the names of layers' ports beside the edges that end there, each once at a place."""
-    found: dict[tuple[int, int, str | None], dict[str, None]] = {}
+    labels: dict[tuple[int, int, str | None], dict[str, None]] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
         places: tuple[tuple[int, int, str | None], ...] = (
@@ -82,10 +82,10 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
         )
         for name, place in zip(segment.names, places, strict=True):
             if name:
-                found.setdefault(place, {})[name] = None
+                labels.setdefault(place, {})[name] = None
     return [
         element("text", ", ".join(names), x=x, y=y, class_="port", style=style)
-        for (x, y, style), names in found.items()
+        for (x, y, style), names in labels.items()
     ]
 
 

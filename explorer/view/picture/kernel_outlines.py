@@ -39,7 +39,7 @@ class Frame:
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
     """Return the outlines of a scene's kernels; a closed operator stands for its nodes, larger boxes hide theirs."""
-    found, closed = [], closed_around(model, scene)
+    outlines, closed = [], closed_around(model, scene)
     standing = state.shown.keys() | state.ghosts.keys()
     inhabited = {closed[model.tree.box_of[slot]] for slot in standing} - {*is_open}
     for group, members in state.groups:
@@ -54,8 +54,8 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         walls = [rect for box, rect in scene.boxes.items() if box in is_open]
         numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
         number = numbers.pop() if len(numbers) == 1 else 0
-        found.append(Frame(group, number, _shapes(rects, others, walls), slots, boxes))
-    return found
+        outlines.append(Frame(group, number, _shapes(rects, others, walls), slots, boxes))
+    return outlines
 
 
 def frame_title(frame: Frame, sign: str) -> Markup:

@@ -16,7 +16,7 @@ def schedule_numbers(
     """Draw the place in the schedule to the left of each kernel, and of each closed box with some slots inside."""
     framed = {slot for frame in frames for slot in frame.slots}
     shown, numbers = state.shown, state.numbers
-    beside: list[tuple[int, int, int, int, int]] = [
+    rows: list[tuple[int, int, int, int, int]] = [
         (frame.number, frame.number, left, top, bottom - top)
         for frame in frames
         if frame.number
@@ -25,11 +25,11 @@ def schedule_numbers(
     for slot, node in shown.items():
         if slot in places and slot not in framed and node in numbers:
             x, y, _, high = places[slot]
-            beside.append((numbers[node], numbers[node], x, y, high))
+            rows.append((numbers[node], numbers[node], x, y, high))
     for box, inside in closed.items():
-        if found := [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]:
+        if ranks := [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]:
             x, y, _, high = scene.boxes[box]
-            beside.append((min(found), max(found), x, y, high))
+            rows.append((min(ranks), max(ranks), x, y, high))
     # In the middle, or above the edges that arrive from the left.
     return [
         element(
@@ -39,5 +39,5 @@ def schedule_numbers(
             y=y + (high // 2 + 4 if scene.direction == "down" else 1),
             class_="number",
         )
-        for first, last, x, y, high in beside
+        for first, last, x, y, high in rows
     ]

@@ -99,7 +99,7 @@ class _Picture:
                 self.places[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str) -> str:
-        """Return the whole picture: what is drawn later covers what was drawn before."""
+        """Return the whole picture: later parts cover earlier ones."""
         recording, (wide, high) = self.model.recording, self.scene.size
         # Several pictures may stand in one page, where ids and classes are shared: each has a name of its own, and the
         # same one on every machine.
@@ -265,7 +265,7 @@ class _Picture:
         x, y, w, h = self.places[slot]
         x, y = x + (w - wide) // 2, y + (h - high) // 2
         leaf = self.model.recording.nodes.kind[node] in ("leaf", "input", "constant")
-        kind = "ghost" if ghost else "leaf" if leaf else "operation"
+        css_class = "ghost" if ghost else "leaf" if leaf else "operation"
         parts = [
             element("rect", x=x, y=y, width=wide, height=high, rx=high // 2 if leaf else 8),
             element("text", texts.name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
@@ -278,13 +278,13 @@ class _Picture:
             parts.append(element("text", text, x=x + wide - 14 + room / 2, y=y + 3, class_="copies"))
         if slot in self.state.outputs:
             parts += self._output_mark(x + wide, y + high)
-            kind += " output"
+            css_class += " output"
         if slot in self.marks:
             differs = self.marks[slot]
-            kind += f" {differs}"
+            css_class += f" {differs}"
             if differs != "regrouped" or slot not in self.fused:  # for the members of a fused kernel its title shows it
                 parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
-        return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
+        return element("g", *parts, class_=f"{css_class} member" if slot in self.fused else css_class)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:
         """Draw the mark of an output, at the lower right corner."""

@@ -1,4 +1,4 @@
-"""Texts of boxes whose own nodes are gone for good: what a closed box says while only rows of batches stand in it."""
+"""Texts of boxes whose own nodes are gone for good: words of a closed box while only rows of batches stand in it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from explorer.view.tree.slots import Slots
 
 
 def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
-    """Return for each such box the positions from which on it says something, and the text: ``now 1,000 × index0``.
+    """Return for each such box the positions from which on it has a text, and the text: ``now 1,000 × index0``.
 
-    A text counts what stands in the box at the end of the stage of its position. The tree keeps the answer: a page asks
-    for its data and for its picture.
+    A text counts the rows that stand in the box at the end of the stage of its position. The tree keeps the answer: a
+    page asks for its data and for its picture.
     """
     if tree.row_texts is None:
         tree.row_texts = _row_texts(recording, slots, tree)
@@ -34,24 +34,24 @@ def _row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list
             known = texts[box][-1][1] if texts[box] else ""
             if text != known:
                 texts[box].append((max(emptied[box], stage.first + 1), text))
-    return {box: found for box, found in texts.items() if found}
+    return {box: changes for box, changes in texts.items() if changes}
 
 
 def row_text(texts: Mapping[int, Sequence[tuple[int, str]]], box: int, position: int) -> str:
-    """Return what a box says at a position, or "" while it holds nodes of its own."""
+    """Return the text of a box at a position, or "" while it holds nodes of its own."""
     return next((text for first, text in reversed(texts.get(box, ())) if first <= position), "")
 
 
 def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, int], list[tuple[int, int]]]:
     """Return the position from which on each such box holds only rows, and the rows with the boxes they stand in."""
-    born, gone, made = recording.nodes.born, recording.nodes.gone, batched(recording)
-    if not made:
+    born, gone, batching = recording.nodes.born, recording.nodes.gone, batched(recording)
+    if not batching:
         return {}, []
     never = recording.end + 1
     positions, written = [0] * len(tree.boxes), [False] * len(tree.boxes)
     for box, members in zip(tree.box_of, slots.nodes, strict=True):
         written[box] |= born[members[0]] < 0
-        own = [never if gone[node] < 0 else gone[node] + 1 for node in members if born[node] not in made]
+        own = [never if gone[node] < 0 else gone[node] + 1 for node in members if born[node] not in batching]
         positions[box] = max(positions[box], *own, 0)
     for box in tree.postorder():
         outer = tree.boxes[box].parent
@@ -64,7 +64,7 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
         for box, members in zip(tree.box_of, slots.nodes, strict=True)
         if box in emptied
         for node in members
-        if born[node] in made
+        if born[node] in batching
     ]
     return emptied, rows
 

@@ -54,7 +54,7 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
     first = [_first_member(tree, box) for box in range(len(boxes))]
     members = {*first, *(number for number, box in enumerate(boxes) if box.kind == "block")}
     any_node, works, calls = _inside(recording, slots, tree)
-    found: dict[int, list[Span]] = {}
+    times: dict[int, list[Span]] = {}
     for number, box in enumerate(boxes):
         if box.parent < 0:
             continue
@@ -66,8 +66,8 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
             complete = 2 * (max(box.batches, default=-1) + 1)
             spans = _both(spans, _others([(0, complete - 1), *calls[number]], always[0][1]))
         if spans != always:
-            found[number] = spans
-    return found
+            times[number] = spans
+    return times
 
 
 def drawn_open(spans: dict[int, list[Span]], wanted: Collection[int], instant: int) -> set[int]:
@@ -79,8 +79,8 @@ def _first_member(tree: Tree, box: int) -> int:
     """Return the first of the equal boxes that a box stands for, or −1."""
     if tree.boxes[box].kind not in ("stack", "repeat"):
         return -1
-    kind, index = tree.boxes[box].items[0]
-    return index if kind == "box" else -1
+    table, index = tree.boxes[box].items[0]
+    return index if table == "box" else -1
 
 
 def _inside(
@@ -88,10 +88,10 @@ def _inside(
 ) -> tuple[list[list[Span]], list[list[Span]], list[list[Span]]]:
     """Return for each box the times at which a node stands inside, an operation that is no row of a batch, a call."""
     nodes, rows, end = recording.nodes, batched(recording), 2 * recording.end + 1
-    found: tuple[list[list[Span]], list[list[Span]], list[list[Span]]] = (
+    times: tuple[list[list[Span]], list[list[Span]], list[list[Span]]] = (
         [[] for _ in tree.boxes], [[] for _ in tree.boxes], [[] for _ in tree.boxes],
     )  # fmt: skip
-    any_node, works, calls = found
+    any_node, works, calls = times
     kinds, born, gone = nodes.kind, nodes.born, nodes.gone
     always: set[tuple[int, str]] = set()
     changing: list[tuple[int, list[int]]] = []
@@ -100,28 +100,28 @@ def _inside(
             always.add((box, kinds[row[0]]))
         else:
             changing.append((box, row))
-    for box, kind in always:
+    for box, role in always:
         any_node[box] = [(0, end)]
-        if kind in ("operation", "call"):
+        if role in ("operation", "call"):
             works[box] = [(0, end)]
-        if kind == "call":
+        if role == "call":
             calls[box] = [(0, end)]
     for box, row in changing:
         for stay in _stays(recording, row, end):
-            kind = kinds[stay.node]
+            role = kinds[stay.node]
             _enter(any_node[box], (stay.first, stay.ghost), end)
-            if kind in ("operation", "call") and born[stay.node] not in rows:
+            if role in ("operation", "call") and born[stay.node] not in rows:
                 _enter(works[box], (stay.first, stay.ghost), end)
-            if kind == "call":
+            if role == "call":
                 _enter(calls[box], (stay.first, stay.last), end)
     for box in tree.postorder():
         outer = tree.boxes[box].parent
-        for spans in found:
+        for spans in times:
             spans[box] = _joined(spans[box])
             if outer >= 0:
                 for span in spans[box]:
                     _enter(spans[outer], span, end)
-    return found
+    return times
 
 
 def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay]:

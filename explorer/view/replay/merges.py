@@ -14,7 +14,7 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
     """
     nodes, of = recording.nodes, slots.of
     final: dict[int, int] = {}
-    found: list[int] = []
+    merged: list[int] = []
     rows = recording.substitutions
     entered = 0
     for number, (decision, old, new) in enumerate(rows):
@@ -24,8 +24,8 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
         is_moved = of[new] >= 0 and of[old] != of[new]
         is_alike = nodes.operation[old] == nodes.operation[new] and nodes.type[old] == nodes.type[new]
         if is_moved and is_alike and _operands(nodes, final, old) == _operands(nodes, final, new):
-            found.append(number)
-    return found
+            merged.append(number)
+    return merged
 
 
 def copies(recording: Recording, rows: list[int], position: int) -> dict[int, int]:

@@ -37,7 +37,7 @@ def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
         _follow_neighbours(visit_of, item_of, slots.edges)
         divided: list[BoxItem] = []
         for item in items:
-            divided += _divided(tree, item.number, visit_of) if item.kind == "box" else [item]
+            divided += _divided(tree, item.number, visit_of) if item.table == "box" else [item]
         tree.hold(box, divided)
     return True
 
@@ -49,8 +49,8 @@ def _has_circle(count: int, edges: Edges) -> bool:
 def _slots_inside(tree: Tree, item: BoxItem) -> list[int]:
     pending, slots = [item], []
     while pending:
-        kind, number = pending.pop()
-        if kind == "slot":
+        table, number = pending.pop()
+        if table == "slot":
             slots.append(number)
         else:
             pending += tree.boxes[number].items
@@ -107,16 +107,16 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
 
 def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:
     """Give a slot that a pass made the visit of the slots of its item that read it, or that it reads."""
-    made = {slot for slot in item_of if slot not in visit_of}
-    visit_of.update(dict.fromkeys(made, 0))
-    beside: dict[int, list[int]] = defaultdict(list)
+    produced = {slot for slot in item_of if slot not in visit_of}
+    visit_of.update(dict.fromkeys(produced, 0))
+    neighbour_visits: dict[int, list[int]] = defaultdict(list)
     for producer, consumer in edges:
         if item_of.get(producer, -1) == item_of.get(consumer, -2):
-            if producer in made and consumer not in made:
-                beside[producer].append(visit_of[consumer])
-            elif consumer in made and producer not in made:
-                beside[consumer].append(visit_of[producer])
-    visit_of.update({slot: min(visits) for slot, visits in beside.items()})
+            if producer in produced and consumer not in produced:
+                neighbour_visits[producer].append(visit_of[consumer])
+            elif consumer in produced and producer not in produced:
+                neighbour_visits[consumer].append(visit_of[producer])
+    visit_of.update({slot: min(visits) for slot, visits in neighbour_visits.items()})
 
 
 def _divided(tree: Tree, box: int, visit_of: dict[int, int]) -> list[BoxItem]:
@@ -124,14 +124,14 @@ def _divided(tree: Tree, box: int, visit_of: dict[int, int]) -> list[BoxItem]:
     order, pending = list[int](), [box]
     while pending:
         order.append(pending.pop())
-        pending += [number for kind, number in tree.boxes[order[-1]].items if kind == "box"]
-    if len({visit_of[number] for inner in order for kind, number in tree.boxes[inner].items if kind == "slot"}) == 1:
+        pending += [number for table, number in tree.boxes[order[-1]].items if table == "box"]
+    if len({visit_of[number] for inner in order for table, number in tree.boxes[inner].items if table == "slot"}) == 1:
         return [BoxItem("box", box)]
     parts: dict[int, dict[int, BoxItem]] = {}
     for inner in reversed(order):
         by_visit: dict[int, list[BoxItem]] = defaultdict(list)
         for item in tree.boxes[inner].items:
-            visits = {visit_of[item.number]: item} if item.kind == "slot" else parts[item.number]
+            visits = {visit_of[item.number]: item} if item.table == "slot" else parts[item.number]
             for visit, part in visits.items():
                 by_visit[visit].append(part)
         parts[inner] = {}

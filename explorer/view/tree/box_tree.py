@@ -15,9 +15,9 @@ from explorer.view.tree.slots import Slots
 
 
 class BoxItem(NamedTuple):
-    """Item of a box: a slot or another box, by index."""
+    """Item of a box, a slot or another box: a table, and a row of it."""
 
-    kind: Literal["slot", "box"]
+    table: Literal["slot", "box"]
     number: int
 
 
@@ -44,7 +44,7 @@ class Box:
     @property
     def is_operator(self) -> bool:
         """Whether it stands for one operator of a file, or for a layer without sublayers: it contains only nodes."""
-        return self.type != "" and all(item.kind == "slot" for item in self.items)
+        return self.type != "" and all(item.table == "slot" for item in self.items)
 
 
 @dataclass(slots=True)
@@ -66,8 +66,8 @@ class Tree:
         """Set the contents of a box."""
         self._postorder = self.open_spans = self.row_texts = None
         self.boxes[box].items = items
-        for kind, index in items:
-            if kind == "slot":
+        for table, index in items:
+            if table == "slot":
                 self.box_of[index] = box
             else:
                 self.boxes[index].parent = box
@@ -80,7 +80,7 @@ class Tree:
             while stack:
                 box = stack.pop()
                 order.append(box)
-                stack += [index for kind, index in self.boxes[box].items if kind == "box"]
+                stack += [index for table, index in self.boxes[box].items if table == "box"]
             # Boxes before those inside them, reversed: no recursion, however deep the nesting is.
             self._postorder = order[::-1]
         return self._postorder
@@ -106,8 +106,8 @@ class Tree:
         """Return how many boxes are around what each box holds, itself included: 0 of a graph."""
         depths = dict.fromkeys(self.bodies, 0)
         for box in reversed(self.postorder()):
-            for kind, index in self.boxes[box].items:
-                if kind == "box":
+            for table, index in self.boxes[box].items:
+                if table == "box":
                     depths[index] = depths[box] + 1
         return depths
 
@@ -119,7 +119,7 @@ class Tree:
         boxes: list[Box] = [self.boxes[box] for box in new]
         for box in boxes:
             box.parent = new.get(box.parent, -1)
-            box.items = [BoxItem(kind, new[index] if kind == "box" else index) for kind, index in box.items]
+            box.items = [BoxItem(table, new[index] if table == "box" else index) for table, index in box.items]
         self.boxes = boxes
         self.bodies = [new[box] for box in self.bodies]
         self._postorder = None
@@ -191,13 +191,13 @@ def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
     for index in tree.postorder():
         box = tree.boxes[index]
         items = []
-        for kind, inner in box.items:
-            child = tree.boxes[inner] if kind == "box" else None
+        for table, inner in box.items:
+            child = tree.boxes[inner] if table == "box" else None
             if child is None or len(child.items) > 1 or _is_kept(tree, child, leaves):
-                items.append(BoxItem(kind, inner))
+                items.append(BoxItem(table, inner))
                 continue
             only = child.items[0]
-            if only.kind == "box":
+            if only.table == "box":
                 inner_label = tree.boxes[only.number].label
                 has_both = inner_label.startswith(f"{child.label}.")
                 tree.boxes[only.number].label = inner_label if has_both else f"{child.label} / {inner_label}"
@@ -205,13 +205,13 @@ def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
         tree.hold(index, items)
         if index >= len(tree.bodies):
             continue
-        while len(box.items) == 1 and box.items[0].kind == "box" and box.kind == "body":
+        while len(box.items) == 1 and box.items[0].table == "box" and box.kind == "body":
             tree.hold(index, tree.boxes[box.items[0].number].items)
 
 
 def _is_kept(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
-    kind, index = box.items[0]
-    if kind == "box":
+    table, index = box.items[0]
+    if table == "box":
         return box.layer >= 0 or tree.boxes[index].layer >= 0
     return box.layer >= 0 and index not in leaves
 
@@ -230,8 +230,8 @@ class Paths:
         while waiting:
             index = waiting.pop()
             deeper = self.depth[index] + 1
-            for place, (kind, number) in enumerate(boxes[index].items):
-                if kind == "slot":
+            for place, (table, number) in enumerate(boxes[index].items):
+                if table == "slot":
                     self.slot_place[number] = place
                 else:
                     self.box_place[number], self.depth[number] = place, deeper

@@ -56,8 +56,8 @@ def _drawn(recording: Recording) -> list[bool]:
     nodes = recording.nodes
     outputs = {node for body in recording.bodies for node in body.outputs}
     return [
-        kind != "item" and (kind != "constant" or nodes.born[node] >= 0 or node in outputs)
-        for node, kind in enumerate(nodes.kind)
+        role != "item" and (role != "constant" or nodes.born[node] >= 0 or node in outputs)
+        for node, role in enumerate(nodes.kind)
     ]
 
 
@@ -121,15 +121,15 @@ def _producers(
     """Return the nodes that an operand refers to while its reader exists."""
     if operand not in replaced:
         return [operand]
-    found: list[int] = []
+    producers: list[int] = []
     # An operand that was replaced again and again has an edge from each place, as the story is stepped through.
     for _ in range(_HOPS):
         if operand not in replaced:
-            return [*found, operand]
+            return [*producers, operand]
         decision, new = replaced[operand]
         if gone >= 0 and decision >= gone:
-            return [*found, operand]
+            return [*producers, operand]
         if decision > born:
-            found.append(operand)
+            producers.append(operand)
         operand = new
-    return [*found, final.get(operand, operand)] if gone < 0 else found
+    return [*producers, final.get(operand, operand)] if gone < 0 else producers

@@ -24,7 +24,7 @@ class Structure:
 
     def of(self, item: BoxItem) -> int:
         """Return the number of an item; a box has one after ``enter`` was called for it."""
-        if item.kind == "box":
+        if item.table == "box":
             return self._box_numbers[item.number]
         number = self._slot_numbers.get(item.number)
         if number is None:

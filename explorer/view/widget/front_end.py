@@ -91,7 +91,7 @@ class NotebookWidget(anywidget.AnyWidget):
 class Cells:
     """Widgets that each cell of a notebook shows, so that those of a cell leave when it runs again.
 
-    What an Output widget captures is counted for no cell: it stays where that widget is.
+    Output that a widget captures is counted for no cell: it stays where that widget is.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def _running_cell() -> str | None:
 
 
 def _is_captured() -> bool:
-    """Whether an Output widget takes what is shown."""
+    """Whether an Output widget takes the output."""
     return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in _open_widgets())
 
 

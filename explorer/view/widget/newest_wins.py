@@ -14,7 +14,7 @@ import traitlets
 from explorer.view.widget.front_end import NotebookWidget
 
 _TOGETHER = frozenset({"step", "stage"})
-"""traits that mean one thing together: who sets one of them sets both"""
+"""traits that mean one thing together: setting one of them sets both"""
 
 
 class NewestWins(NotebookWidget):

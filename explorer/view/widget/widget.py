@@ -65,7 +65,7 @@ class GraphView(SteppedWidget):
     """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
 
     predicting = traitlets.Bool(False).tag(sync=True)
-    """whether what a stage decides is hidden, and the reader says it"""
+    """whether the decisions of a stage are hidden, and the reader predicts them"""
 
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
@@ -161,8 +161,8 @@ class GraphView(SteppedWidget):
     def collapse(self, depth: int = 0) -> None:
         """Open the boxes down to a depth, and close those below it; at depth 0 all are closed.
 
-        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows what the outermost boxes hold, as
-        ``view.depth = 1`` does.
+        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows the contents of the outermost boxes,
+        as ``view.depth = 1`` does.
         """
         self.open_boxes = sorted(self._drawing.model.tree.opened_to(depth))
 
@@ -204,7 +204,7 @@ class GraphView(SteppedWidget):
         self.send({"kind": "trace", "way": way})
 
     def predict(self, stage: str | None = None) -> None:
-        """Hide what a stage decides, and let the reader say it on the canvas.
+        """Hide the decisions of a stage, and let the reader predict them on the canvas.
 
         ``view.predict("recorded")`` asks which values are saved for each gradient, ``"fuse"`` which edges join two
         operations in one kernel, ``"order"`` which kernel is next, and ``"buffers"`` which place in memory a result

@@ -81,7 +81,7 @@ def test_an_edge_goes_on_inside_at_the_point_where_it_entered():
     entering = {
         (MODEL.tree.boxes[s.box].items[s.end].number): tuple(s.points[-2:])
         for s in scene.segments
-        if s.end >= 0 and MODEL.tree.boxes[s.box].items[s.end].kind == "box"
+        if s.end >= 0 and MODEL.tree.boxes[s.box].items[s.end].table == "box"
     }
     inner = [s for s in scene.segments if s.start < 0 and s.box in entering]
     assert inner

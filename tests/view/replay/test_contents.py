@@ -49,7 +49,7 @@ class Rule:
         self.rows = batched(recording)
         boxes = self.tree.boxes
         self.first = [
-            box.items[0].number if box.kind in ("stack", "repeat") and box.items[0].kind == "box" else -1
+            box.items[0].number if box.kind in ("stack", "repeat") and box.items[0].table == "box" else -1
             for box in boxes
         ]
         self.members = {*self.first, *(number for number, box in enumerate(boxes) if box.kind == "block")}
