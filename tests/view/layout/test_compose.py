@@ -32,7 +32,7 @@ def apart(one, other):
 
 
 def rect(scene, item):
-    return scene.slots[item.number] if item.kind == "slot" else scene.boxes[item.number]
+    return scene.slots[item.number] if item.table == "slot" else scene.boxes[item.number]
 
 
 def test_with_all_boxes_closed_the_scene_is_the_layout():

@@ -24,7 +24,7 @@ def test_a_graph_that_flows_to_the_right_stands_right_of_its_operands_and_apart(
     scene = compose(MODEL, LAYOUTS, {0, *chosen})
     for box in [box for box in scene.boxes if box == 0 or box in chosen]:
         rects = [
-            scene.slots[item.number] if item.kind == "slot" else scene.boxes[item.number]
+            scene.slots[item.number] if item.table == "slot" else scene.boxes[item.number]
             for item in MODEL.tree.boxes[box].items
         ]
         for (x, y, wide, high), (left, top, wide2, high2) in itertools.combinations(rects, 2):
