@@ -161,3 +161,21 @@ def test_a_file_may_be_larger_than_what_is_read_of_it(tmp_path: Path, monkeypatc
     monkeypatch.setattr(ex.budget, "text", LARGE)
     with pytest.raises(ex.FileError, match=r"beside its large weights(.|\n)*ex\.budget\.text = "):
         ex.open(path)
+
+
+def test_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of an attribute has a field for each member: forests have millions, which are not looked at one by one."""
+    count = 50_000
+    lists = {"ints": list(range(count)), "floats": [0.5] * count, "texts": ["BRANCH_LEQ", "LEAF"] * (count // 2)}
+    made = model([node("Trees", ["x"], ["y"], domain="own", **lists)], {"x": (FLOAT, [1])}, ["y"], {"w": WEIGHTS["w"]})
+    fields: list[int] = []
+    look = LightMessage._field
+
+    def counted(self: LightMessage, place: int, end: int) -> Any:
+        fields.append(place)
+        return look(self, place, end)
+
+    monkeypatch.setattr(LightMessage, "_field", counted)
+    light = LightMessage(KeptFile(written(tmp_path, made.SerializeToString())))
+    assert len(fields) < count // 100
+    assert restored(light) == made

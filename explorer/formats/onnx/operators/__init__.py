@@ -23,6 +23,7 @@ from explorer.formats.onnx.operators import (
     sequences,
     slicing,
     sorting,
+    tree_ensembles,
 )
 from explorer.formats.onnx.operators.table import TABLE
 
@@ -50,4 +51,5 @@ __all__ = [
     "sequences",
     "slicing",
     "sorting",
+    "tree_ensembles",
 ]

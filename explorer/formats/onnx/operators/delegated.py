@@ -34,7 +34,6 @@ TYPES = (
     "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer",
     "ai.onnx.ml.Imputer", "ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier",
     "ai.onnx.ml.OneHotEncoder", "ai.onnx.ml.SVMRegressor",
-    "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor",
 )  # fmt: skip
 """operator types that are delegated"""
 

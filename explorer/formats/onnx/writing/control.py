@@ -95,4 +95,5 @@ def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 
 unwritten("a mapped call is what a plan makes of equal calls, and is not recorded by users", "mapped_call")
+unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")
 unwritten("it is written with the operation that it belongs to", "call", "item", "parameter", "tensor")

@@ -84,36 +84,6 @@ def test_a_linear_classifier_gives_labels_and_scores(tmp_path: Path) -> None:
     np.testing.assert_array_equal(label, np.array([3, 7])[expected.argmax(1)])
 
 
-def test_ensembles_of_trees_are_delegated_and_marked(tmp_path: Path) -> None:
-    regressor = net_of(
-        tmp_path,
-        "TreeEnsembleRegressor",
-        target_treeids=[0, 0],
-        target_nodeids=[1, 2],
-        target_ids=[0, 0],
-        target_weights=[10.0, 20.0],
-        n_targets=1,
-        **STUMP,
-    )
-    np.testing.assert_array_equal(regressor.run(X), [[10], [20], [10]])
-    assert "TreeEnsembleRegressor (delegated)" in regressor.preview_plan().explain()
-    classifier = net_of(
-        tmp_path,
-        "TreeEnsembleClassifier",
-        ("label", "score"),
-        class_treeids=[0, 0],
-        class_nodeids=[1, 2],
-        class_ids=[0, 1],
-        class_weights=[1.0, 1.0],
-        classlabels_int64s=[3, 7],
-        post_transform="NONE",
-        **STUMP,
-    )
-    label, score = classifier.run(X).values()
-    np.testing.assert_array_equal(label, [3, 7, 3])
-    np.testing.assert_array_equal(score, [[1, 0], [0, 1], [1, 0]])
-
-
 def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for type, arguments, rule in (
         ("Scaler", {"offset": ["a", "b"], "scale": [1.0]}, "offset must be a list of numbers"),
