@@ -158,6 +158,7 @@ def whole_number(value: int, what: str) -> int:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",
             rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1",
+            fix="a float: float(n)",
         )
     return value
 
@@ -185,6 +186,7 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
         raise OperandError(
             f"lists nested {depth} deep" if depth > NESTING else f"lists that hold {count:,} values in all",
             rule=f"lists must be nested at most {NESTING} deep, and hold at most {VALUES:,} values in all",
+            fix="an array: np.array(values) or ex.tensor(values)",
         )
     result = Listed(items)
     result.depth, result.values = depth, count

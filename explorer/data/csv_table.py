@@ -42,6 +42,7 @@ def load_csv(
         raise OperandError(
             f"load_csv with dtype {element_dtype.name} and delimiter {delimiter!r}",
             rule="the dtype must be of real numbers, and the delimiter one character",
+            fix="ex.load_csv(path, dtype='float32', delimiter=';')",
         )
     name = os.fspath(path)
     read = float if element_dtype.kind == "f" else int
@@ -69,7 +70,12 @@ def load_csv(
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"the file cannot be read as CSV: {error}", path=name, fix="give a UTF-8 text file") from error
     if not rows:
-        raise FileError("no row of numbers", path=name, rule="the file must have at least one row")
+        raise FileError(
+            "no row of numbers",
+            path=name,
+            rule="the file must have at least one row",
+            fix="look at the file; a first line of names is skipped, and was perhaps the only one",
+        )
     return tensor(np.array(rows, element_dtype), name=Path(name).stem, copy=False)
 
 

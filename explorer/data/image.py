@@ -149,6 +149,7 @@ def load_image(
         raise OperandError(
             f"{len(paths)} pictures of height {height}, width {width}, of which {crop:g} is kept",
             rule="there must be an image, height and width of 1 or more, and a crop above 0 and at most 1",
+            fix="ex.load_image(path, (224, 224), crop=0.875)",
         )
     choices = {"preset": (preset, PRESETS), "resample": (resample, RESAMPLES), "layout": (layout, LAYOUTS)}
     for word, (choice, names) in choices.items():

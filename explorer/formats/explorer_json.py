@@ -51,7 +51,10 @@ def _parse(data: bytes, path: str) -> NetDefinition:
         return loads(data.decode("utf-8"), source=path)
     except UnicodeDecodeError as error:
         raise FileError(
-            f"this is no text: {error.reason}", path=path, rule="a .json file must be text in UTF-8"
+            f"this is no text: {error.reason}",
+            path=path,
+            rule="a .json file must be text in UTF-8",
+            fix="write the net anew: net.save('net.json')",
         ) from None
     except FileError:
         raise

@@ -71,6 +71,7 @@ def open(
                 f"a {type(value).__name__} is no path",
                 path=repr(value),
                 rule="a model must be opened by the path of its file",
+                fix="ex.open('model.onnx')",
             )
     model_path = Path(path)
     if os.path.isdir(model_path) or not model_path.name:

@@ -79,7 +79,11 @@ def _backward(
             continue
         if operation.nondifferentiable:
             if operation.refuses_gradient:
-                raise OperandError(f"the gradient of {operation.name}", rule=operation.nondifferentiable)
+                raise OperandError(
+                    f"the gradient of {operation.name}",
+                    rule=operation.nondifferentiable,
+                    fix="ex.stop_gradient of the value, if no gradient has to go this way",
+                )
             continue
         upstream = gradients[node.uid]
         if isinstance(node.type, TupleType):
@@ -106,7 +110,9 @@ def _has_gradient(node: Expr) -> bool:
         return True
     if node.type.dtype.kind == "c":
         raise OperandError(
-            f"a gradient through {node!r}", rule="values on the way to the loss must be real, not complex"
+            f"a gradient through {node!r}",
+            rule="values on the way to the loss must be real, not complex",
+            fix="compute with two real values, the real part and the imaginary one",
         )
     return is_floating(node.type.dtype)
 
@@ -170,6 +176,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         raise OperandError(
             "ex.grad for something that is no expression",
             rule="wrt must be an expression, or a container of expressions",
+            fix="ex.grad(loss, wrt=[w, b]), where w and b are those that the loss was recorded with",
         )
     if not isinstance(loss, Expr):
         raise OperandError(
@@ -191,7 +198,11 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         )
     for node in inputs:
         if not is_floating(node.dtype):
-            raise OperandError(f"ex.grad for {node!r}", rule="wrt must have a real floating dtype")
+            raise OperandError(
+                f"ex.grad for {node!r}",
+                rule="wrt must have a real floating dtype",
+                fix="record it from a float: ex.tensor(x, dtype=np.float32)",
+            )
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         gradients = backward([loss], [start], inputs)
@@ -213,5 +224,9 @@ def _seed(seed: Any, type_: TensorType) -> Expr:
         else cast(tensor(seed), type_.dtype)
     )
     if node.shape != type_.shape:
-        raise OperandError(f"a seed of shape {node.shape} for {type_}", rule="the seed must have the loss's shape")
+        raise OperandError(
+            f"a seed of shape {node.shape} for {type_}",
+            rule="the seed must have the loss's shape",
+            fix="seed=np.ones(loss.shape)",
+        )
     return node

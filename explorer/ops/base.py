@@ -138,7 +138,11 @@ class Ufunc(Elementwise, abstract=True):
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the floating dtype of a real function's result for a dtype; raises OperandError for complex ones."""
     if dtype.kind == "c":
-        raise OperandError(f"a function of real numbers of {dtype}", rule="the operands must be real numbers")
+        raise OperandError(
+            f"a function of real numbers of {dtype}",
+            rule="the operands must be real numbers",
+            fix="ex.absolute(x) takes the sizes of complex numbers",
+        )
     return dtype if dtype.kind == "f" else np.exp.resolve_dtypes((dtype, None))[-1]
 
 

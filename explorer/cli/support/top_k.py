@@ -25,7 +25,10 @@ def labels_of(path: Path) -> list[str]:
         text = content(path, what="the labels").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(
-            f"labels cannot be read: {error}", path=str(path), rule="the labels must be UTF-8 text, one per line"
+            f"labels cannot be read: {error}",
+            path=str(path),
+            rule="the labels must be UTF-8 text, one per line",
+            fix="write them anew: iconv -f latin1 -t utf-8",
         ) from None
     return [line.strip() for line in text.splitlines()]
 

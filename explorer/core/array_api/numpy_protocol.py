@@ -85,7 +85,9 @@ def _call(
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise OperandError(
-            f"{name} of an expression: {error}", rule=f"arguments must be those of np.{func.__name__}{signature}"
+            f"{name} of an expression: {error}",
+            rule=f"arguments must be those of np.{func.__name__}{signature}",
+            fix=f"help(np.{func.__name__}); ex.{name} says which of them are recorded",
         ) from None
     bound.apply_defaults()
     spread: tuple[Any, ...] = ()

@@ -184,6 +184,7 @@ class Tensor(TensorFunctions, Expr):
             raise OperandError(
                 f"writing {type(value).__name__} to elements {index!r} of {type_}: {error}",
                 rule="the value must broadcast to the indexed elements and convert to their dtype",
+                fix="t[index] = a number, or an array of the indexed part's shape",
             ) from None
         finally:
             host.flags.writeable = False
@@ -257,7 +258,9 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
         raise
     except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor must be a regular array of numbers"
+            f"ex.tensor of a {type(value).__name__}: {error}",
+            rule="a tensor must be a regular array of numbers",
+            fix="rows of one length each; texts and None must be left out",
         ) from None
     except Exception as error:
         raise OperandError(

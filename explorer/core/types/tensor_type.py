@@ -69,6 +69,7 @@ class TensorType:
             raise OperandError(
                 f"an array of {exact.name} with {len(canonical[0])} axes: {'×'.join(map(str, canonical[0][:AXES]))}",
                 rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+                fix="ex.reshape joins axes; most programs have at most six",
             )
         new = object.__new__(cls)
         new.shape, new.dtype, new.device = canonical
@@ -195,7 +196,11 @@ def as_shape(shape: Any, what: str) -> Shape:
         sizes = (shape,)
     checked = tuple([whole(size, f"{what} of shape {shape!r}") for size in sizes])
     if any(size < 0 for size in checked):
-        raise OperandError(f"{what} of shape {checked}", rule="sizes must not be negative")
+        raise OperandError(
+            f"{what} of shape {checked}",
+            rule="sizes must not be negative",
+            fix="0 is the smallest size; −1 is for ex.reshape alone",
+        )
     return checked
 
 

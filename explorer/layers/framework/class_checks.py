@@ -66,6 +66,7 @@ def bind(layer: Describable, arguments: tuple[Any, ...], named: dict[str, Any]) 
         raise DeclarationError(
             f"the {type(layer).__name__} layer {vars(layer)['_name']!r}: {error}",
             rule=f"the arguments must be {signature}, and policies, train, inputs",
+            fix=f"help({type(layer).__name__}) says what each argument means",
         ) from None
     bound.apply_defaults()
     return bound.arguments
@@ -140,7 +141,9 @@ def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
         for name in names:
             if not name.isidentifier() or iskeyword(name) or name == "self":
                 raise DeclarationError(
-                    f"the port {name!r} of {owner}", rule="a port's name must be a Python identifier"
+                    f"the port {name!r} of {owner}",
+                    rule="a port's name must be a Python identifier",
+                    fix="letters, digits and _ alone: 'left_half'",
                 )
 
 

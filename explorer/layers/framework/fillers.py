@@ -92,7 +92,7 @@ class Gaussian(Filler):
 
     def __post_init__(self) -> None:
         if not self.deviation >= 0:
-            raise DeclarationError(f"{self!r}", rule="a standard deviation must not be negative")
+            raise DeclarationError(f"{self!r}", rule="a standard deviation must not be negative", fix="deviation=0.01")
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Draw numbers of a shape."""
@@ -116,7 +116,9 @@ class VarScale(Filler):
     def __post_init__(self) -> None:
         if not self.scale > 0 or self.distribution not in ("uniform", "normal") or self.fan not in ("in", "out", "avg"):
             raise DeclarationError(
-                f"{self!r}", rule='scale must be positive, distribution "uniform" or "normal", fan "in", "out" or "avg"'
+                f"{self!r}",
+                rule='scale must be positive, distribution "uniform" or "normal", fan "in", "out" or "avg"',
+                fix='VarScale(2, "normal", "in") is He, VarScale(1, "uniform", "avg") Glorot',
             )
 
     def under(self, policies: Policies) -> Filler:

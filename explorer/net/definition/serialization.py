@@ -115,7 +115,11 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
     """Return an argument as JSON; ``place`` names it in errors."""
     if isinstance(value, tuple):
         if depth == NESTING:
-            raise OperandError(f"the argument {place}", rule=f"tuples must be nested at most {NESTING} deep")
+            raise OperandError(
+                f"the argument {place}",
+                rule=f"tuples must be nested at most {NESTING} deep",
+                fix="a flatter tuple, or several arguments",
+            )
         return [_encode(item, place, depth + 1) for item in value]
     if isinstance(value, complex):
         return {"complex": [_encode(value.real, place), _encode(value.imag, place)]}

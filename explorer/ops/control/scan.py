@@ -253,7 +253,11 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
         except TypeError:
             length = -1
         if length < 0:
-            raise OperandError(f"{name}: length={length}", rule="length must be a number of steps, 0 or more")
+            raise OperandError(
+                f"{name}: length={length}",
+                rule="length must be a number of steps, 0 or more",
+                fix="leave length out, and each sequence gives it: its first axis",
+            )
     lengths = {node.shape[0] if node.ndim else -1 for node in elements} | ({length} if length is not None else set())
     if len(lengths) != 1 or -1 in lengths:
         shapes = ", ".join([repr(tuple(node.shape)) for node in elements]) or "none"

@@ -98,6 +98,7 @@ class OneHot(Structured):
             raise OperandError(
                 f"a one-hot vector of length {self.length} with its element at {self.position}",
                 rule=f"the position must lie in 0 … {self.length - 1}",
+                fix=f"position {self.length - 1} is the last one",
             )
         return TensorType((self.length,), self.dtype, self.device)
 
@@ -122,6 +123,7 @@ class Literal(Structured):
             raise OperandError(
                 f"{len(self.elements)} elements for a literal of shape {self.shape}",
                 rule=f"there must be as many elements as the shape has: {type_.size}",
+                fix="ex.tensor(array) takes its shape from the array",
             )
         return type_
 
@@ -158,7 +160,9 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
             number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:
         raise OperandError(
-            f"{value!r} as an element of dtype {dtype}: {error}", rule="the value must fit the dtype"
+            f"{value!r} as an element of dtype {dtype}: {error}",
+            rule="the value must fit the dtype",
+            fix=f"another dtype: np.min_scalar_type({value!r:.40}) is the smallest that holds it",
         ) from None
     return number
 

@@ -59,6 +59,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
                     raise OperandError(
                         f"einsum: {equation!r} with {', '.join(repr(x.type) for x in expressions)}",
                         rule=f"a letter must stand for one size; {letter} has {sizes[letter]} and {size}",
+                        fix="another letter for one of the axes, or transpose the operand",
                     )
                 sizes[letter] = size
     terms = [_diagonal(_wide(term, sizes)) for term in terms]
@@ -150,5 +151,9 @@ def _parsed(equation: str, operands: tuple[Expr, ...]) -> tuple[list[_Named], st
         rule = "each letter of the result stands there once, and in an operand"
     if rule:
         shapes = ", ".join(repr(x.type) for x in operands) or "nothing"
-        raise OperandError(f"einsum: {equation!r} with {shapes}", rule=rule)
+        raise OperandError(
+            f"einsum: {equation!r} with {shapes}",
+            rule=rule,
+            fix='a matrix product is "ij,jk->ik", a batch of them "...ij,...jk->...ik"',
+        )
     return [_Named(x, letters) for x, letters in zip(operands, named, strict=True)], result

@@ -73,11 +73,14 @@ def _paired(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
             raise OperandError(
                 f"tensordot: {count} axes of {a.type!r} and {b.type!r}",
                 rule=f"the number of axes must lie in 0 … {min(a.ndim, b.ndim)}",
+                fix="axes=1 contracts the last axis of one with the first of the other",
             )
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
         raise OperandError(
-            f"tensordot: axes {axes!r}", rule="axes must be a number, or a pair of axis lists, one for each operand"
+            f"tensordot: axes {axes!r}",
+            rule="axes must be a number, or a pair of axis lists, one for each operand",
+            fix="axes=1 for a matrix product; axes=([1], [0]) says the same by axis",
         )
     contracted = []
     for x, operand_axes in zip((a, b), axes, strict=True):
@@ -85,9 +88,15 @@ def _paired(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         placed = tuple([normalize_axis(axis, x.ndim, "tensordot") for axis in listed])
         if len(set(placed)) != len(placed):
             raise OperandError(
-                f"tensordot: axes {operand_axes!r} of {x.type!r}", rule="each axis must be contracted at most once"
+                f"tensordot: axes {operand_axes!r} of {x.type!r}",
+                rule="each axis must be contracted at most once",
+                fix="name each axis once; −1 is the last one",
             )
         contracted.append(placed)
     if len(contracted[0]) != len(contracted[1]):
-        raise OperandError(f"tensordot: axes {axes!r}", rule="both operands must have equally many contracted axes")
+        raise OperandError(
+            f"tensordot: axes {axes!r}",
+            rule="both operands must have equally many contracted axes",
+            fix="name as many axes of one operand as of the other: axes=([0, 1], [0, 1])",
+        )
     return contracted[0], contracted[1]

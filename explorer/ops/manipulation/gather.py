@@ -261,6 +261,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
         raise OperandError(
             f"take_along_axis: given {x.type} and {indices.type}",
             rule=f"shapes must broadcast together, except for axis {place}",
+            fix="ex.reshape(indices, …): a size of 1 is repeated along its axis",
         )
     wide = [(*shape[:place], node.shape[place], *shape[place:]) for node in (x, indices)]
     return TakeAlong(place)(broadcast_to(x, wide[0]), broadcast_to(indices, wide[1]))

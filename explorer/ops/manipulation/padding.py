@@ -97,13 +97,17 @@ def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Num
     """Record ``x`` padded; return ``x`` if nothing is added or removed."""
     widths = _widths(pad_width, x.ndim)
     if mode not in MODES:
-        raise OperandError(f"pad: mode {mode!r}", rule=f"the mode must be one of {', '.join(MODES)}")
+        raise OperandError(
+            f"pad: mode {mode!r}", rule=f"the mode must be one of {', '.join(MODES)}", fix=f"mode={MODES[0]!r}"
+        )
     kept = [
         slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, widths, strict=True)
     ]
     if any(part.stop < part.start for part in kept):
         raise OperandError(
-            f"pad: given {x.type} and the widths {widths}", rule="negative padding must not exceed the axis length"
+            f"pad: given {x.type} and the widths {widths}",
+            rule="negative padding must not exceed the axis length",
+            fix="take the part by an index: x[:, 2:]",
         )
     y = part_of(x, tuple(kept))
     added = tuple([(max(0, before), max(0, after)) for before, after in widths])
@@ -177,5 +181,6 @@ def _widths(pad_width: Any, rank: int) -> Widths:
         raise OperandError(
             f"pad: pad_width {pad_width!r} for {rank} axes",
             rule="pad_width must be one number, one pair, or a pair (before, after) for each axis",
+            fix=f"pad_width=[{', '.join(['(1, 1)'] * rank)}]",
         )
     return tuple([(before, after) for before, after in pairs])

@@ -53,7 +53,9 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise OperandError(
-            f"roll: shifts {shift!r} along the axes {axis!r}", rule="there must be one shift for each axis"
+            f"roll: shifts {shift!r} along the axes {axis!r}",
+            rule="there must be one shift for each axis",
+            fix="ex.roll(x, (1, 2), axis=(0, 1)); without axis the elements are rolled as one row",
         )
     y: Expr = x
     for single_axis, by in zip(axes, shifts, strict=True):
@@ -116,7 +118,11 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
 def _count(value: Any, operation: str) -> int:
     count = whole(value, f"{operation}: a number of repetitions")
     if count < 0:
-        raise OperandError(f"{operation}: {count} repetitions", rule="the number of repetitions must not be negative")
+        raise OperandError(
+            f"{operation}: {count} repetitions",
+            rule="the number of repetitions must not be negative",
+            fix="1 keeps the operand as it is, 0 gives an empty one",
+        )
     return count
 
 
@@ -187,6 +193,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
         raise OperandError(
             f"moveaxis: from {source!r} to {destination!r}",
             rule="each moved axis must be named once, with one destination",
+            fix="ex.moveaxis(x, (0, 1), (1, 0))",
         )
     rest = iter([axis for axis in range(x.ndim) if axis not in sources])
     wanted = dict(zip(destinations, sources, strict=True))
@@ -209,7 +216,9 @@ def pixel_shuffle(x: Any, factor: int) -> Expr:
     n, c, h, w = x.shape
     if c % (r * r):
         raise OperandError(
-            f"pixel_shuffle: {c} channels by {r}", rule=f"the number of channels must be divisible by {r * r}"
+            f"pixel_shuffle: {c} channels by {r}",
+            rule=f"the number of channels must be divisible by {r * r}",
+            fix=f"{c // (r * r) * r * r + r * r} channels, or a smaller factor",
         )
     squares = transpose(reshape(x, (n, c // (r * r), r, r, h, w)), (0, 1, 4, 2, 5, 3))
     return reshape(squares, (n, c // (r * r), h * r, w * r))
@@ -226,7 +235,11 @@ def pixel_unshuffle(x: Any, factor: int) -> Expr:
     r = _factor(x, factor, "pixel_unshuffle")
     n, c, h, w = x.shape
     if h % r or w % r:
-        raise OperandError(f"pixel_unshuffle: images {h}×{w} by {r}", rule=f"rows and columns must be divisible by {r}")
+        raise OperandError(
+            f"pixel_unshuffle: images {h}×{w} by {r}",
+            rule=f"rows and columns must be divisible by {r}",
+            fix=f"ex.pad to {-(-h // r) * r}×{-(-w // r) * r} before",
+        )
     squares = transpose(reshape(x, (n, c, h // r, r, w // r, r)), (0, 1, 3, 5, 2, 4))
     return reshape(squares, (n, c * r * r, h // r, w // r))
 
@@ -244,6 +257,7 @@ def channel_shuffle(x: Any, groups: int) -> Expr:
         raise OperandError(
             f"channel_shuffle: {count} groups of {x.type}",
             rule="the number of channels, axis 1, must be divisible by the groups",
+            fix="a number of groups that divides the channels; x[None] adds the axis N",
         )
     split = reshape(x, (x.shape[0], count, x.shape[1] // count, math.prod(x.shape[2:])))
     return reshape(transpose(split, (0, 2, 1, 3)), x.shape)
@@ -253,6 +267,8 @@ def _factor(x: Expr, factor: int, operation: str) -> int:
     whole_factor = whole(factor, f"{operation}: factor")
     if x.ndim != 4 or whole_factor < 1:
         raise OperandError(
-            f"{operation}: {x.type} by {factor!r}", rule="images must be (N, C, H, W), and the factor at least 1"
+            f"{operation}: {x.type} by {factor!r}",
+            rule="images must be (N, C, H, W), and the factor at least 1",
+            fix="x[None] adds the axis N",
         )
     return whole_factor

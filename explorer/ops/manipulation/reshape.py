@@ -202,11 +202,14 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
             raise OperandError(
                 f"reshape: given {x.type} and the shape {sizes}",
                 rule="the sizes must multiply to the number of elements",
+                fix=f"write −1 for one axis; the sizes must multiply to {x.size}",
             )
         sizes = tuple([x.size // rest if size == -1 else size for size in sizes])
     if any(size < 0 for size in sizes):
         raise OperandError(
-            f"reshape: given the shape {sizes}", rule="sizes must not be negative, except for at most one −1"
+            f"reshape: given the shape {sizes}",
+            rule="sizes must not be negative, except for at most one −1",
+            fix="write −1 for one axis, whose size follows from the others",
         )
     return Reshape(sizes)(x)
 
@@ -246,6 +249,7 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
         raise OperandError(
             f"{operation}: given {x.type} and the axes {axes!r}",
             rule=f"axes must name each of 0 … {x.ndim - 1} once",
+            fix=f"ex.{operation}(x, {tuple(reversed(range(x.ndim)))})",
         )
     return order
 
@@ -324,5 +328,9 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
         return Reshape((1,))(x)
     first, last = normalize_axis(start, x.ndim, "flatten"), normalize_axis(end, x.ndim, "flatten")
     if last < first:
-        raise OperandError(f"flatten: axes {start} … {end} of {x.type}", rule="start must not be after end")
+        raise OperandError(
+            f"flatten: axes {start} … {end} of {x.type}",
+            rule="start must not be after end",
+            fix="ex.flatten(x, 1) keeps the first axis, and makes one of all others",
+        )
     return Reshape((*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))(x)

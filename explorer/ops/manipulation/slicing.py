@@ -149,7 +149,9 @@ def part_of(x: Expr, index: Any) -> Expr:
     rank = len(sizes)
     if dots > 1 or count > rank:
         raise OperandError(
-            f"index {index!r} of {x.type}", rule=f"there must be at most {rank} indices and one Ellipsis"
+            f"index {index!r} of {x.type}",
+            rule=f"there must be at most {rank} indices and one Ellipsis",
+            fix="leave indices out: those of the last axes take everything",
         )
     if not dots:
         entries = (*entries, Ellipsis)
@@ -168,7 +170,9 @@ def part_of(x: Expr, index: Any) -> Expr:
                 span = entry.indices(sizes[axis])
             except (TypeError, ValueError) as error:
                 raise OperandError(
-                    f"index {entry!r} of {x.type}: {error}", rule="slices must consist of ints"
+                    f"index {entry!r} of {x.type}: {error}",
+                    rule="slices must consist of ints",
+                    fix="x[1:3]; values that are known only at run time are taken by ex.take",
                 ) from None
             length = len(range(*span))
             # all empty parts are spelled alike, so that they are equal operations
@@ -196,7 +200,9 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
     if len(dots) > 1 or consumed > x.ndim:
         raise OperandError(
-            f"index {entries!r} of {x.type}", rule=f"there must be at most {x.ndim} indices and one Ellipsis"
+            f"index {entries!r} of {x.type}",
+            rule=f"there must be at most {x.ndim} indices and one Ellipsis",
+            fix="leave indices out: those of the last axes take everything",
         )
     place = dots[0] if dots else len(entries)
     entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
@@ -224,7 +230,9 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
         together = np.broadcast_arrays(*concrete)
     except ValueError as error:
         raise OperandError(
-            f"index {entries!r} of {x.type}: {error}", rule="index arrays must have shapes that broadcast together"
+            f"index {entries!r} of {x.type}: {error}",
+            rule="index arrays must have shapes that broadcast together",
+            fix="ex.take for one axis after the other, or index[:, None] beside index",
         ) from None
     # several arrays are one index into the axes merged: then a single gather serves, and its gradient adds equal places
     strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
@@ -254,6 +262,7 @@ def _places(entry: Any, x: Expr, axis: int) -> Any:
         raise OperandError(
             f"index {wrong} of axis {axis} of {x.type}",
             rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
+            fix="a slice, x[1:2], may reach beyond the end, and is empty there",
         )
     numbers = numbers.astype(np.intp)
     return np.where(numbers < 0, numbers + size, numbers)
@@ -263,6 +272,8 @@ def _position(index: int, x: Expr, axis: int) -> int:
     size = x.shape[axis]
     if not -size <= index < size:
         raise OperandError(
-            f"index {index} of axis {axis} of {x.type}", rule=f"an index must lie in {-size} … {size - 1}"
+            f"index {index} of axis {axis} of {x.type}",
+            rule=f"an index must lie in {-size} … {size - 1}",
+            fix="a slice, x[1:2], may reach beyond the end, and is empty there",
         )
     return index % size

@@ -51,7 +51,11 @@ class Clip(Elementwise):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.low is None and self.high is None:
-            raise OperandError("clip without low and high", rule="clip must be given low or high")
+            raise OperandError(
+                "clip without low and high",
+                rule="clip must be given low or high",
+                fix="ex.clip(x, 0, 1), or ex.clip(x, low=0)",
+            )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
@@ -314,6 +318,7 @@ def prelu(x: Any, slope: Any) -> Expr:
         raise OperandError(
             f"prelu: given {x.type} with slopes {slope.type}",
             rule="there must be one slope, or one for each channel (axis 1)",
+            fix="a slope of shape (1,), or (C,) for x of (N, C, …)",
         )
     wide = reshape(slope, () if slope.size == 1 else (slope.size, *[1] * (x.ndim - 2)))
     return where(x > 0, x, x * wide)
@@ -332,6 +337,10 @@ def glu(x: Any, axis: int = -1) -> Expr:
     place = normalize_axis(axis, x.ndim, "glu")
     half, odd = divmod(x.shape[place], 2)
     if odd:
-        raise OperandError(f"glu: axis {place} of {x.type}", rule="the axis must have an even length")
+        raise OperandError(
+            f"glu: axis {place} of {x.type}",
+            rule="the axis must have an even length",
+            fix="ex.glu(x, axis=…) of an axis that two halves share, or pad it by one",
+        )
     front = [slice(None)] * place
     return part_of(x, (*front, slice(half))) * sigmoid(part_of(x, (*front, slice(half, None))))

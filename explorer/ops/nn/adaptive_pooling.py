@@ -170,6 +170,7 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
         raise OperandError(
             f"adaptive_max_pool: {counts} windows of {x.type}",
             rule="there must be at least one window along each of the last axes, and an element in each",
+            fix="1 along an axis pools all of it",
         )
     y: Expr = x
     for axis, count in enumerate(counts, x.ndim - len(counts)):

@@ -43,6 +43,7 @@ def attention_weights(
         raise OperandError(
             f"attention: given queries {query.type} and keys {key.type}",
             rule="queries must be (…, L, E) and keys (…, S, E) with one size E",
+            fix="ex.transpose or x @ W, until both last axes have one size",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     # the queries are scaled, not the scores: there are E numbers for each query, and S scores; at E = 0 the factor is 1
@@ -95,5 +96,6 @@ def _shared(query: Expr, x: Expr) -> Expr:
         raise OperandError(
             f"attention: {query.shape[-3]} heads of queries for {x.shape[-3]} of keys or values",
             rule="the heads of the queries must be divisible by those of keys and values",
+            fix="reshape to (…, heads, length, features) before: axis −3 holds the heads",
         )
     return repeat(x, count, x.ndim - 3)

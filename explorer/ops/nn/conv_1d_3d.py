@@ -76,6 +76,7 @@ def conv3d(
         raise OperandError(
             f"conv3d: given {x.type} and {filters.type}",
             rule="volumes must be (N, C, D, H, W), filters (O, C / groups, d, h, w)",
+            fix="x[None] adds the axis N; ex.transpose puts the channels second",
         )
     steps = [whole(step, "strides") for step in for_each(strides, 3, "strides")]
     spread = [whole(step, "dilation") for step in for_each(dilation, 3, "dilation")]
@@ -91,7 +92,9 @@ def conv3d(
     count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
         raise OperandError(
-            f"conv3d: given {x.type} and {filters.type}", rule="the filter must fit into the padded volume"
+            f"conv3d: given {x.type} and {filters.type}",
+            rule="the filter must fit into the padded volume",
+            fix="padding=…, or a smaller filter",
         )
 
     def plane(depth: int) -> Expr:
@@ -132,6 +135,7 @@ def along_line(
         raise OperandError(
             f"{convolve.__name__.replace('2', '1')}: given {x.type} and {filters.type}",
             rule="sequences must be (N, C, L), and filters must have three axes",
+            fix="x[None] adds the axis N; ex.transpose puts the channels second",
         )
     y = convolve(
         expand_dims(x, 2),

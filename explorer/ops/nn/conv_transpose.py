@@ -60,11 +60,13 @@ def conv_transpose2d(
         raise OperandError(
             f"conv_transpose2d: given {x.type} and {filters.type}",
             rule="images must be (N, C, H, W) and filters (C, O / groups, h, w)",
+            fix="x[None] adds the axis N; the filters of a transposed convolution have the input's channels first",
         )
     if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
         raise OperandError(
             f"conv_transpose2d: output_padding {extra} with strides {steps}",
             rule="output_padding must not be negative and must be smaller than the stride",
+            fix="output_padding=0, or a larger stride",
         )
     size = [
         (x.shape[2 + axis] - 1) * steps[axis]

@@ -106,6 +106,7 @@ def group_norm(
         raise OperandError(
             f"group_norm: {count} groups of {x.type}",
             rule="the number of channels, axis 1, must be divisible by the groups",
+            fix=f"a number of groups that divides {x.shape[1] if x.ndim > 1 else 1}",
         )
     # a group's channels and pixels are adjacent: as one last axis they are what layer_norm normalizes
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
@@ -143,6 +144,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
         raise OperandError(
             f"local_response_norm: {count} channels of {x.type}",
             rule="size must be at least 1, and the operand (N, C, …)",
+            fix="size=5 looks at two channels on either side",
         )
     claim_steps("local_response_norm", count)
     sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))

@@ -259,12 +259,18 @@ def resize(
     if axes is not None:
         places = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
     if len(places) != len(sizes) or len(sizes) > x.ndim or len(normalize_axes(places, x.ndim, "resize")) != len(sizes):
-        raise OperandError(f"resize: {x.type} to {size!r} along {axes!r}", rule="there must be one size for each axis")
+        raise OperandError(
+            f"resize: {x.type} to {size!r} along {axes!r}",
+            rule="there must be one size for each axis",
+            fix="size=(H, W) with axes=(−2, −1)",
+        )
     distances: Any = [None] * len(sizes) if steps is None else steps
     distances = distances if isinstance(distances, (tuple, list)) else [distances]
     if len(distances) != len(sizes):
         raise OperandError(
-            f"resize: steps {steps!r} for the sizes {size!r}", rule="there must be one step for each axis"
+            f"resize: steps {steps!r} for the sizes {size!r}",
+            rule="there must be one step for each axis",
+            fix="leave the steps out: they follow from the sizes",
         )
     jobs = [
         (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else _step(step))

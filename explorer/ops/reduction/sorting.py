@@ -210,7 +210,9 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
     place, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
     if not 0 <= count <= x.shape[place]:
         raise OperandError(
-            f"topk: {count} of {x.type}", rule=f"k must lie in 0 … {x.shape[place]}, the length of axis {place}"
+            f"topk: {count} of {x.type}",
+            rule=f"k must lie in 0 … {x.shape[place]}, the length of axis {place}",
+            fix=f"k={x.shape[place]} sorts the whole axis",
         )
     numbers = part_of(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
     return TakeAlong(place)(x, numbers), numbers

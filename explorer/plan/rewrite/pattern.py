@@ -67,6 +67,7 @@ class Pattern:
             raise OperandError(
                 f"a condition of {', '.join(unknown)}",
                 rule=f"a condition must be of a variable of {formula!r}: {', '.join(sorted(names))}",
+                fix="where={'x': …} with a variable of the pattern",
             )
 
     def __repr__(self) -> str:
@@ -113,6 +114,7 @@ class Pattern:
                     raise OperandError(
                         f"{self.formula} of {node.type} replaced by {new.type}",
                         rule="a replacement must have the type of the value that it replaces",
+                        fix="where={…} that keeps the pattern from such values, or another formula",
                     )
             elif any(operand.uid in copies for operand in node.operands):
                 operands = tuple([copies.get(operand.uid, operand) for operand in node.operands])
@@ -243,6 +245,7 @@ def _recording(tree: Formula, known: set[str], formula: str) -> Callable[..., Ex
         raise OperandError(
             f"the replacement {formula!r} reads {', '.join(unknown)}",
             rule=f"a replacement must read variables of its pattern: {', '.join(sorted(known))}",
+            fix="write the variable into the pattern, too",
         )
 
     def recorded(**values: Expr) -> Expr:

@@ -59,6 +59,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     raise StateError(
         f"no part of the graph shows {decision.rule} [{decision.code}] again",
         rule="the decision must depend on the graph and the options alone, not on other plans or on values",
+        fix="plan.recording holds the whole; view.save('plan.explorer.json') sends it",
     ) from unwritten
 
 

@@ -144,7 +144,9 @@ def node_id(planned: Plan, expr: Expr) -> int:
         if node is expr:
             return number
     raise OperandError(
-        f"{expr!r} in this plan", rule="an expression must be one that its results need, or that a pass produced"
+        f"{expr!r} in this plan",
+        rule="an expression must be one that its results need, or that a pass produced",
+        fix="register the expression, or one that reads it, before the plan is made",
     )
 
 

@@ -52,7 +52,11 @@ def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
         )
     for factor in operands[1::2]:
         if factor.size != 1:
-            raise OperandError(f"a weight {factor.type}", rule="WeightedSum: a weight must be one number")
+            raise OperandError(
+                f"a weight {factor.type}",
+                rule="WeightedSum: a weight must be one number",
+                fix="a blob of shape () or (1,)",
+            )
     terms = [x * cast(reshape(factor, ()), x.dtype) for x, factor in zip(operands[::2], operands[1::2], strict=True)]
     return add_n(*terms)
 

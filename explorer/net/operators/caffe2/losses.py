@@ -46,5 +46,6 @@ def _chosen(rows: Expr, label: Expr) -> Expr:
         raise OperandError(
             f"rows {rows.type} with labels {label.type}",
             rule="rows must be (N, D), and labels must be class numbers (N,) or (N, 1)",
+            fix="net.Reshape or net.Flatten of the rows, so that an example is one row",
         )
     return one_hot(reshape(label, (label.size,)), rows.shape[1], rows.dtype)

@@ -68,7 +68,9 @@ def Slice(
     """A range of each of the first axes."""
     if not len(starts) == len(ends) <= x.ndim:
         raise OperandError(
-            f"starts={starts}, ends={ends} for {x.type}", rule="starts and ends must have a number for each of the axes"
+            f"starts={starts}, ends={ends} for {x.type}",
+            rule="starts and ends must have a number for each of the axes",
+            fix="0 and −1 take the whole of an axis",
         )
     spans = zip(starts, ends, x.shape, strict=False)
     return x[tuple(slice(*(at if at >= 0 else size + 1 + at for at in (start, end))) for start, end, size in spans)]

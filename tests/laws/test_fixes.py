@@ -1,0 +1,29 @@
+"""Law of fixes: an error about a user's own input says what to type instead; one about a file names its operator."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import explorer
+
+ROOT = Path(explorer.__file__).parent
+ERRORS = {"OperandError", "DeclarationError", "StateError"}
+OF_FILES = {"formats", "net"}
+"""packages whose errors are about a net's definition: what to change there is the rule itself, at the place named"""
+
+
+def without_fix() -> Iterator[str]:
+    """Yield the places of errors without a fix."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.relative_to(ROOT).parts[0] not in OF_FILES:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Raise(exc=ast.Call(func=ast.Name(id=name), keywords=keywords)) if name in ERRORS:
+                        if all(keyword.arg not in ("fix", None) for keyword in keywords):
+                            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_errors_about_a_users_input_say_what_to_type() -> None:
+    assert [*without_fix()] == []
