@@ -197,6 +197,8 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     # Before the key is made, so that plans with and without lanes, or updates, share bodies.
     if options.lanes > 1 or options.update is not None:
         options = replace(options, lanes=1, update=None)
+    if options.inline is not None and options.inline.network is not None:
+        options = replace(options, inline=replace(options.inline, network=None))  # a worker has no workers
     key = ("closed", options, tuple(Rule.rules))
     cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(PLANNED) or body.derived.get(key)
     if cached is None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.types.device import Device, check_device
+from explorer.plan.passes import Inline
 from explorer.plan.pipeline import PassName
 from explorer.plan.planner import Options
 from explorer.run.calibrate import measured_cost_model
 from explorer.run.execution.executors import EXECUTORS
+from explorer.run.workers.workers import open_network
 
 CostsOption: TypeAlias = Literal["reference", "measured"]
 RecordOption: TypeAlias = Literal["times", "values", "off"]
@@ -42,10 +45,20 @@ def plan_options(
     changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, **further}
     if costs == "measured":
         changes = {"cost_model": measured_cost_model(), **changes}
+    if executor == "dask":
+        changes["inline"] = _divided(changes.get("inline"))
     # Options are hashed: equal ones share cached programs.
     if isinstance(changes.get("passes"), list):
         changes["passes"] = tuple(changes["passes"])
     return Options().with_changes("record", "executor", "title", "device", "recall", "costs", **changes)
+
+
+def _divided(inline: Any) -> Any:
+    """Return the pass that inlines calls with the workers that are open, over which it divides mapped calls."""
+    inline = Inline() if inline is None else inline
+    if not isinstance(inline, Inline) or inline.network is not None or (network := open_network()) is None:
+        return inline
+    return replace(inline, network=network)
 
 
 def _names(without: Any) -> Any:

@@ -4,7 +4,8 @@ Operations of different calls can then be merged and fused with each other. Wher
 of nodes, calls stay closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
 
 A mapped call is replaced by its body over all members at once, as vectorize.py writes it. Where that costs more, or an
-operation has no batching rule, it stays closed, and its kernel runs the body once for each member.
+operation has no batching rule, it stays closed, and its kernel runs the body once for each member. Where workers are
+open, its members are divided over them if that pays (divide.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Item
@@ -19,12 +21,14 @@ from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
+from explorer.plan.batching.divide import divided_body, divided_micros, part_count
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost, call_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
+from explorer.plan.schedule.task_assignment import Network
 
 _MAP = "ex.map(f, x) is np.stack([f(x[0]), f(x[1]), …])."
 _LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in the memory that one of them needs.'
@@ -40,6 +44,8 @@ class Inline(Pass):
     cost_model: CostModel = REFERENCE_COST_MODEL
     whole: tuple[str, ...] = ()
     """names of functions whose calls stay closed, to be run whole by one worker"""
+    network: Network | None = None
+    """workers over which the members of mapped calls are divided where that pays, and the prices of their messages"""
     name = "inline"
     inlined = Reason(
         "inlined",
@@ -71,6 +77,21 @@ class Inline(Pass):
         "would take an estimated {together_us}, and one after the other they take {separate_us}.",
         meaning=_MAP,
         change="Nothing has to change.",
+    )
+    divided = Reason(
+        "divided",
+        "{count:call} of `{name}` are computed in {parts:part}, each at once on stacked operands by its own worker, "
+        "because that takes an estimated {divided_us} with the messages, and all of them in this process take "
+        "{together_us}.",
+        meaning=f"{_MAP} Workers are other processes: operands and results of a part are sent to one and back.",
+        change='executor="simple" computes all of them in this process.',
+    )
+    undivided = Reason(
+        "messages_cost_more",
+        "{count:call} of `{name}` are not divided over {workers:worker}, because that would take an estimated "
+        "{divided_us} with the messages, and all of them in this process take {together_us}.",
+        meaning=f"{_MAP} Workers are other processes: operands and results of a part are sent to one and back.",
+        change="More members, or a function that computes more for each byte of its operands.",
     )
     not_batchable = Reason(
         "not_batchable",
@@ -129,7 +150,7 @@ class Inline(Pass):
                 vectorized = self._vectorized(operation, node, graph)
                 if vectorized is None:
                     continue
-                reason, key, (body, facts) = self.batched, node.uid, vectorized
+                key, (reason, body, facts) = node.uid, vectorized
             # Counted before the body is copied: calls of calls grow exponentially.
             if total + len(body.nodes) > self.limit:
                 graph.decline(
@@ -166,8 +187,8 @@ class Inline(Pass):
             # The body's nodes come next, in their order, so that nested calls are met as if they had been written here.
             pending.extendleft(reversed(inside))
 
-    def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Body, Facts] | None:
-        """Return a mapped call's body over all members, and the facts of that decision; decline with the reason."""
+    def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
+        """Return the body over all members of a mapped call, with reason and facts; or decline with the reason."""
         facts: Facts = {"name": call.body.name, "count": call.size}
         if not self.vectorize:
             graph.decline(self, self.not_asked, facts, node)
@@ -186,7 +207,25 @@ class Inline(Pass):
         if together > separate:
             graph.decline(self, self.dear, facts, node)
             return None
-        return body, facts
+        return self._divided(call, node, graph, together, facts["name"]) or (self.batched, body, facts)
+
+    def _divided(
+        self, call: MappedCall, node: Expr, graph: PlanGraph, together: float, name: Any
+    ) -> tuple[Reason, Body, Facts] | None:
+        """Return the body that computes a mapped call in parts on workers, where there are some and that pays."""
+        network = self.network
+        if network is None or network.workers < 2 or call.size < 2 or not node.operation.pure:
+            return None
+        types = [operand.type for operand in graph.operands(node)]
+        micros = divided_micros(call, types, together, network)
+        facts: Facts = {"name": name, "count": call.size}
+        facts |= {"divided_us": round(micros, 2), "together_us": round(together, 2)}
+        if micros >= together:
+            workers = network.workers
+            graph.decline(self, self.undivided, {**facts, "workers": workers}, node, estimated_cost_us=0.0)
+            return None
+        parts = part_count(call, network)
+        return self.divided, divided_body(call, types, parts), {**facts, "parts": parts}
 
 
 def _is_open(operation: Operation) -> bool:

@@ -202,6 +202,15 @@ def current() -> Workers:
     return Workers._open[-1]
 
 
+def open_network() -> Network | None:
+    """Return the network of the workers opened last, as they are now; None where none are open or the scheduler is
+    gone."""
+    if not Workers._open or Workers._open[-1].is_lost:
+        return None
+    workers = Workers._open[-1]
+    return workers.network(workers.names())
+
+
 def _distributed() -> Any:
     """Import Dask, which only workers need."""
     try:

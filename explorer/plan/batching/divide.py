@@ -1,0 +1,96 @@
+"""Divided mapped calls: the members of ``ex.map`` in parts, each of which one worker computes at once.
+
+A part is a call that stays closed, so that its operands are one message and its results another. Inside, it is a mapped
+call again, over fewer members, which is planned like any other (plan/passes/inline.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.function import Body, Call, Parameter, make_body
+from explorer.core.ir.mapped_call import MappedCall
+from explorer.core.ir.recording_context import Scope, recording_at
+from explorer.core.tracing.trace import outputs_of
+from explorer.core.types.tensor_type import AnyType, TensorType
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.slicing import part_of
+from explorer.plan.schedule.task_assignment import Network
+
+
+class PartCall(Call):
+    """Call of a function on a part of the members of a mapped call, which one worker runs whole."""
+
+    inlinable: ClassVar[bool] = False
+
+
+def divided_micros(call: MappedCall, types: Sequence[AnyType], together: float, network: Network) -> float:
+    """Return the estimated µs of a mapped call in as many parts as there are workers, with the messages.
+
+    ``types`` are those of the operands; ``together`` are the µs of all members at once in one process. The operands
+    without members are sent to every worker.
+    """
+    parts = part_count(call, network)
+    share = -(-call.size // parts) / call.size
+    pairs = zip(types, call.batched, strict=True)
+    operands = sum([type_.nbytes * (share if is_batched else 1.0) for type_, is_batched in pairs])
+    results = share * call.size * sum([output.type.nbytes for output in call.body.outputs])
+    messages = 2 * network.latency + network.overhead + (operands + results) / network.bandwidth
+    return share * together + messages
+
+
+def part_count(call: MappedCall, network: Network) -> int:
+    """Return the number of parts: one for each worker, none without a member."""
+    return max(1, min(network.workers, call.size))
+
+
+def divided_body(call: MappedCall, types: Sequence[AnyType], parts: int) -> Body:
+    """Return the body that computes a mapped call over operands of some types in parts: rows, calls, results joined.
+
+    It is made once for each number of parts and kept with the mapped body. Parts of one size share their body.
+    """
+    key = ("divided", call.size, call.batched, parts)
+    cached: Body | None = call.body.derived.get(key)
+    if cached is None:
+        cached = call.body.derived.setdefault(key, _divided(call, types, parts))
+    return cached
+
+
+def _divided(call: MappedCall, types: Sequence[AnyType], parts: int) -> Body:
+    inside = Scope(call.label, "batch", None)
+    origin = call.body.outputs[0]
+    bounds = [call.size * number // parts for number in range(parts + 1)]
+    with recording_at(inside, origin.code, origin.instruction):
+        parameters = _parameters(call, types)
+        bodies: dict[int, Body] = {}
+        """by number of members"""
+        columns: list[list[Expr]] = []
+        for first, last in pairwise(bounds):
+            body = bodies.setdefault(last - first, _part_body(call, types, last - first))
+            rows = [
+                part_of(parameter, slice(first, last)) if is_batched else parameter
+                for parameter, is_batched in zip(parameters, call.batched, strict=True)
+            ]
+            columns.append(outputs_of(record(PartCall(body), tuple(rows)), len(body.outputs)))
+        outputs = [concatenate(results) for results in zip(*columns, strict=True)]
+        return make_body(inside.name, parameters, (), tuple(outputs), inside)
+
+
+def _part_body(call: MappedCall, types: Sequence[AnyType], size: int) -> Body:
+    """Return a body over ``size`` members, whose only operation is the mapped call of these."""
+    part = MappedCall(call.body, size, call.batched)
+    parameters = _parameters(part, [_of_members(type_, size, b) for type_, b in zip(types, call.batched, strict=True)])
+    outputs = outputs_of(record(part, parameters), len(call.body.outputs))
+    return make_body(part.label, parameters, (), tuple(outputs))
+
+
+def _of_members(type_: AnyType, size: int, is_batched: bool) -> AnyType:
+    return type_.with_shape((size, *type_.shape[1:])) if is_batched and isinstance(type_, TensorType) else type_
+
+
+def _parameters(call: MappedCall, types: Sequence[AnyType]) -> tuple[Expr, ...]:
+    inputs = (*call.body.parameters, *call.body.captured)
+    return tuple([Parameter(type_, node.label)() for type_, node in zip(types, inputs, strict=True)])
