@@ -52,6 +52,7 @@ from explorer.plan.rewrite.rules import (
     sum_of_parts,
     symbolic_constants,
 )
+from explorer.plan.schedule.task_assignment import Network
 from tests.support.accelerator import accelerator
 from tests.support.foreign import fixed, there
 from tests.support.programs import prepared
@@ -362,6 +363,11 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Inline.inlined: lambda: [product(x), product(y)],
     Inline.too_large: (lambda: product(x), {"inline": Inline(0)}),
     Inline.batched: lambda: ex.map(product, given(8, 5, 6)),
+    Inline.divided: (
+        lambda: ex.map(product, given(9, 500, 6)),
+        {"inline": Inline(network=Network(2, bandwidth=1e5, latency=0.1, overhead=0.1))},
+    ),
+    Inline.undivided: (lambda: ex.map(product, given(8, 5, 6)), {"inline": Inline(network=Network(2, latency=1e4))}),
     Inline.not_asked: (lambda: ex.map(product, given(8, 5, 6)), {"without": "batch"}),
     Inline.not_batchable: lambda: ex.map(backwards, given(4, 6)),
     Inline.dear: lambda: ex.map(

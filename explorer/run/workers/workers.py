@@ -24,7 +24,8 @@ class Workers:
 
     A number makes so many processes on this machine, which nobody else can reach; an address is that of the scheduler
     of a cluster of Dask, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
-    (µs) are the prices by which work is spread; the defaults are those of processes on one machine.
+    (µs) are the prices by which work is spread; the defaults are those of processes on one machine. Plans that are made
+    while they are open divide the members of ``ex.map`` over them where that pays.
 
     >>> with ex.Workers(1, processes=False) as workers:
     ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))

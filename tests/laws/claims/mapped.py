@@ -1,8 +1,9 @@
-"""What the pass claims that inlines calls: mapped ones, and those that workers run whole."""
+"""What the pass claims that inlines calls: mapped ones, also divided over workers, and those that workers run whole."""
 
 from __future__ import annotations
 
 from explorer.core.ir.mapped_call import MappedCall
+from explorer.plan.batching.divide import PartCall
 from explorer.plan.batching.vectorize import batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.reasons import Facts
@@ -47,6 +48,45 @@ def dear(claim: Claim) -> Facts:
     assert facts["together_us"] > facts["separate_us"]
     assert {node.uid for node in claim.subjects} <= claim.last.live.keys()
     return facts
+
+
+def divided_prices(claim: Claim) -> Facts:
+    """Each worker computes its share of the members, and waits for one message with operands and one with results."""
+    step, call = claim.planned.options.inline, call_of(claim)
+    (node,) = claim.subjects
+    assert step is not None
+    assert step.network is not None
+    network, members = step.network, -(-call.size // min(step.network.workers, call.size))
+    together = price_of_body(batch_body(call.body, call.size, call.batched))
+    sent = sum(
+        [x.type.nbytes * (members / call.size if b else 1) for x, b in zip(node.operands, call.batched, strict=True)]
+    )
+    sent += members * sum(output.type.nbytes for output in call.body.outputs)
+    messages = 2 * network.latency + network.overhead + sent / network.bandwidth
+    return {
+        "name": call.body.name,
+        "count": call.size,
+        "divided_us": round(together * members / call.size + messages, 2),
+        "together_us": round(together, 2),
+    }
+
+
+@of_decision(Inline.divided)
+def divided(claim: Claim) -> Facts:
+    facts = divided_prices(claim)
+    assert facts["divided_us"] < facts["together_us"]
+    parts = [node.operation for node in claim.stage.live.values() if isinstance(node.operation, PartCall)]
+    assert sum([part.body.outputs[0].shape[0] for part in parts]) == call_of(claim).size
+    return {**facts, "parts": len(parts)}
+
+
+@of_decision(Inline.undivided)
+def undivided(claim: Claim) -> Facts:
+    facts = divided_prices(claim)
+    assert facts["divided_us"] >= facts["together_us"]
+    assert claim.planned.options.inline is not None
+    assert claim.planned.options.inline.network is not None
+    return {**facts, "workers": claim.planned.options.inline.network.workers}
 
 
 @of_decision(Inline.not_asked)

@@ -149,6 +149,25 @@ def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> 
 
 
 @pytest.mark.spec("C-14")
+def test_the_members_of_a_mapped_function_are_divided_over_workers(workers: ex.Workers) -> None:
+    """A half of them on each of two processes, by itself: the executor knows the workers that are open."""
+    workers.client.wait_for_workers(2, timeout=60)
+    weight = ex.tensor(np.random.default_rng(0).normal(size=(256, 256)) / 16)
+    samples = np.random.default_rng(1).normal(size=(64, 32, 256))
+    mapped = ex.map(lambda x: ex.tanh(ex.tanh(x @ weight) @ weight), samples)
+    plan = ex.EvalPlan(executor="dask")
+    handle = plan.register(mapped)
+    plan.eval()
+    np.testing.assert_allclose(handle.data(), ex.evaluate(mapped), rtol=1e-10, atol=1e-12)
+    recording = plan.recording
+    assert "divided" in [decision.code for decision in recording.decisions]
+    assert recording.run is not None
+    assert recording.schedule is not None
+    results = {step.thread: recording.schedule.kernels[step.kernel].nodes[-1] for step in recording.run.steps[:2]}
+    assert {thread: recording.label(node) for thread, node in results.items()} == dict.fromkeys((1, 2), "<lambda> ×32")
+
+
+@pytest.mark.spec("C-14")
 def test_a_run_ends_here_where_too_few_workers_are_left(workers: ex.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values of two workers are lost, and one comes back, which alone saves nothing: all pieces run here."""
     ready, wait_for, losses = workers.ready, workers.wait_for, [TimeoutError("values lost")]
