@@ -62,6 +62,7 @@ GLOSSARY = {
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
     "warm run": "a run of a program that has run before: its memory and its constants are ready",
     "Winograd": "a way to compute small convolutions with fewer multiplications",
+    "worker": "another process, of this machine or of another one, that computes a part and sends its results back",
     "working memory": "memory that a kernel needs only while it runs",
 }
 """term → its explanation, which follows the term and a colon"""

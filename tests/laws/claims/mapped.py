@@ -75,7 +75,7 @@ def divided_prices(claim: Claim) -> Facts:
 def divided(claim: Claim) -> Facts:
     facts = divided_prices(claim)
     assert facts["divided_us"] < facts["together_us"]
-    parts = [node.operation for node in claim.stage.live.values() if isinstance(node.operation, PartCall)]
+    parts = [node.operation for node in claim.last.live.values() if isinstance(node.operation, PartCall)]
     assert sum([part.body.outputs[0].shape[0] for part in parts]) == call_of(claim).size
     return {**facts, "parts": len(parts)}
 
