@@ -28,6 +28,8 @@ class WholeValue(NamedTuple):
     """the plain name that the value is assigned to, "" where it is returned"""
     callee: str
     """name of the function or method that is called for the value, "" where an operator or an index gives it"""
+    parts: tuple[str, ...] = ()
+    """the plain names that the parts of the value are assigned to: ``q, k = f(x)``"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -71,6 +73,8 @@ def _whole_values(text: str) -> dict[_Span, WholeValue]:
 
 def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
     match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+            yield from _unpacked(targets, value)
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield _span(value), WholeValue(name, _callee(value))
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
@@ -82,6 +86,20 @@ def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
             yield _span(node), WholeValue(name, "")
         case ast.Return(value=ast.expr() as value):
             yield _span(value), WholeValue("", _callee(value))
+
+
+def _unpacked(targets: list[ast.expr], value: ast.expr) -> Iterator[tuple[_Span, WholeValue]]:
+    """Yield the values of ``a, b = …``: of each part that is written down, or of the one that has all parts."""
+    if any(isinstance(target, ast.Starred) for target in targets):
+        return
+    names = [target.id if isinstance(target, ast.Name) else "" for target in targets]
+    match value:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+            yield from [
+                (_span(part), WholeValue(name, _callee(part))) for name, part in zip(names, parts, strict=False)
+            ]
+        case ast.Call():
+            yield _span(value), WholeValue("", _callee(value), tuple(names))
 
 
 def _span(node: ast.expr | ast.stmt) -> _Span:

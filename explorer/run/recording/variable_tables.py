@@ -1,20 +1,21 @@
 """Variable tables: the names of the user's variables that values were given to, ``h`` of ``h = ex.tanh(w @ x)``.
 
-A name is claimed only where the source leaves no doubt: all of the right-hand side is one operator, one index or one
-call of a function that gives a single value; or it calls a function of the user's, of the same name as the one whose
-``return`` recorded the node.
+A name is claimed only where the source leaves no doubt: all of the right-hand side, or a part of it that is written
+down (``a, b = x + 1, x + 2``), is one operator, one index, or one call of a function or layer that gives a single
+value; or it calls a traced function that returns a tuple (``q, k = heads(x)``); or a function of the user's, of the
+same name as the one whose ``return`` recorded the node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
 
 from explorer.core.ir.assigned_names import WholeValue, whole_value
 from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Call
+from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import functions
 from explorer.core.types.tensor_type import TensorType
@@ -39,8 +40,11 @@ def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
         node = nodes[numbers[-1]]
         assert isinstance(node.code, (CodeType, CalledCode))
         value = whole_value(function_code(node.code), node.instruction)
-        name = _name(value, node.code) if value is not None else ""
-        if name and value is not None:
+        if value is None:
+            continue
+        if value.parts:
+            names.update(_parts(value, numbers, nodes))
+        elif name := _name(value, node.code):
             names.update(dict.fromkeys(_results(value, numbers, nodes), name))
     for _, old, new in recording.substitutions if names else ():
         if old in names and recording.nodes.born[new] >= 0:
@@ -79,13 +83,33 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
     if isinstance(last.operation, Call):
         bodies = [node.operation.body for node in members if isinstance(node.operation, Call)]
         # a list or a dict of one value is written as a structure
-        is_value = all(body.name == value.callee and body.structure is None for body in bodies)
+        is_value = all(
+            (body.name == value.callee and body.structure is None) or (function is None and _is_layer(body))
+            for body in bodies
+        )
         return numbers if is_value and len(bodies) == len(members) else ()
     if not value.callee or isinstance(function, Operation):
         return numbers if len({node.operation.name for node in members}) == 1 else _last(numbers, members)
     declared = function or getattr(Expr, value.callee, None)
     gives_one = getattr(declared, "__annotations__", {}).get("return") == "Expr"
     return _last(numbers, members) if gives_one else ()
+
+
+def _is_layer(body: Body) -> bool:
+    """Whether a body is that of a layer with one output, whose variable is called for it: ``h = layer(x)``."""
+    return body.scope is not None and body.scope.kind == "layer" and len(body.outputs) == 1
+
+
+def _parts(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
+    """Yield the outputs of a call that returns a tuple, and their variables: ``q, k = heads(x)``."""
+    members = [nodes[number] for number in numbers]
+    calls = [node.operation for node in members if isinstance(node.operation, Call)]
+    items = [(number, node.operation) for number, node in zip(numbers, members, strict=True)]
+    outputs = [(number, operation.index) for number, operation in items if isinstance(operation, Item)]
+    flat = tuple, (None,) * len(value.parts)
+    is_value = all(call.body.name == value.callee and call.body.structure == flat for call in calls)
+    if is_value and len(calls) + len(outputs) == len(members):
+        yield from [(number, value.parts[index]) for number, index in outputs if value.parts[index]]
 
 
 def _last(numbers: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:

@@ -71,7 +71,7 @@ def test_the_name_that_a_line_assigns() -> None:
     weight = ex.tensor(1.0)
     assert name(weight) == "weight"
     first, second = ex.tensor(1.0), ex.tensor(2.0)
-    assert name(first) == name(second) == ""
+    assert (name(first), name(second)) == ("first", "second")
     doubled = ex.tensor(3.0) * 2
     assert name(doubled.operands[0]) == ""
     assert name(doubled) == "doubled"

@@ -48,10 +48,49 @@ def test_a_function_made_of_several_operations_names_its_last_one(x: ex.Expr) ->
 
 def test_a_part_of_a_value_has_no_name(x: ex.Expr) -> None:
     y = ex.exp(x) if x.ndim else ex.tanh(x)
-    first, second = ex.tanh(x), ex.sin(x)
+    first, *second = ex.tanh(x), ex.sin(x)
     pair = (ex.cos(x), ex.log(x))
     both = third = ex.sqrt(x)
-    assert named(y, first, second, *pair, both, third) == []
+    assert named(y, first, *second, *pair, both, third) == []
+
+
+def test_parts_that_are_written_down_have_the_names_at_their_places(x: ex.Expr) -> None:
+    first, second = ex.tanh(x), x + 1
+    [third, named_too] = ex.sin(x), x * 2
+    assert named(first, second) == ["first = tanh", "second = add 1"]
+    assert named(third, named_too) == []
+
+
+def test_the_outputs_of_a_function_have_the_names_at_their_places(x: ex.Expr) -> None:
+    """A traced function that returns a tuple, each time that it is called; not one of other containers."""
+
+    @ex.function
+    def heads(a: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        return ex.tanh(a), ex.sin(a)
+
+    @ex.function
+    def nested(a: ex.Expr) -> tuple[ex.Expr, list[ex.Expr]]:
+        return ex.tanh(a), [ex.sin(a)]
+
+    @ex.function
+    def table(a: ex.Expr) -> dict[str, ex.Expr]:
+        return {"q": ex.tanh(a), "k": ex.sin(a)}
+
+    for _ in range(2):
+        q, k = heads(x)
+    assert [name.partition(" = ")[0] for name in named(q, k)] == ["q", "k"]
+    first, (second,) = nested(x)
+    third, fourth = table(x).values()
+    largest, places = ex.topk(x, 2)
+    assert [name for name in named(first, second, third, fourth, largest, places) if name[0] != "i"] == []
+
+
+def test_a_layers_output_has_the_name_that_the_program_gives(x: ex.Expr) -> None:
+    layer = ex.layers.Sigmoid("gate")
+    opened = layer(x)
+    grouped = ex.map(layer, [x, x])
+    named_so = named(opened, *grouped)
+    assert [name.partition(" = ")[0] for name in named_so] == ["opened"]
 
 
 def scaled(value: ex.Expr) -> ex.Expr:
