@@ -7,6 +7,7 @@ from explorer.formats.onnx.operators import (
     delegated,
     elementwise,
     linalg,
+    lookup,
     losses,
     machine_learning,
     microsoft,
@@ -23,6 +24,8 @@ from explorer.formats.onnx.operators import (
     sequences,
     slicing,
     sorting,
+    support_vectors,
+    tokens,
     tree_ensembles,
 )
 from explorer.formats.onnx.operators.table import TABLE
@@ -35,6 +38,7 @@ __all__ = [
     "delegated",
     "elementwise",
     "linalg",
+    "lookup",
     "losses",
     "machine_learning",
     "microsoft",
@@ -51,5 +55,7 @@ __all__ = [
     "sequences",
     "slicing",
     "sorting",
+    "support_vectors",
+    "tokens",
     "tree_ensembles",
 ]

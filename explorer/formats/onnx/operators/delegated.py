@@ -31,9 +31,7 @@ TYPES = (
     "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "LpPool",
     "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign",
     "STFT", "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
-    "TfIdfVectorizer", "Unique", "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer",
-    "ai.onnx.ml.Imputer", "ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier",
-    "ai.onnx.ml.OneHotEncoder", "ai.onnx.ml.SVMRegressor",
+    "TfIdfVectorizer", "Unique",
 )  # fmt: skip
 """operator types that are delegated"""
 
@@ -132,8 +130,8 @@ def _evaluator(serialized: bytes) -> Any:
     return ReferenceEvaluator(helper.make_model(graph, opset_imports=_opset_imports()))
 
 
-_OPSETS = {"": defs.onnx_opset_version(), "ai.onnx.ml": 4}
-"""the opset of each domain that the evaluator is asked in: from 5 on, ensembles of trees are written otherwise"""
+_OPSETS = {"": defs.onnx_opset_version()}
+"""the opset of each domain that the evaluator is asked in"""
 
 
 def _opset_imports() -> list[Any]:

@@ -1,4 +1,7 @@
-"""Operators of classical machine learning (domain ai.onnx.ml) that are arithmetic; the others are delegated."""
+"""Operators of classical machine learning (domain ai.onnx.ml): linear models, scaling, and the parts of pipelines.
+
+Trees, support vector machines and encoders have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array
-from explorer.formats.onnx.operators.operator_inputs import first, word
+from explorer.formats.onnx.operators.class_scores import label_of, labels, transform_of, transformed
+from explorer.formats.onnx.operators.operator_inputs import first, members, required, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast
+from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.elementwise.unary import absolute, sqrt
+from explorer.ops.elementwise.unary import absolute, isnan, sqrt
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.gather import take
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
+from explorer.ops.reduction.sorting import argmax
 
 
 def _features(op: OperatorContext) -> Expr:
@@ -62,19 +69,89 @@ def normalizer(op: OperatorContext) -> Expr:
     return x / where(size == 0, tensor(np.float32(1)), size)
 
 
+def _products(op: OperatorContext, x: Expr, rows: int) -> Expr:
+    """Return x · coefficientsᵀ + intercepts, a column for each row of coefficients."""
+    numbers = _reals(op, "coefficients")
+    if rows < 1 or numbers.size % rows:
+        raise OperandError(
+            f"{numbers.size} coefficients for {rows} targets", rule="each target must have a coefficient a feature"
+        )
+    coefficients = numbers.reshape(rows, -1).astype(x.dtype)
+    y = x @ tensor(np.ascontiguousarray(coefficients.T))
+    return y + tensor(_reals(op, "intercepts").astype(x.dtype)) if op.has("intercepts") else y
+
+
 @operator("ai.onnx.ml.LinearRegressor")
 def linear_regressor(op: OperatorContext) -> Expr:
     """x · coefficientsᵀ + intercepts, one column for each target."""
-    x = _features(op)
-    op.only("post_transform", "NONE")
-    targets, numbers = op.integer("targets", 1), _reals(op, "coefficients")
-    if targets < 1 or numbers.size % targets:
+    return transformed(_products(op, _features(op), op.integer("targets", 1)), transform_of(op))
+
+
+@operator("ai.onnx.ml.LinearClassifier")
+def linear_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
+    """The label of the largest score, and the scores x · coefficientsᵀ + intercepts after a transform.
+
+    One row of coefficients is that of the second of two classes: it wins with a score above zero.
+    """
+    x, names, transform = _features(op), labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)
+    if x.ndim == 1:
+        x = reshape(x, (1, x.size))
+    columns = x.shape[-1]
+    rows = _reals(op, "coefficients").size // columns if columns else 0
+    scores = _products(op, x, rows)
+    if rows == len(names):
+        return label_of(names, argmax(scores, -1)), transformed(scores, transform)
+    if (rows, len(names)) != (1, 2):
         raise OperandError(
-            f"{numbers.size} coefficients for {targets} targets", rule="each target must have a coefficient a feature"
+            f"{rows} rows of coefficients for {len(names)} labels",
+            rule="LinearClassifier must have a row for each label, or one for two",
         )
-    coefficients = numbers.reshape(targets, -1)
-    y = x @ tensor(np.ascontiguousarray(coefficients.T))
-    return y + tensor(_reals(op, "intercepts")) if op.has("intercepts") else y
+    label = label_of(names, cast(scores[:, 0] > 0, np.dtype(np.int64)))
+    if transform in ("LOGISTIC", "PROBIT"):
+        return label, transformed(concatenate([-scores, scores], 1), transform)
+    return label, concatenate([1 - scores, scores], 1)
+
+
+@operator("ai.onnx.ml.ArrayFeatureExtractor")
+def array_feature_extractor(op: OperatorContext) -> Expr:
+    """The columns of some numbers, in their order."""
+    x, places = required(op, "X"), required(op, "Y")
+    if x.ndim == 0 or places.dtype.kind not in "iu":
+        raise OperandError(
+            f"{x.type} and {places.type}", rule="ArrayFeatureExtractor must be given rows, and whole numbers of columns"
+        )
+    y = take(x, reshape(places, (places.size,)), x.ndim - 1)
+    return reshape(y, (1, places.size)) if x.ndim == 1 else y
+
+
+@operator("ai.onnx.ml.Binarizer")
+def binarizer(op: OperatorContext) -> Expr:
+    """1 above a threshold, else 0."""
+    x = first(op)
+    return cast(x > np.asarray(op.number("threshold", 0.0), x.dtype), x.dtype)
+
+
+@operator("ai.onnx.ml.Imputer")
+def imputer(op: OperatorContext) -> Expr:
+    """A number in place of another, or of missing ones: one for all features, or one for each."""
+    x = first(op)
+    end = "int64" if x.dtype.kind in "iu" else "float"
+    values = _reals(op, f"imputed_value_{end}s").astype(x.dtype)
+    if values.size not in (1, x.shape[-1] if x.ndim else 1):
+        raise OperandError(
+            f"{values.size} values for {x.type}", rule="Imputer must have one value, or one for each feature"
+        )
+    replaced = op.number(f"replaced_value_{end}", 0)
+    if x.dtype.kind == "f" and replaced != replaced:  # NaN
+        return where(isnan(x), tensor(values), x)
+    return where(x == np.asarray(replaced, x.dtype), tensor(values), x)
+
+
+@operator("ai.onnx.ml.FeatureVectorizer")
+def feature_vectorizer(op: OperatorContext) -> Expr:
+    """The columns of all operands beside one another, in float32."""
+    parts = [cast(part, np.dtype(np.float32)) for part in members(op, "X")]
+    return concatenate([reshape(part, (part.size, 1)) if part.ndim == 1 else part for part in parts], 1)
 
 
 @operator("ai.onnx.ml.ZipMap")
