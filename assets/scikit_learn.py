@@ -148,12 +148,18 @@ PIPELINES = {
         VotingClassifier([("a", LogisticRegression()), ("b", few(DecisionTreeClassifier))], flatten_transform=False),
         IRIS, SPECIES,
     ),
-    "stack": Pipeline(StackingClassifier([("a", LogisticRegression()), ("b", few(DecisionTreeClassifier))]), IRIS, SPECIES),
+    "stack": Pipeline(
+        StackingClassifier([("a", LogisticRegression()), ("b", few(DecisionTreeClassifier))]), IRIS, SPECIES
+    ),
     "calibrated": Pipeline(CalibratedClassifierCV(GaussianNB(), cv=2, method="isotonic"), IRIS, SPECIES),
 }  # fmt: skip
 BOOSTERS = {
     "lightgbm": (lightgbm.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1), IRIS, number),
-    "lightgbm_of_two": (lightgbm.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1), HOLES, number == 1),
+    "lightgbm_of_two": (
+        lightgbm.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1),
+        HOLES,
+        (number == 1).astype(int),
+    ),
     "xgboost": (xgboost.XGBClassifier(n_estimators=3, max_depth=3), IRIS, number),
     "xgboost_of_holes": (xgboost.XGBRegressor(n_estimators=3, max_depth=3), HOLES, number),
 }

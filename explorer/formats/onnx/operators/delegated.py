@@ -31,7 +31,7 @@ TYPES = (
     "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "LpPool",
     "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign",
     "STFT", "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
-    "TfIdfVectorizer", "Unique",
+    "Unique",
 )  # fmt: skip
 """operator types that are delegated"""
 

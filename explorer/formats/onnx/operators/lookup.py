@@ -33,6 +33,7 @@ class Lookup(Operation):
     takes_text = True
     portable = False
     nondifferentiable = "places are integers"
+    unbatchable = "each member may have keys of its own, and elements are a batch already"
     examples = (Example(integers(4, 2, high=5), integers(6, high=1)), Example(integers(3, high=1), integers(1, high=1)))
 
     def infer(self, x: TensorType, keys: TensorType) -> TensorType:
@@ -51,17 +52,9 @@ class Lookup(Operation):
                 same |= np.isnan(keys[places]) & np.isnan(x)
             np.copyto(out, places, where=same)
         if self.is_complete and np.any(out == len(keys)):
-            unknown = x[out == len(keys)].ravel()[0]
+            unknown = x[out == len(keys)].ravel()[0].item()
             raise ValueError(f"{unknown!r} is none of {len(keys)} categories, and zeros=0 refuses others")
         return out
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr, keys: Expr) -> Expr:
-        """Look up all members at once; the keys are the same for all."""
-        if batched[1]:
-            raise OperandError(
-                "a table of keys for each member", rule="lookup: the keys must be the same for all members"
-            )
-        return self(x, keys)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         """Return a comparison for each halving."""

@@ -70,14 +70,15 @@ class Tokenize(Operation):
     def tokens(self, text: str) -> list[str]:
         """Return the tokens of one text."""
         if self.pattern:
-            parts = [match.group() for match in re.finditer(self.pattern, text, re.ASCII)]
+            pattern = re.compile(self.pattern, re.ASCII)
+            parts = [match.group() for match in pattern.finditer(text)] if pattern.groups else pattern.findall(text)
         elif self.separators == ("",):
             parts = [*text]
         else:
             parts = [text]
             for separator in self.separators:
                 parts = [piece for part in parts for piece in _between(separator, part)]
-        kept = [part for part in parts if len(part) >= max(self.least, 1)]
+        kept = [part for part in parts if len(part) >= self.least] if self.least > 1 else [*filter(None, parts)]
         return [_START, *kept, _END] if self.marked else kept
 
 

@@ -96,7 +96,7 @@ def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 unwritten("a mapped call is what a plan makes of equal calls, and is not recorded by users", "mapped_call")
 unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")
-unwritten("ONNX has it within encoders of labels and categories alone", "lookup")
+unwritten("ONNX has it within encoders and vectorizers alone", "lookup", "ngram_counts")
 unwritten("ONNX Runtime has an operator, and the standard has none", "tokenize", "murmur_hash")
 unwritten("ONNX has it within support vector machines alone", "coupled_probabilities")
 unwritten("it is written with the operation that it belongs to", "call", "item", "parameter", "tensor")

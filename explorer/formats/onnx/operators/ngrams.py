@@ -1,0 +1,148 @@
+"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of texts or numbers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import tensor
+from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.formats.onnx.operators.class_scores import constant, labels
+from explorer.formats.onnx.operators.lookup import Lookup
+from explorer.formats.onnx.operators.operator_inputs import first, word
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+
+_NONE = np.int64(-1)
+"""number of an n-gram that no n-gram of the vocabulary begins with"""
+
+
+class NgramCounts(Operation):
+    """Counts of n-grams in rows of numbers of tokens: (n, tokens) or (tokens,) → (n, columns) or (columns,).
+
+    The vocabulary is a tree: an n-gram is one of a token less, and a token. ``steps`` are, for each length, sorted
+    pairs of these, and ``columns`` where each is counted, −1 where it only leads to longer ones. (ONNX:
+    TfIdfVectorizer.)
+    """
+
+    size: int
+    """columns of the result"""
+    tokens: int
+    """different tokens: a larger number is that of none"""
+    least: int
+    """tokens of the shortest n-grams"""
+    skips: int
+    """most tokens that are left out between two of an n-gram"""
+    takes_tuples = True
+    portable = False
+    nondifferentiable = "counts are integers"
+    unbatchable = "rows are a batch already: give it all rows at once"
+
+    def infer(self, x: TensorType, *tables: TensorType) -> TensorType:
+        """Return counts in float32."""
+        if x.rank not in (1, 2) or x.dtype.kind != "i":
+            raise self.refuse((x, *tables), "the tokens must be numbers, in a row or in rows")
+        return TensorType((*x.shape[:-1], self.size), np.dtype(np.float32))
+
+    def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
+        """Walk the tree from all places at once, a token at a time, for each number of tokens left out."""
+        rows = x.reshape(-1, x.shape[-1])
+        steps, columns = tables[::2], tables[1::2]
+        counts = np.zeros((len(rows), self.size), np.int64).reshape(-1)
+        starts = np.arange(len(rows))[:, None] * self.size
+        for skip in range(self.skips + 1):
+            ngrams = np.zeros(rows.shape, np.int64)
+            for length, (pairs, column) in enumerate(zip(steps, columns, strict=True), 1):
+                offset = (length - 1) * (skip + 1)
+                if offset >= rows.shape[1]:
+                    break
+                ngrams = self._longer(ngrams[:, : rows.shape[1] - offset], rows[:, offset:], pairs)
+                if length < self.least or (length == 1 and skip):  # one token has nothing to leave out
+                    continue
+                places = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
+                counts += np.bincount((places + starts)[places >= 0], minlength=counts.size)
+        out[...] = counts.reshape(out.shape)
+        return out
+
+    def _longer(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
+        """Return the numbers of n-grams with one token more."""
+        wanted = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
+        if not len(pairs):
+            return np.full(wanted.shape, _NONE)
+        places = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+        return np.where(pairs[places] == wanted, places, _NONE)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Return a search for each token, length and number of tokens left out."""
+        return types[0].size * (len(types) // 2) * (self.skips + 1) * 8
+
+
+def _lengths(op: OperatorContext, pool: Array, most: int) -> list[Array]:
+    """Return the n-grams of each length, a row each, of the pool."""
+    starts = [*op.integers("ngram_counts"), len(pool)]
+    if starts != sorted(starts) or starts[0] < 0:
+        raise OperandError(
+            f"ngram_counts={starts[:-1]}", rule="TfIdfVectorizer: ngram_counts must be places in the pool"
+        )
+    lists = []
+    for length, (start, end) in enumerate(pairwise(starts), 1):
+        if (end - start) % length:
+            raise OperandError(
+                f"{end - start} tokens in n-grams of {length}", rule="TfIdfVectorizer: each n-gram must be whole"
+            )
+        lists.append(pool[start:end].reshape(-1, length))
+    return lists[:most] + [pool[:0].reshape(0, length) for length in range(len(lists) + 1, most + 1)]
+
+
+def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]:
+    """Return, for each length, the sorted pairs of n-gram and token, and the columns of these."""
+    tables: list[Array] = []
+    levels: list[dict[tuple[int, ...], int]] = [{(): 0}]
+    for length in range(1, len(ngrams) + 1):
+        own = {tuple(row): column for row, column in zip(ngrams[length - 1].tolist(), columns[length - 1], strict=True)}
+        begins = {tuple(row[:length]) for longer in ngrams[length - 1 :] for row in longer.tolist()}
+        pairs = {levels[-1][ngram[:-1]] * tokens + ngram[-1]: ngram for ngram in begins}
+        order = sorted(pairs)
+        levels.append({pairs[pair]: place for place, pair in enumerate(order)})
+        tables += [np.array(order, np.int64), np.array([own.get(pairs[pair], -1) for pair in order], np.int64)]
+    return tables
+
+
+@operator("TfIdfVectorizer")
+def tf_idf_vectorizer(op: OperatorContext) -> Expr:
+    """How often each n-gram occurs, or whether it does, times its weight."""
+    x, mode = first(op), word(op, "mode", "TF", ("TF", "IDF", "TFIDF"))
+    least, most, skips = (op.integer(name) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
+    indexes = np.array(op.integers("ngram_indexes"), np.int64)
+    pool = labels(op, "pool_strings") if is_text(x.dtype) else labels(op, "pool_int64s").astype(x.dtype)
+    if not 1 <= least <= most < 1 << 16 or not 0 <= skips < 1 << 16 or not indexes.size or indexes.min() < 0:
+        raise OperandError(
+            f"n-grams of {least} to {most} tokens, {skips} left out, {indexes.size} indexes",
+            rule="TfIdfVectorizer must have n-grams of one token or more, each with a column",
+        )
+    vocabulary, numbers = np.unique(pool, return_inverse=True)
+    every = _lengths(op, numbers.reshape(-1), len(op.integers("ngram_counts")))
+    if sum(map(len, every)) != indexes.size:
+        raise OperandError(f"{indexes.size} indexes", rule="TfIdfVectorizer: each n-gram must have an index")
+    columns = np.split(indexes, np.cumsum([len(rows) for rows in every])[:-1])
+    size = int(indexes.max()) + 1
+    steps = _tree(every[:most], columns[:most], len(vocabulary))
+    counts: Any = NgramCounts(size, len(vocabulary), least, skips)(
+        Lookup()(x, constant(vocabulary)), *map(tensor, steps)
+    )
+    if mode != "TF":
+        weights = np.ones(size, np.float32)
+        if op.has("weights"):
+            value = op.argument("weights")
+            if not isinstance(value, tuple) or len(value) != indexes.size:
+                raise OperandError(f"weights={value!r:.80}", rule="TfIdfVectorizer: each n-gram must have a weight")
+            weights[indexes] = value
+        counts = (cast(counts > 0, np.dtype(np.float32)) if mode == "IDF" else counts) * tensor(weights)
+    return cast(counts, np.dtype(np.float32))
