@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from explorer.net import Net
-from tests.formats.onnx.models import FLOAT, opened
+from tests.formats.onnx.models import FLOAT, INT64, model, opened
 
 pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 
@@ -97,6 +97,72 @@ def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_an_imputer_replaces_one_number_by_another_of_each_feature(tmp_path: Path) -> None:
     y = net_of(tmp_path, "Imputer", imputed_value_floats=[9.0, 8.0], replaced_value_float=2.0).run(X)
     np.testing.assert_array_equal(y, np.float32([[1, 8], [3, 4], [-1, 0.5]]))
+
+
+def test_columns_are_put_beside_one_another(tmp_path: Path) -> None:
+    node = helper.make_node("FeatureVectorizer", ["x", "n"], ["y"], domain="ai.onnx.ml", inputdimensions=[2, 1])
+    inputs = {"x": (FLOAT, [3, 2]), "n": (INT64, [3, 1])}
+    made = model([node], inputs, ["y"])
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    net = opened(made, tmp_path)
+    assert net.check() == []
+    y = net.run(X, np.array([[7], [8], [9]]))
+    np.testing.assert_array_equal(y, np.float32([[1, 2, 7], [3, 4, 8], [-1, 0.5, 9]]))
+
+
+@pytest.mark.parametrize(
+    ("transform", "scores"),
+    [
+        ("NONE", [[1.0, 0.0], [0.8, 0.2], [1.3, -0.3]]),
+        ("LOGISTIC", [[0.5, 0.5], [0.4502, 0.5498], [0.5744, 0.4256]]),
+        ("SOFTMAX", [[1.0, 0.0], [0.8, 0.2], [1.3, -0.3]]),
+    ],
+)
+def test_one_row_of_coefficients_is_for_two_classes(tmp_path: Path, transform: str, scores: list[list[float]]) -> None:
+    """ONNX Runtime's values."""
+    net = net_of(
+        tmp_path, "LinearClassifier", ("label", "score"), classlabels_ints=[3, 7], coefficients=[0.3, -0.2],
+        intercepts=[0.1], post_transform=transform,
+    )  # fmt: skip
+    label, score = net.run(X).values()
+    assert label.tolist()[1:] == [7, 3]
+    np.testing.assert_allclose(score, scores, atol=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("transform", "scores"),
+    [
+        ("LOGISTIC", [[0.5, 0.7503], [0.5498, 0.8909]]),
+        ("SOFTMAX", [[0.2497, 0.7503], [0.1301, 0.8699]]),
+    ],
+)
+def test_scores_are_transformed(tmp_path: Path, transform: str, scores: list[list[float]]) -> None:
+    """ONNX Runtime's values."""
+    net = net_of(
+        tmp_path, "LinearClassifier", ("label", "score"), classlabels_ints=[3, 7], post_transform=transform,
+        coefficients=[0.3, -0.2, 0.1, 0.4], intercepts=[0.1, 0.2],
+    )  # fmt: skip
+    np.testing.assert_allclose(net.run(X)["score"][:2], scores, atol=6e-5)
+
+
+def test_quantiles_are_those_of_onnx_runtime(tmp_path: Path) -> None:
+    """√2 · erf⁻¹(2 p − 1) by its approximation, for p of 0.2, 0.36 and 0.7."""
+    net = net_of(tmp_path, "LinearRegressor", coefficients=[0.1, 0.0], intercepts=[0.0], post_transform="PROBIT")
+    y = net.run(np.float32([[2, 0], [3.6, 0], [7, 0]]))
+    np.testing.assert_allclose(y[:, 0], [-0.8418, -0.3585, 0.5244], atol=6e-5)
+
+
+def test_features_are_taken_in_any_order(tmp_path: Path) -> None:
+    net = net_of_two(tmp_path, "ArrayFeatureExtractor", X, np.array([[1, 0, 1]]))
+    np.testing.assert_array_equal(net.run(X), X[:, [1, 0, 1]])
+
+
+def net_of_two(folder: Path, type: str, x: Any, y: Any) -> Net:
+    made = model(
+        [helper.make_node(type, ["x", "y"], ["z"], domain="ai.onnx.ml")], {"x": (FLOAT, x.shape)}, ["z"], {"y": y}
+    )
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    return opened(made, folder)
 
 
 def test_an_encoder_gives_each_category_a_place_and_others_zeros(tmp_path: Path) -> None:
