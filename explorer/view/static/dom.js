@@ -25,13 +25,13 @@ function build(element, attributes, children) {
 
 /** Keep each element and the punctuation behind it on one line: lines break beside a button. @param {(Node | string)[]} parts */
 export function tied(parts) {
-  const [found, last] = [[], () => found[found.length - 1]];
+  const [joined, last] = [[], () => joined[joined.length - 1]];
   for (const part of parts) {
     const [mark] = (typeof part === "string" && last() instanceof Element && part.match(/^[,.;:)]+/)) || [""];
-    if (mark) found.push(html("span", { class: "ex-tied" }, found.pop(), mark), part.slice(mark.length));
-    else found.push(part);
+    if (mark) joined.push(html("span", { class: "ex-tied" }, joined.pop(), mark), part.slice(mark.length));
+    else joined.push(part);
   }
-  return found;
+  return joined;
 }
 
 /** Set an attribute, or take it away; an attribute that has its value already is left alone. */

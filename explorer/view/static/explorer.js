@@ -22,12 +22,12 @@ function mount(element, payload, callbacks = {}) {
 
 /**
  * Show two payloads side by side (explorer/view/compare/pair_payload.py).
- * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
+ * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} data
  * @returns {Pair}
  */
-function mountPair(element, given, callbacks = {}) {
+function mountPair(element, data, callbacks = {}) {
   followLinks();
-  return new Pair(element, given, callbacks);
+  return new Pair(element, data, callbacks);
 }
 
 /** Save traits that have changed, with the revisions of them that were seen: Python's own values win over older ones (explorer.view.widget.newest_wins). */
@@ -48,7 +48,7 @@ function telling(model) {
   return {
     onState: save,
     onSelect: (selected) => save({ selected }),
-    onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
+    onOpen: (boxes) => save({ open_boxes: boxes.sort((a, b) => a - b) }),
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
     onValue: (node) => model.send({ kind: "value", node }),
     onTurn: (direction) => save({ direction }),
@@ -133,12 +133,12 @@ function render({ model, el, shared }) {
 
 async function renderPair(model, el, shared) {
   const models = await Promise.all(["before", "after"].map((side) => model.widget_manager.get_model(model.get(side).slice("IPY_MODEL_".length))));
-  const given = { comparison: JSON.parse(model.get("comparison")), payloads: models.map((each) => JSON.parse(each.get("payload"))), tied: model.get("tied") };
+  const data = { comparison: JSON.parse(model.get("comparison")), payloads: models.map((each) => JSON.parse(each.get("payload"))), tied: model.get("tied") };
   const onTied = (tied) => {
     model.set("tied", tied);
     model.save_changes();
   };
-  const pair = mountPair(el, given, { sides: models.map(telling), onTied });
+  const pair = mountPair(el, data, { sides: models.map(telling), onTied });
   const ends = [...pair.views.map((view, side) => follow(models[side], view)), watchKernel(shared, pair.views)];
   ends.push(
     listen(model, [

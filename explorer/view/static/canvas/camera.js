@@ -135,7 +135,7 @@ export class Camera {
   }
 }
 
-/** Whether two rectangles share a part. @param {number[] | undefined} one x, y, width, height @param {number[]} other */
-function overlap(one, other) {
-  return one !== undefined && [0, 1].every((axis) => one[axis] < other[axis] + other[axis + 2] && other[axis] < one[axis] + one[axis + 2]);
+/** Whether two rectangles share a part. @param {number[] | undefined} rect x, y, width, height @param {number[]} other */
+function overlap(rect, other) {
+  return rect !== undefined && [0, 1].every((axis) => rect[axis] < other[axis] + other[axis + 2] && other[axis] < rect[axis] + rect[axis + 2]);
 }

@@ -126,7 +126,7 @@ export class Canvas {
 
   /** Draw all that is in sight. */
   #begin(scene, marks) {
-    this.inside = { found: this.#foundInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
+    this.inside = { matches: this.#matchesInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
     for (const [key, drawn] of this.edges) {
       if (scene.edges.has(key)) continue;
       drawn.tiles.drop(key);
@@ -171,35 +171,35 @@ export class Canvas {
   }
 
   /** How many matches each closed box hides. */
-  #foundInside(matches) {
-    const found = new Map();
+  #matchesInside(matches) {
+    const counts = new Map();
     for (const node of matches) {
       const box = this.placement.hiddenIn[this.trace.slotOf[node]] ?? -1;
-      if (box >= 0) found.set(box, (found.get(box) ?? 0) + 1);
+      if (box >= 0) counts.set(box, (counts.get(box) ?? 0) + 1);
     }
-    return found;
+    return counts;
   }
 
   /** What each closed box hides of what is lit. */
   #litInside(scene, lit) {
-    const found = new Map();
-    for (const [slot, kind] of lit) {
+    const relations = new Map();
+    for (const [slot, relation] of lit) {
       const box = this.placement.hiddenIn[slot] ?? -1;
-      if (box >= 0 && scene.slots.has(slot)) found.set(box, found.get(box) ?? kind);
+      if (box >= 0 && scene.slots.has(slot)) relations.set(box, relations.get(box) ?? relation);
     }
-    return found;
+    return relations;
   }
 
   /** What differs inside each closed box. */
   #differInside(differs) {
-    const found = new Map();
+    const differences = new Map();
     for (const [slot, difference] of differs) {
       const box = this.placement.hiddenIn[slot] ?? -1;
       if (box < 0) continue;
-      if (found.has(box)) found.get(box).push(difference);
-      else found.set(box, [difference]);
+      if (differences.has(box)) differences.get(box).push(difference);
+      else differences.set(box, [difference]);
     }
-    return found;
+    return differences;
   }
 
   #slot(slot) {
@@ -219,8 +219,8 @@ export class Canvas {
     let view = this.boxes.get(box);
     if (view?.open !== open) this.boxes.set(box, (view = new BoxView(this.trace, box, open)));
     view.place(this.placement.boxes.get(box));
-    const { found, lit, differ } = this.inside;
-    view.show(this.scene.boxes.get(box), this.marks.box === box, found.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
+    const { matches, lit, differ } = this.inside;
+    view.show(this.scene.boxes.get(box), this.marks.box === box, matches.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
     return title ? view.label : view.root;
   }
 
@@ -291,10 +291,10 @@ export class Canvas {
   }
 }
 
-/** Whether two sets of marks are drawn alike. @param {Marks} one @param {Marks} other */
-function areAlike(one, other) {
-  const isSame = ["selected", "other", "box", "matches", "heat", "along", "veiled"].every((name) => one[name] === other[name]);
-  const isEmpty = one.differs.size === 0 && other.differs.size === 0;
-  const isLit = one.lit === other.lit || (one.lit.size === other.lit.size && [...one.lit].every(([slot, kind]) => other.lit.get(slot) === kind));
+/** Whether two sets of marks are drawn alike. @param {Marks} first @param {Marks} second */
+function areAlike(first, second) {
+  const isSame = ["selected", "other", "box", "matches", "heat", "along", "veiled"].every((name) => first[name] === second[name]);
+  const isEmpty = first.differs.size === 0 && second.differs.size === 0;
+  const isLit = first.lit === second.lit || (first.lit.size === second.lit.size && [...first.lit].every(([slot, relation]) => second.lit.get(slot) === relation));
   return isSame && isEmpty && isLit;
 }

@@ -81,12 +81,12 @@ function head(points) {
 }
 
 /** Two paths with equally many points, so that one can turn into the other. */
-export function alike(one, other) {
-  const long = Math.max(one.points.length, other.points.length);
+export function alike(from, to) {
+  const long = Math.max(from.points.length, to.points.length);
   const fill = (points) => {
     const filled = [...points];
     while (filled.length < long) filled.push(...points.slice(-2));
     return filled;
   };
-  return [curve(fill(one.points), other.arrow), curve(fill(other.points), other.arrow)];
+  return [curve(fill(from.points), to.arrow), curve(fill(to.points), to.arrow)];
 }

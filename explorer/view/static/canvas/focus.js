@@ -48,8 +48,8 @@ export class Focus {
       const more = keys.length - NAMED;
       return keys.length > 0 && `${words} ${keys.slice(0, NAMED).map(name).join(", ")}${more > 0 ? ` and ${grouped(more)} more` : ""}`;
     };
-    const told = [tell("reads", along(canvas, scene, this.key, true)), tell("read by", along(canvas, scene, this.key, false))].filter(Boolean);
-    put(this.stop, "aria-description", told.join("; ") || false);
+    const phrases = [tell("reads", along(canvas, scene, this.key, true)), tell("read by", along(canvas, scene, this.key, false))].filter(Boolean);
+    put(this.stop, "aria-description", phrases.join("; ") || false);
   }
 
   /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */

@@ -12,8 +12,8 @@ export function listenToPointer(view) {
   const pointers = new Map();
   let travelled = 0;
   const spread = () => {
-    const [one, other] = [...pointers.values()];
-    return Math.hypot(one.x - other.x, one.y - other.y);
+    const [first, second] = [...pointers.values()];
+    return Math.hypot(first.x - second.x, first.y - second.y);
   };
   stage.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !isCanvas(view, event.target)) return;
@@ -33,7 +33,7 @@ export function listenToPointer(view) {
     if (before) zoomAt(camera, stage, event, spread() / before);
     else camera.pan(dx, dy);
   });
-  for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
+  for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
     if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), view.prediction.isOn ? edgeAt(view, event) : "", event.shiftKey);
   });
@@ -163,9 +163,9 @@ function activate(view) {
 
 /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
 function toggleFocused(view, open) {
-  const [kind, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
-  if (kind === "b") return view.opening.toggle(index, open);
-  const box = kind === "n" ? view.paths.around(index)[0] : undefined;
+  const [letter, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
+  if (letter === "b") return view.opening.toggle(index, open);
+  const box = letter === "n" ? view.paths.around(index)[0] : undefined;
   return !open && box !== undefined && view.opening.toggle(box, false);
 }
 

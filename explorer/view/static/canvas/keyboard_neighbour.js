@@ -43,12 +43,12 @@ function readingOrder(canvas, scene) {
     const isOpen = key[0] === "b" && canvas.placement.composed.has(Number(key.slice(1)));
     return { key, x, y: isOpen ? y : y + high / 2, row: 0 };
   });
-  places.sort((one, other) => one.y - other.y);
+  places.sort((a, b) => a.y - b.y);
   places.forEach((place, index) => {
     const above = places[index - 1];
     if (above) place.row = above.row + (place.y - above.y > ROW ? 1 : 0);
   });
-  places.sort((one, other) => one.row - other.row || one.x - other.x);
+  places.sort((a, b) => a.row - b.row || a.x - b.x);
   read = { scene, order: places.map(({ key }) => key) };
   return read.order;
 }
@@ -74,15 +74,15 @@ function nearest(canvas, key, candidates) {
 export function along(canvas, scene, key, up) {
   const { trace, placement } = canvas;
   const final = trace.resolver(scene.moment.position);
-  const found = new Set();
+  const neighbours = new Set();
   const shown = (slot) => (placement.hiddenIn[slot] === -1 ? `n${slot}` : `b${placement.hiddenIn[slot]}`);
   for (const [slot, mark] of scene.slots) {
     for (const operand of trace.nodes.operands[mark.node]) {
       const producer = trace.slotOf[trace.origin(final[operand])];
       if (producer < 0 || !scene.slots.has(producer)) continue;
       const [from, to] = [shown(producer), shown(slot)];
-      if (from !== to && (up ? to : from) === key) found.add(up ? from : to);
+      if (from !== to && (up ? to : from) === key) neighbours.add(up ? from : to);
     }
   }
-  return [...found];
+  return [...neighbours];
 }

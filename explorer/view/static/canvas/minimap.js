@@ -16,8 +16,8 @@ export class Minimap {
     this.pen = this.root.getContext("2d");
     this.waiting = 0;
     this.factor = 0;
-    for (const kind of ["pointerdown", "pointermove"]) {
-      this.root.addEventListener(kind, (event) => {
+    for (const name of ["pointerdown", "pointermove"]) {
+      this.root.addEventListener(name, (event) => {
         if (event.buttons !== 1 || !this.factor) return;
         event.preventDefault();
         event.stopPropagation();
@@ -32,7 +32,7 @@ export class Minimap {
     this.strong = colours.getPropertyValue("--ex-accent");
     this.soft = colours.getPropertyValue("--ex-edge");
     this.apart = { added: "--ex-new", removed: "--ex-bad", changed: "--ex-warn", rewired: "--ex-accent", regrouped: "--ex-fuse" };
-    for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
+    for (const [difference, name] of Object.entries(this.apart)) this.apart[difference] = colours.getPropertyValue(name);
   }
 
   /** Draw a scene once the browser is idle. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → what it is to the other of two graphs */
@@ -60,7 +60,7 @@ export class Minimap {
     const attention = new Set(scene.attention);
     const hidden = new Map([...differs].map(([slot, difference]) => [placement.hiddenIn[slot], difference.kind]));
     const words = new Map([this.strong, this.soft, ...Object.values(this.apart)].map((colour) => [colour, pixels.colour(colour)]));
-    const colour = (strong, kind) => words.get(strong ? this.strong : (this.apart[kind] ?? this.soft));
+    const colour = (strong, difference) => words.get(strong ? this.strong : (this.apart[difference] ?? this.soft));
     pixels.begin(WIDE, HIGH);
     const draw = ([x, y, w, h], word) => pixels.fill(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor), word);
     for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) draw(rect, colour(scene.boxes.get(box)?.changed, hidden.get(box)));

@@ -98,10 +98,10 @@ export class SlotView {
       return null;
     }
     if (known) return known;
-    const made = make();
-    this.extras.set(name, made);
-    this.root.append(made);
-    return made;
+    const part = make();
+    this.extras.set(name, part);
+    this.root.append(part);
+    return part;
   }
 
   #number(number, x, y) {
@@ -218,19 +218,19 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
-  show(mark, selected, found, share, lit, differs = "") {
-    const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  show(mark, selected, matches, share, lit, differs = "") {
+    const key = `${mark?.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
     this.key = key;
-    const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
+    const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": matches, "ex-hot": share !== undefined };
     this.label.classList.toggle("ex-none", Boolean(mark?.empty));
     put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
     put(this.root, "style", heatStyle(share));
     const last = this.details.at(-1);
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
     if (last && mark?.second) say(last, mark.second);
-    const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
+    const news = matches ? `${grouped(matches)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
     put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", "));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);

@@ -197,11 +197,11 @@ class Shapes {
   /** The indices of those in a rectangle of the world. @param {number[]} sight @returns {number[]} */
   among(/** @type {number[]} */ [x, y, wide, high]) {
     const { at } = this;
-    const found = [];
+    const indices = [];
     for (let place = 0; place < at.length; place += 4) {
-      if (at[place] <= x + wide && at[place] + at[place + 2] >= x && at[place + 1] <= y + high && at[place + 1] + at[place + 3] >= y) found.push(place / 4);
+      if (at[place] <= x + wide && at[place] + at[place + 2] >= x && at[place + 1] <= y + high && at[place + 1] + at[place + 3] >= y) indices.push(place / 4);
     }
-    return found;
+    return indices;
   }
 }
 

@@ -12,7 +12,7 @@ export class PortNames {
 
   /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
   show(scene, placement) {
-    const found = new Map();
+    const labels = new Map();
     const right = flowsRight(placement.layout);
     for (const [key, { names, points }] of placement.named) {
       if (!scene.edges.has(key)) continue;
@@ -20,12 +20,12 @@ export class PortNames {
       for (const [end, place] of ends.entries()) {
         if (!names[end]) continue;
         const key = place.join();
-        if (!found.has(key)) found.set(key, { place, anchor: right && end ? "end" : undefined, names: new Set() });
-        found.get(key).names.add(names[end]);
+        if (!labels.has(key)) labels.set(key, { place, anchor: right && end ? "end" : undefined, names: new Set() });
+        labels.get(key).names.add(names[end]);
       }
     }
-    const texts = pool(this.texts, found.size, () => svg("text", { class: "ex-port" }));
-    [...found.values()].forEach(({ place, anchor, names }, index) => {
+    const texts = pool(this.texts, labels.size, () => svg("text", { class: "ex-port" }));
+    [...labels.values()].forEach(({ place, anchor, names }, index) => {
       put(texts[index], "text-anchor", anchor);
       put(texts[index], "x", place[0]);
       put(texts[index], "y", place[1]);

@@ -32,7 +32,7 @@ function clearing(rect, whole, overlays) {
   for (const [left, top, right, bottom] of overlays) {
     motions.push([0, top - rect[3] - FREE], [0, bottom - rect[1] + FREE], [left - rect[2] - FREE, 0], [right - rect[0] + FREE, 0]);
   }
-  motions.sort((one, other) => Math.abs(one[0] + one[1]) - Math.abs(other[0] + other[1]));
+  motions.sort((a, b) => Math.abs(a[0] + a[1]) - Math.abs(b[0] + b[1]));
   return motions.find(([dx, dy]) => {
     const there = moved(rect, dx, dy);
     return (dx === 0 && dy === 0 ? true : holds(whole, there)) && !overlays.some((overlay) => touches(overlay, there));
@@ -47,6 +47,6 @@ function shift(low, high, room) {
 
 /** @type {(edges: Edges, dx: number, dy: number) => Edges} */
 const moved = ([left, top, right, bottom], dx, dy) => [left + dx, top + dy, right + dx, bottom + dy];
-const union = (one, other) => [Math.min(one[0], other[0]), Math.min(one[1], other[1]), Math.max(one[2], other[2]), Math.max(one[3], other[3])];
+const union = (first, second) => [Math.min(first[0], second[0]), Math.min(first[1], second[1]), Math.max(first[2], second[2]), Math.max(first[3], second[3])];
 const holds = (outer, inner) => outer[0] <= inner[0] && outer[1] <= inner[1] && inner[2] <= outer[2] && inner[3] <= outer[3];
-const touches = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+const touches = (first, second) => first[0] < second[2] && second[0] < first[2] && first[1] < second[3] && second[1] < first[3];

@@ -19,7 +19,7 @@ export function foldedDecisions(trace, decisions) {
     } else alike.set(key, { decisions: [index], cost, verdict });
   }
   const groups = [...alike.values()];
-  for (const { decisions: members } of groups) members.sort((one, other) => trace.decisions[other].cost - trace.decisions[one].cost || one - other);
+  for (const { decisions: members } of groups) members.sort((a, b) => trace.decisions[b].cost - trace.decisions[a].cost || a - b);
   const [declined, applied] = ["declined", "applied"].map((verdict) => groups.filter((group) => group.verdict === verdict));
-  return [...declined.sort((one, other) => other.cost - one.cost || one.decisions[0] - other.decisions[0]), ...applied];
+  return [...declined.sort((a, b) => b.cost - a.cost || a.decisions[0] - b.decisions[0]), ...applied];
 }

@@ -2,18 +2,18 @@
 
 import { grouped } from "./number_format.js";
 
-/** The decisions about both of two nodes. @param {import("./recording.js").Trace} trace @param {number} one @param {number} other @returns {number[]} */
-export function decisionsBetween(trace, one, other) {
+/** The decisions about both of two nodes. @param {import("./recording.js").Trace} trace @param {number} node @param {number} other @returns {number[]} */
+export function decisionsBetween(trace, node, other) {
   const end = trace.decisions.length;
-  const sides = [one, other].map((node) => new Set([node, trace.resolver(end)[node]]));
+  const sides = [node, other].map((node) => new Set([node, trace.resolver(end)[node]]));
   const [first, second] = sides;
-  const found = [];
+  const indices = [];
   trace.decisions.forEach((decision, index) => {
     const edges = trace.declinedEdges(index, index + 1);
     const between = edges.some(([operand, reader]) => sides.some((side, at) => side.has(operand) && sides[1 - at].has(reader)));
-    if (edges.length ? between : namesBoth(trace, index, decision, first, second)) found.push(index);
+    if (edges.length ? between : namesBoth(trace, index, decision, first, second)) indices.push(index);
   });
-  return found;
+  return indices;
 }
 
 function namesBoth(trace, index, decision, first, second) {
@@ -26,11 +26,11 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number} one @param {number} other @returns {string[]} */
-export function accounts(trace, one, other) {
+/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number} node @param {number} other @returns {string[]} */
+export function accounts(trace, node, other) {
   const final = trace.resolver(trace.decisions.length);
-  const became = [one, other].map((node) => account(trace, node, final[node]));
-  const apart = [[one, other], [other, one]]
+  const became = [node, other].map((node) => account(trace, node, final[node]));
+  const apart = [[node, other], [other, node]]
     .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
   return [...new Set([...became, ...apart])];

@@ -65,8 +65,8 @@ export function ofKind(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [found] known functions that it is a part of @returns {Entry} */
-export function nodeEntry(trace, node, found = "") {
+/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
+export function nodeEntry(trace, node, compositions = "") {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);
   const { dtype, shape, named: withNames } = recording.types[nodes.type[node]];
@@ -79,7 +79,7 @@ export function nodeEntry(trace, node, found = "") {
     shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
     text: named([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
-    found: fold(found),
+    found: fold(compositions),
     line: fold(source?.text ?? ""),
   };
 }

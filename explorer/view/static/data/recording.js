@@ -92,7 +92,7 @@ export class Trace {
   /** The values that are written and read again because of the declined ones of some decisions: [operand, reader]. @param {number} first @param {number} last @returns {[number, number][]} */
   declinedEdges(first, last) {
     const { declined_edges: edges, declined_readers: readers } = this.recording;
-    const [placed, plain] = [edges, readers].map((rows, kind) => [...this.#declined[kind].between(first, last)].map((row) => rows[row]));
+    const [placed, plain] = [edges, readers].map((rows, table) => [...this.#declined[table].between(first, last)].map((row) => rows[row]));
     const final = placed.length ? this.resolver(last) : [];
     const ends = placed.map(([decision, place]) => {
       const reader = this.decisions[decision].subjects[place >> 2];

@@ -38,9 +38,9 @@ export class Substitutions {
 
   /** A node and all that were merged into it: none of them after it was replaced itself. @returns {number[]} */
   #merged(node) {
-    const found = [node];
-    for (const each of found) for (let other = this.last[each]; other >= 0; other = this.before[other]) found.push(other);
-    return found;
+    const nodes = [node];
+    for (const each of nodes) for (let other = this.last[each]; other >= 0; other = this.before[other]) nodes.push(other);
+    return nodes;
   }
 
   /** How many rows belong to decisions below a position. */
@@ -56,12 +56,12 @@ export class Substitutions {
 
   /** Node → the node that stood for it before a decision, for those for which another stands after it. @param {number} decision @returns {Map<number, number>} */
   changed(decision) {
-    const found = new Map();
+    const predecessors = new Map();
     for (let row = this.#rowsBefore(decision + 1) - 1; row >= this.#rowsBefore(decision); row--) {
       const [, old] = this.rows[row];
       // From the last row back, so that of two replacements by one decision the first tells what stood before.
-      for (const node of this.#merged(old)) found.set(node, old);
+      for (const node of this.#merged(old)) predecessors.set(node, old);
     }
-    return found;
+    return predecessors;
   }
 }

@@ -34,8 +34,8 @@ export class Timeline {
   /** The stage of a step; `wanted` is kept where it has that step. */
   stageOf(step, wanted = -1) {
     if (wanted >= 0 && this.has(wanted, step)) return wanted;
-    const found = this.stages.findIndex((stage) => step <= stage.end);
-    return found < 0 ? this.stages.length - 1 : found;
+    const index = this.stages.findIndex((stage) => step <= stage.end);
+    return index < 0 ? this.stages.length - 1 : index;
   }
 
   /** Whether a step, or the result before its first one, belongs to a stage. */

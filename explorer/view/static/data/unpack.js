@@ -50,9 +50,9 @@ function slices(flat, lengths) {
 }
 
 function woven(lists) {
-  const found = [];
-  for (let row = 0; row < lists[0].length; row++) for (const list of lists) if (row < list.length) found.push(list[row]);
-  return found;
+  const items = [];
+  for (let row = 0; row < lists[0].length; row++) for (const list of lists) if (row < list.length) items.push(list[row]);
+  return items;
 }
 
 function keyed(keys, values) {
@@ -65,15 +65,15 @@ function inTurn(lists, turns) {
 }
 
 function runs(table) {
-  const found = [];
+  const numbers = [];
   for (const [first, count, step] of table) {
-    for (let index = 0; index < count; index++) found.push(first + index * step);
+    for (let index = 0; index < count; index++) numbers.push(first + index * step);
   }
-  return found;
+  return numbers;
 }
 
 function deltas(text) {
-  const found = [];
+  const sums = [];
   let [sum, rest, scale] = [0, 0, 1];
   for (let place = 0; place < text.length; place++) {
     const value = VALUES[text.charCodeAt(place)];
@@ -82,9 +82,9 @@ function deltas(text) {
     scale *= 32;
     if (value < 32) {
       sum += rest % 2 ? -(rest + 1) / 2 : rest / 2;
-      found.push(sum);
+      sums.push(sum);
       [rest, scale] = [0, 1];
     }
   }
-  return found;
+  return sums;
 }

@@ -125,11 +125,11 @@ export class Placement {
     const reach = Math.min(count - 2, 3);
     const points = [];
     for (let k = 0; k <= count; k++) {
-      const one = Math.min(Math.max(1 - (k - 1) / reach, 0), 1);
-      const other = Math.min(Math.max(1 - (count - 1 - k) / reach, 0), 1);
+      const firstShare = Math.min(Math.max(1 - (k - 1) / reach, 0), 1);
+      const lastShare = Math.min(Math.max(1 - (count - 1 - k) / reach, 0), 1);
       const [x, y] = at(k);
-      points.push(Math.round(origin[0] + x + one * first[0] + other * last[0]));
-      points.push(Math.round(origin[1] + y + one * first[1] + other * last[1]));
+      points.push(Math.round(origin[0] + x + firstShare * first[0] + lastShare * last[0]));
+      points.push(Math.round(origin[1] + y + firstShare * first[1] + lastShare * last[1]));
     }
     const segment = { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
     this.segments.set(`${index}:${from}:${to}`, segment);
@@ -224,33 +224,33 @@ export class Paths {
 
   /** The boxes around a slot, from the inside out. */
   around(slot) {
-    const found = [];
-    for (let box = this.holder[slot]; box >= 0; box = this.boxes[box].parent) found.push(box);
-    return found;
+    const boxes = [];
+    for (let box = this.holder[slot]; box >= 0; box = this.boxes[box].parent) boxes.push(box);
+    return boxes;
   }
 
   /** The boxes around a box, from the inside out. */
   outside(box) {
-    const found = [];
-    for (let outer = this.boxes[box].parent; outer >= 0; outer = this.boxes[outer].parent) found.push(outer);
-    return found;
+    const boxes = [];
+    for (let outer = this.boxes[box].parent; outer >= 0; outer = this.boxes[outer].parent) boxes.push(outer);
+    return boxes;
   }
 
   /** [box, from item, to item] of every segment of an edge; −1 is the box's own border. */
   segments(producer, consumer) {
     let [start, end] = [this.holder[producer], this.holder[consumer]];
     let [tail, head] = [this.slotPlace[producer], this.slotPlace[consumer]];
-    const found = [];
+    const segments = [];
     while (start !== end && start >= 0 && end >= 0) {
       if (this.depth[start] >= this.depth[end]) {
-        found.push([start, tail, -1]);
+        segments.push([start, tail, -1]);
         [tail, start] = [this.boxPlace[start], this.boxes[start].parent];
       } else {
-        found.push([end, -1, head]);
+        segments.push([end, -1, head]);
         [head, end] = [this.boxPlace[end], this.boxes[end].parent];
       }
     }
-    if (tail !== head && start === end) found.push([start, tail, head]);
-    return found;
+    if (tail !== head && start === end) segments.push([start, tail, head]);
+    return segments;
   }
 }

@@ -107,8 +107,8 @@ export class EdgeStates {
   /** The segments of an edge, each with its key at its end: a step asks for them again. @returns {Piece[]} */
   segments(producer, consumer) {
     const key = producer * this.trace.layout.slots.length + consumer;
-    let found = this.cut.get(key);
-    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer).map(([box, from, to]) => [box, from, to, `${box}:${from}:${to}`])));
-    return found;
+    let segments = this.cut.get(key);
+    if (!segments) this.cut.set(key, (segments = this.paths.segments(producer, consumer).map(([box, from, to]) => [box, from, to, `${box}:${from}:${to}`])));
+    return segments;
   }
 }

@@ -37,15 +37,15 @@ export class GradientLinks {
   find(slots, position) {
     const final = this.trace.resolver(position);
     const inside = new Set(slots);
-    const found = { backward: new Set(), saved: new Set(), forward: new Set() };
+    const related = { backward: new Set(), saved: new Set(), forward: new Set() };
     for (const slot of inside) {
       for (const index of this.of.get(slot) ?? []) {
-        for (const node of this.rows[index].backward) found.backward.add(node);
-        for (const node of this.saved(this.rows[index], final, position)) found.saved.add(node);
+        for (const node of this.rows[index].backward) related.backward.add(node);
+        for (const node of this.saved(this.rows[index], final, position)) related.saved.add(node);
       }
-      for (const index of this.by.get(slot) ?? []) found.forward.add(this.rows[index].node);
+      for (const index of this.by.get(slot) ?? []) related.forward.add(this.rows[index].node);
     }
-    return found;
+    return related;
   }
 
   /** The values of the forward pass that the gradient of a row reads at a position; the last one's are `row.saved`. */
@@ -69,7 +69,7 @@ export class GradientLinks {
     if (!this.known) {
       this.known = new Map();
       // By number, so that gradients of gradients come after the gradients that they are taken of.
-      for (const { node, backward } of [...this.rows].sort((one, other) => one.node - other.node)) {
+      for (const { node, backward } of [...this.rows].sort((a, b) => a.node - b.node)) {
         const depth = this.known.get(node) ?? 0;
         this.known.set(node, depth);
         for (const each of backward) this.known.set(each, depth + 1);
@@ -104,11 +104,11 @@ export class GradientLinks {
     const lit = new Map();
     if (!this.rows.length) return lit;
     const chosen = new Set(this.slots(node, box));
-    for (const [kind, nodes] of Object.entries(this.find(chosen, position))) {
+    for (const [relation, nodes] of Object.entries(this.find(chosen, position))) {
       for (const each of nodes) {
         const slot = this.trace.slotOf[this.trace.origin(each)];
         // What is selected itself needs no light, and a gradient that is saved for another stays one.
-        if (slot >= 0 && !chosen.has(slot) && !lit.has(slot)) lit.set(slot, kind);
+        if (slot >= 0 && !chosen.has(slot) && !lit.has(slot)) lit.set(slot, relation);
       }
     }
     return lit;

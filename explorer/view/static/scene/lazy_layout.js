@@ -47,9 +47,9 @@ export class Pending {
     this.root.hidden = wish === null;
     if (wish === null) return;
     const count = wish.missing.length;
-    const what = count === 1 ? "this box" : `${grouped(count)} boxes`;
-    const fix = `${what} cannot be laid out: the notebook's kernel does not answer. Run the cell again.`;
-    say(this.root, this.ask ? `laying out ${what} …` : fix);
+    const subject = count === 1 ? "this box" : `${grouped(count)} boxes`;
+    const fix = `${subject} cannot be laid out: the notebook's kernel does not answer. Run the cell again.`;
+    say(this.root, this.ask ? `laying out ${subject} …` : fix);
     if (this.ask) this.timer = setTimeout(() => say(this.root, fix), PATIENCE);
   }
 }

@@ -11,9 +11,9 @@ export class OpenBoxes {
     this.turns = Float64Array.from(new Set(replay.opens.flatMap(([, first, last]) => [first, last + 1]))).sort();
   }
 
-  /** Whether the same boxes are drawn open at two instants, as far as no reader opens or closes any. @param {number} one @param {number} other */
-  areAlike(one, other) {
-    return this.#turnsUntil(one) === this.#turnsUntil(other);
+  /** Whether the same boxes are drawn open at two instants, as far as no reader opens or closes any. @param {number} instant @param {number} other */
+  areAlike(instant, other) {
+    return this.#turnsUntil(instant) === this.#turnsUntil(other);
   }
 
   /** How many turns there are up to an instant. */

@@ -35,6 +35,6 @@ export class Outline {
   shapes(scene) {
     const parted = this.cuts || this.slots.some((slot) => scene.slots.has(slot)) || this.boxes.some((box) => !scene.boxes.get(box)?.empty);
     if (!parted) return [this.whole];
-    return this.rects.map((rect) => around([rect], HUG)).sort((one, other) => one[1] - other[1] || one[0] - other[0]);
+    return this.rects.map((rect) => around([rect], HUG)).sort((a, b) => a[1] - b[1] || a[0] - b[0]);
   }
 }

@@ -97,7 +97,7 @@ export class SceneBuilder {
     const { trace } = this;
     if (last.kernel < 0 || last.kernel === moment.kernel) return;
     const isRun = moment.phase === "run";
-    const [low, high] = [last.kernel, moment.kernel].map((kernel) => (isRun ? trace.stepOf.get(kernel) : kernel)).sort((one, other) => one - other);
+    const [low, high] = [last.kernel, moment.kernel].map((kernel) => (isRun ? trace.stepOf.get(kernel) : kernel)).sort((a, b) => a - b);
     for (let index = low; index <= high; index++) yield isRun ? trace.steps[index].kernel : index;
   }
 
@@ -126,13 +126,13 @@ export class SceneBuilder {
       // A ghost shows what the readers of its node read before.
       if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
     }
-    scene.attention = [...attention].sort((one, other) => one - other);
+    scene.attention = [...attention].sort((a, b) => a - b);
     const final = trace.resolver(moment.position);
     const stood = moment.decision < 0 ? new Map() : trace.substitutions.changed(moment.decision);
     edgeStates.forgive();
     for (const each of [slots, readers]) for (const slot of each) edgeStates.read(slot, scene.slots.get(slot), scene, final, stood);
     this.#decline(scene);
-    scene.moves = [...edgeStates.moves].sort(([one], [other]) => one - other).flatMap(([, moves]) => moves);
+    scene.moves = [...edgeStates.moves].sort(([a], [b]) => a - b).flatMap(([, moves]) => moves);
     changes.edges = edgeStates.stale;
     edgeStates.stale = new Set();
     changes.boxes = boxMarks.refresh(moment.position);
@@ -165,14 +165,14 @@ export class SceneBuilder {
   #readersOf(slot) {
     const { trace } = this;
     const nodes = [...trace.layout.slots[slot].nodes];
-    const found = [];
+    const readers = [];
     for (const node of nodes) {
       for (const reader of trace.readers.of(node)) {
         if (trace.nodes.kind[reader] === "item") nodes.push(reader);
-        else if (trace.slotOf[reader] >= 0) found.push(trace.slotOf[reader]);
+        else if (trace.slotOf[reader] >= 0) readers.push(trace.slotOf[reader]);
       }
     }
-    return found;
+    return readers;
   }
 
   /** Mark the edges that a declined decision keeps apart: those of the moment's decision, or of all of a stage as a whole. */
@@ -180,10 +180,10 @@ export class SceneBuilder {
     const { decision, whole, stage, position } = scene.moment;
     const { first, last } = whole ? (this.trace.recording.stages[stage] ?? NO_STAGE) : { first: decision, last: decision + 1 };
     const pairs = this.#apartBy(first, last, position);
-    this.edgeStates.decline(pairs.map(([one, other]) => [one.slot, other.slot]));
+    this.edgeStates.decline(pairs.map(([operand, reader]) => [operand.slot, reader.slot]));
     /** slots with nodes to which something was declined @type {number[]} */ this.apart = [];
-    for (const [one, other] of pairs) {
-      for (const [end, far] of [[one, other], [other, one]]) {
+    for (const [operand, reader] of pairs) {
+      for (const [end, far] of [[operand, reader], [reader, operand]]) {
         const mark = scene.slots.get(end.slot);
         if (mark) mark.apart = [...mark.apart, far.node];
         this.apart.push(end.slot);
@@ -197,7 +197,7 @@ export class SceneBuilder {
     const edges = trace.declinedEdges(first, last);
     const final = trace.resolver(position);
     const pairs = edges.map((nodes) => nodes.map((node) => ({ node, slot: trace.slotOf[trace.origin(final[node])] })));
-    return pairs.filter(([one, other]) => one.slot >= 0 && other.slot >= 0 && one.slot !== other.slot);
+    return pairs.filter(([operand, reader]) => operand.slot >= 0 && reader.slot >= 0 && operand.slot !== reader.slot);
   }
 
   /** The nodes that were merged into one. */
@@ -215,10 +215,10 @@ export class SceneBuilder {
 }
 
 /** Whether two moments are one or neighbours, between which only little changes: a stage as a whole, and the first kernel of an order or a run, change all that waits. */
-function isStep(one, other) {
-  if (one.hint !== other.hint || one.placed !== other.placed) return false;
-  if (one.step === other.step && one.stage === other.stage) return one.position === other.position;
-  return one.stage === other.stage && !one.whole && !other.whole && Math.abs(one.step - other.step) === 1 && one.kernel < 0 === other.kernel < 0;
+function isStep(before, after) {
+  if (before.hint !== after.hint || before.placed !== after.placed) return false;
+  if (before.step === after.step && before.stage === after.stage) return before.position === after.position;
+  return before.stage === after.stage && !before.whole && !after.whole && Math.abs(before.step - after.step) === 1 && before.kernel < 0 === after.kernel < 0;
 }
 
 const isGhost = (mark) => mark?.state === "gone" || mark?.state === "was";
