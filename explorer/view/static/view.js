@@ -33,7 +33,7 @@ import { Trace } from "./data/recording.js";
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
- *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
+ *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
 
 /** One explorer on the page. */

@@ -6,7 +6,7 @@ export class CameraSync {
   constructor(views, differences) {
     this.views = views;
     this.slots = this.#slots(differences);
-    this.found = [null, null];
+    this.counterparts = [null, null];
   }
 
   /** Slot before → slot after. */
@@ -23,8 +23,8 @@ export class CameraSync {
 
   /** For each side: box → the box of the other side that stands for it. @returns {Map<number, number>[]} */
   get boxes() {
-    this.found.forEach((known, side) => (this.found[side] = known ?? this.#boxes(side)));
-    return this.found;
+    this.counterparts.forEach((known, side) => (this.counterparts[side] = known ?? this.#boxes(side)));
+    return this.counterparts;
   }
 
   /** Box of one side → the box of the other side that holds most of the same. */
@@ -42,7 +42,7 @@ export class CameraSync {
         for (const each of there) counts.set(each, (counts.get(each) ?? 0) + 1);
       }
     });
-    const found = new Map();
+    const counterparts = new Map();
     const boxes = [own.trace.layout.boxes, other.trace.layout.boxes];
     for (const [box, others] of common) {
       let most = ALIKE;
@@ -52,10 +52,10 @@ export class CameraSync {
         const named = boxes[0][box].label === boxes[1][each].label ? NAMED : 0;
         // Common nodes over all nodes of both, so that a box inside or around the wanted one counts less.
         const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) + named - depth / 1000;
-        if (share > most) [most] = [share, found.set(box, each)];
+        if (share > most) [most] = [share, counterparts.set(box, each)];
       }
     }
-    return found;
+    return counterparts;
   }
 
   /** For each side: x, y of what shows nodes, and x, y of what shows most of those that stand for them on the other side. */
@@ -72,7 +72,7 @@ export class CameraSync {
         counts.set(shown[1 - side], (counts.get(shown[1 - side]) ?? 0) + 1);
       }
     });
-    const anchors = common.map((found) => [...found].map(([rect, counts]) => [...middle(rect), ...middle(mostOf(counts))]));
+    const anchors = common.map((partners) => [...partners].map(([rect, counts]) => [...middle(rect), ...middle(mostOf(counts))]));
     this.known = { before, after, anchors };
     return anchors;
   }
@@ -118,7 +118,7 @@ function middle([x, y, wide, high]) {
 
 /** The key of the largest count. */
 function mostOf(counts) {
-  let [found, most] = [null, 0];
-  for (const [key, count] of counts) if (count > most) [found, most] = [key, count];
-  return found;
+  let [best, most] = [null, 0];
+  for (const [key, count] of counts) if (count > most) [best, most] = [key, count];
+  return best;
 }

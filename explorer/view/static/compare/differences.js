@@ -16,7 +16,7 @@ export class Differences {
       if (other >= 0) this.partners[1][other] = node;
     });
     this.words = new Map(changed.map((node, index) => [node, words[index]]));
-    this.bodies = [new Map(bodies), new Map(bodies.map(([one, other]) => [other, one]))];
+    this.bodies = [new Map(bodies), new Map(bodies.map(([before, after]) => [after, before]))];
     /** nodes before whose differences follow from others, and are told in one row */ this.folded = new Set(data.folds.flatMap(([, nodes]) => nodes));
     /** @type {Map<string, Difference>} by their kinds, in the order of legends */ this.kinds = new Map(differences.map((row, rank) => [row.kind, { ...row, rank }]));
     /** @type {{absent: string, standing: Record<number, string>, planned: Record<number, string>}[]} */ this.sides = sides;
@@ -53,12 +53,12 @@ export class Differences {
 
   /** Slot → the difference of its node from the other side. @param {number} side @param {import("../scene/scene.js").Scene} scene @returns {Map<number, Difference>} */
   marks(side, scene) {
-    const found = new Map();
+    const differences = new Map();
     for (const [slot, mark] of scene.slots) {
       const difference = mark.state === "gone" || mark.state === "was" ? undefined : this.of(side, mark.node);
-      if (difference) found.set(slot, difference);
+      if (difference) differences.set(slot, difference);
     }
-    return found;
+    return differences;
   }
 
   /** All current differences in program order, each once; a kernel is listed by its first node. */
@@ -67,7 +67,7 @@ export class Differences {
     const seen = new Set();
     this.views.forEach(({ trace, scene, differs }, side) => {
       let last = -1;
-      const nodes = [...scene.slots.values()].map(({ node }) => node).sort((one, other) => one - other);
+      const nodes = [...scene.slots.values()].map(({ node }) => node).sort((a, b) => a - b);
       for (const node of nodes) {
         const partner = this.partner(side, node);
         if (partner >= 0) last = side ? partner : node;
@@ -77,24 +77,24 @@ export class Differences {
         if (side && STANDING.has(difference.kind)) continue;
         const kernel = difference.kind === "regrouped" ? trace.kernelOf[node] : -1;
         if (kernel >= 0) {
-          if (seen.has(`${side}:${kernel}`) || (side && this.#toldBefore(kernel))) continue;
+          if (seen.has(`${side}:${kernel}`) || (side && this.#isListedBefore(kernel))) continue;
           seen.add(`${side}:${kernel}`);
         }
         rows.push({ side, node, difference, order: side ? last + 0.5 : node });
       }
     });
-    return rows.sort((one, other) => one.order - other.order);
+    return rows.sort((a, b) => a.order - b.order);
   }
 
   /** The differences to go to: those that follow from others are left out, unless there is nothing else. */
   stops() {
-    const found = this.list();
-    const own = found.filter(({ side, node, difference }) => difference.kind !== "rewired" || side || !this.folded.has(node));
-    return own.length ? own : found;
+    const rows = this.list();
+    const own = rows.filter(({ side, node, difference }) => difference.kind !== "rewired" || side || !this.folded.has(node));
+    return own.length ? own : rows;
   }
 
   /** Whether a kernel after computes nodes of a kernel before, which is listed there. */
-  #toldBefore(kernel) {
+  #isListedBefore(kernel) {
     const [before, after] = this.views;
     return after.trace.kernels[kernel].nodes.some((node) => {
       const partner = this.partner(1, node);
@@ -113,7 +113,7 @@ const UNPLANNED = new Set(["record", "rewrite"]);
 export function tally(differences) {
   const counts = new Map();
   for (const difference of differences) counts.set(difference, (counts.get(difference) ?? 0) + 1);
-  return [...counts].sort(([one], [other]) => one.rank - other.rank);
+  return [...counts].sort(([a], [b]) => a.rank - b.rank);
 }
 
 /** "−2 +1 Δ3", "" where there are none. @param {Difference[]} differences */

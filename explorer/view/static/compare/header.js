@@ -54,21 +54,21 @@ export class PairHead {
   }
 
   #tell() {
-    const found = this.pair.differences?.list() ?? [];
+    const rows = this.pair.differences?.list() ?? [];
     const stops = this.pair.differences?.stops() ?? [];
-    const counts = tally(found.map(({ difference }) => difference));
+    const counts = tally(rows.map(({ difference }) => difference));
     const text = counts.map(([{ kind }, count]) => `${kind} ${count}`).join();
     if (text === this.text) return;
     this.text = text;
     this.pair.place = -1;
     say(this.place, stops.length ? `${grouped(stops.length)} differ` : "");
-    const told = counts.map(([{ kind, sign, many, meaning }, count]) => html("span", { class: `ex-difference ex-differs-${kind}`, title: meaning }, `${sign} ${grouped(count)} ${many}`));
-    this.legend.replaceChildren(...(told.length ? told : [html("span", { class: "ex-soft" }, "no difference at this step")]));
+    const labels = counts.map(([{ kind, sign, many, meaning }, count]) => html("span", { class: `ex-difference ex-differs-${kind}`, title: meaning }, `${sign} ${grouped(count)} ${many}`));
+    this.legend.replaceChildren(...(labels.length ? labels : [html("span", { class: "ex-soft" }, "no difference at this step")]));
   }
 
   /** Say which difference is shown. */
-  walked(place, found) {
-    say(this.place, `${grouped(place + 1)} of ${grouped(found.length)}`);
+  walked(place, stops) {
+    say(this.place, `${grouped(place + 1)} of ${grouped(stops.length)}`);
   }
 
   /** Show how both are tied. @param {string} tied */
@@ -83,8 +83,8 @@ export class PairHead {
 }
 
 function options(comparison, side) {
-  const told = comparison.options.filter((row) => row[side + 1] !== "");
-  return told.map((row) => html("span", { class: "ex-soft" }, ` · ${row[0]} `, html("code", {}, row[side + 1])));
+  const rows = comparison.options.filter((row) => row[side + 1] !== "");
+  return rows.map((row) => html("span", { class: "ex-soft" }, ` · ${row[0]} `, html("code", {}, row[side + 1])));
 }
 
 /** The counts of both sides, a column each. */

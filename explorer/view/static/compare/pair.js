@@ -13,7 +13,7 @@ const TIES = ["nodes", "steps", "off"];
 /** Two views and what is above them. */
 export class Pair {
   /**
-   * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
+   * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} data
    * @param {{sides?: import("../view.js").Callbacks[], onTied?: (tied: string) => void}} callbacks
    */
   constructor(element, { comparison, payloads, tied = "nodes" }, callbacks = {}) {
@@ -46,9 +46,9 @@ export class Pair {
 
   /** What a view says is heard here too. */
   #hear(side, own) {
-    const tell = (name, act) => (...given) => {
-      own[name]?.(...given);
-      this.#follow(() => act(...given));
+    const tell = (name, act) => (...values) => {
+      own[name]?.(...values);
+      this.#follow(() => act(...values));
     };
     return {
       ...own,
@@ -66,10 +66,10 @@ export class Pair {
       differs: (scene) => this.differences?.marks(side, scene) ?? new Map(),
       changes: (node) => this.differences?.changes(side, node) ?? [],
       keys: [
-        { key: "d", what: "the next difference", act: () => this.walk(1) },
-        { key: "D", what: "the previous difference", act: () => this.walk(-1) },
-        { key: "t", what: "synchronise by nodes, by steps, not at all", act: () => this.tieBy(TIES[(TIES.indexOf(this.tied) + 1) % TIES.length]) },
-        { key: "o", what: "to the other graph", act: () => this.views[1 - side].focus.take() },
+        { key: "d", meaning: "the next difference", act: () => this.walk(1) },
+        { key: "D", meaning: "the previous difference", act: () => this.walk(-1) },
+        { key: "t", meaning: "synchronise by nodes, by steps, not at all", act: () => this.tieBy(TIES[(TIES.indexOf(this.tied) + 1) % TIES.length]) },
+        { key: "o", meaning: "to the other graph", act: () => this.views[1 - side].focus.take() },
       ],
     };
   }
@@ -170,14 +170,14 @@ export class Pair {
 
   /** Go to the next or the previous difference. @param {number} by */
   walk(by) {
-    const found = this.differences.stops();
-    if (!found.length) return;
-    this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
-    const { side, node } = found[Math.min(this.place, found.length - 1)];
+    const stops = this.differences.stops();
+    if (!stops.length) return;
+    this.place = this.place < 0 ? (by > 0 ? 0 : stops.length - 1) : (this.place + by + stops.length) % stops.length;
+    const { side, node } = stops[Math.min(this.place, stops.length - 1)];
     const other = this.views[1 - side];
     this.views[side].selection.select(node, true);
     if (this.differences.partner(side, node) < 0) other.selection.select(-1);
-    this.head.walked(this.place, found);
+    this.head.walked(this.place, stops);
   }
 
   /** Take both off the page. */

@@ -88,7 +88,7 @@ export class BufferExercise extends Series {
   }
 
   /** What was decided about a kernel, and why. @param {number} kernel */
-  #told(kernel) {
+  #solution(kernel) {
     const { trace } = this.view;
     const [name, buffer, right] = [this.#name(kernel), this.#buffer(kernel), this.#right(kernel)];
     const occupants = this.#occupants(kernel);
@@ -172,7 +172,7 @@ export class BufferExercise extends Series {
     if (kernel === undefined) return;
     const isRight = choice === this.#right(kernel);
     this.note(kernel, isRight);
-    if (isRight) this.ask(this.at + 1, `Right. ${this.#told(kernel)}`, "applied");
+    if (isRight) this.ask(this.at + 1, `Right. ${this.#solution(kernel)}`, "applied");
     else this.say(`No. ${this.#against(choice, kernel)}`, "declined");
   }
 
@@ -188,7 +188,7 @@ export class BufferExercise extends Series {
     const { open: kernel } = this;
     if (kernel === undefined) return;
     this.note(kernel, false);
-    this.ask(this.at + 1, `Shown: ${this.#told(kernel)}`);
+    this.ask(this.at + 1, `Shown: ${this.#solution(kernel)}`);
   }
 
   /** Mark the values whose places are free. */
@@ -217,8 +217,8 @@ export class BufferExercise extends Series {
     const { open: kernel, view } = this;
     const { nodes, bytes } = view.trace.kernels[kernel];
     const name = view.trace.label(this.#result(kernel));
-    const what = nodes.length > 1 ? `the kernel that ends with ${name}` : name;
-    return `Number ${grouped(kernel + 1)}, ${what}, writes ${bytesText(bytes)}: to which place? n: a new one.`;
+    const subject = nodes.length > 1 ? `the kernel that ends with ${name}` : name;
+    return `Number ${grouped(kernel + 1)}, ${subject}, writes ${bytesText(bytes)}: to which place? n: a new one.`;
   }
 
   saying() {
@@ -229,15 +229,15 @@ export class BufferExercise extends Series {
   content() {
     const { open, answers } = this;
     const isOpen = open !== undefined;
-    const settled = this.questions.filter((kernel) => answers.has(kernel) && kernel !== open).reverse();
+    const answered = this.questions.filter((kernel) => answers.has(kernel) && kernel !== open).reverse();
     const parts = this.sheet({
       title: isOpen ? "predict the buffers" : "every result has a place",
       about: "A result is written to a place that nothing else needs: over a value that it alone still reads, to the smallest free place that is large enough, or to a new one.",
       question: isOpen && this.#question(),
       how: isOpen && HOW,
       acts: isOpen ? [keyButton("a new place", "n", () => this.choose(NEW)), keyButton("mark what is free", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],
-      settled: "settled so far",
-      rows: settled.map((kernel) => [String(kernel), this.#name(kernel), `buffer ${this.#buffer(kernel)}, ${answers.get(kernel) ? "right at once" : "not at once"}`]),
+      caption: "settled so far",
+      rows: answered.map((kernel) => [String(kernel), this.#name(kernel), `buffer ${this.#buffer(kernel)}, ${answers.get(kernel) ? "right at once" : "not at once"}`]),
     });
     if (isOpen) parts.splice(parts.findIndex(({ className }) => className === "ex-note"), 0, this.#places(open));
     return parts;
@@ -247,7 +247,7 @@ export class BufferExercise extends Series {
   #places(kernel) {
     const { buffers } = this.view.trace.recording.schedule;
     const table = html("dl", { class: "ex-facts ex-places", "aria-label": "places so far" });
-    for (const [buffer, occupant] of [...this.#occupants(kernel)].sort(([one], [other]) => one - other)) {
+    for (const [buffer, occupant] of [...this.#occupants(kernel)].sort(([a], [b]) => a - b)) {
       const choice = html("button", { class: "ex-link", type: "button", click: () => this.choose(buffer) }, `buffer ${buffer}`);
       table.append(html("dt", {}, choice), html("dd", {}, `${bytesText(buffers[buffer])} · written last: ${this.#name(occupant)}`));
     }

@@ -8,7 +8,7 @@ import { around } from "../scene/outlines.js";
 /**
  * @typedef {{slots: Map<number, string>, edges?: Set<string>, veiled?: Set<string>}} Asked
  *   what a question is marked with: the slots and the edges that it is about, and edges that would give the answer away
- * @typedef {{title: string, about: string, question?: string, how?: string, acts: (Node | string)[], settled: string, rows: [string, string, string][]}} Sheet
+ * @typedef {{title: string, about: string, question?: string, how?: string, acts: (Node | string)[], caption: string, rows: [string, string, string][]}} Sheet
  *   content of the panel; rows: [key, what was asked, how it was answered], the last one first
  */
 
@@ -109,7 +109,7 @@ export class Exercise {
   }
 
   /** The panel: what to do, what was said to the last answer, the score, and what was settled so far. @param {Sheet} sheet */
-  sheet({ title, about, question = "", how = "", acts, settled, rows }) {
+  sheet({ title, about, question = "", how = "", acts, caption, rows }) {
     const { answer, answers, view } = this;
     const known = new Map(rows.map(([key, ...texts]) => [key, texts]));
     const row = (key) => html("li", {}, `${known.get(key)[0]} `, html("span", { class: "ex-soft" }, known.get(key)[1]));
@@ -121,7 +121,7 @@ export class Exercise {
       how && html("p", { class: "ex-note" }, how),
       html("div", { class: "ex-note" }, ...acts.flatMap((act) => [act, " · "]), keyButton("end", "Esc", () => view.prediction.end())),
       ...(answers.size ? [heading("score"), html("p", { class: "ex-score" }, this.score())] : []),
-      ...(rows.length ? [heading(`${settled}, the last one first`), nodeList([...known.keys()], String, row)] : []),
+      ...(rows.length ? [heading(`${caption}, the last one first`), nodeList([...known.keys()], String, row)] : []),
     ].filter(Boolean);
   }
 }
@@ -174,7 +174,7 @@ export class Series extends Exercise {
   /** Bring what is asked about into sight. */
   #seek() {
     const { placement, camera } = this.view;
-    const rects = [...(this.marked()?.slots ?? [])].filter(([, kind]) => kind === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
+    const rects = [...(this.marked()?.slots ?? [])].filter(([, mark]) => mark === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
     if (rects.length) camera.reveal(around(rects, MARGIN));
   }
 

@@ -38,10 +38,10 @@ export class FusionExercise extends Exercise {
   #find() {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[this.stage];
-    /** @type {Map<string, Question>} */ const found = new Map();
+    /** @type {Map<string, Question>} */ const questions = new Map();
     const enter = (operand, reader, decision, isFused) => {
       const key = `${operand} ${reader}`;
-      if (!found.get(key)?.isFused) found.set(key, { key, nodes: [operand, reader], decision, isFused });
+      if (!questions.get(key)?.isFused) questions.set(key, { key, nodes: [operand, reader], decision, isFused });
     };
     const final = trace.resolver(last).slice();
     for (const { kind, decision, members } of trace.recording.groups) {
@@ -54,7 +54,7 @@ export class FusionExercise extends Exercise {
     for (let decision = first; decision < last; decision++) {
       for (const [operand, reader] of trace.declinedEdges(decision, decision + 1)) enter(trace.origin(operand), reader, decision, false);
     }
-    return [...found.values()].sort((one, other) => one.decision - other.decision);
+    return [...questions.values()].sort((a, b) => a.decision - b.decision);
   }
 
   /** The graph before anything is fused. */
@@ -78,7 +78,7 @@ export class FusionExercise extends Exercise {
     const from = this.view.now.position;
     const shown = this.questions.filter(({ decision }) => from <= decision && decision < moment.position && !this.answers.has(decision));
     for (const { decision } of shown) this.answers.set(decision, false);
-    this.answer = shown.length ? { text: `Shown: ${this.#told(shown.at(-1))}`, verdict: "" } : null;
+    this.answer = shown.length ? { text: `Shown: ${this.#solution(shown.at(-1))}`, verdict: "" } : null;
     this.chosen = null;
     return moment;
   }
@@ -90,7 +90,7 @@ export class FusionExercise extends Exercise {
     if (open === this.upcoming) return view.go(view.timeline.afterDecision(open.decision));
     this.note(open.decision, false);
     this.chosen = null;
-    this.say(`Shown: ${this.#told(open)}`, "");
+    this.say(`Shown: ${this.#solution(open)}`, "");
   }
 
   /** Say whether the ends of the open question's edge run as one kernel. @param {boolean} isFused */
@@ -102,7 +102,7 @@ export class FusionExercise extends Exercise {
     this.note(open.decision, isRight);
     if (isNext) view.go(view.timeline.afterDecision(open.decision));
     this.chosen = null;
-    this.say(`${isRight ? "Right" : "No"}. ${this.#told(open)}`, isRight ? "applied" : "declined");
+    this.say(`${isRight ? "Right" : "No"}. ${this.#solution(open)}`, isRight ? "applied" : "declined");
     return true;
   }
 
@@ -122,7 +122,7 @@ export class FusionExercise extends Exercise {
   #ask(questions, none) {
     const waiting = questions.filter(({ decision }) => decision >= this.view.now.position && !this.answers.has(decision));
     if (!questions.length) return this.say(none, "");
-    if (!waiting.length) return this.say(this.#told(questions[0]), "");
+    if (!waiting.length) return this.say(this.#solution(questions[0]), "");
     this.chosen = waiting[(waiting.indexOf(this.open) + 1) % waiting.length];
     this.answer = null;
     this.view.show();
@@ -154,7 +154,7 @@ export class FusionExercise extends Exercise {
   }
 
   /** @param {Question} question */
-  #told({ nodes, decision, isFused }) {
+  #solution({ nodes, decision, isFused }) {
     return `${this.#pair(nodes)} ${isFused ? "run as one kernel" : "do not run as one kernel"}: ${this.view.trace.plainSentence(decision)}`;
   }
 
@@ -179,7 +179,7 @@ export class FusionExercise extends Exercise {
   /** Content of the panel: the question, the score, and what was settled so far. */
   content() {
     const { open, answers } = this;
-    const settled = this.questions.filter(({ decision }) => answers.has(decision)).reverse();
+    const answered = this.questions.filter(({ decision }) => answers.has(decision)).reverse();
     const shown = html("button", { class: "ex-link", type: "button", click: () => this.reveal() }, "show the answer");
     return this.sheet({
       title: open ? "predict what is fused" : "every edge is settled",
@@ -187,8 +187,8 @@ export class FusionExercise extends Exercise {
       question: open && this.#question(open),
       how: open && HOW,
       acts: open ? [keyButton("one kernel", "y", () => this.judge(true)), keyButton("apart", "n", () => this.judge(false)), shown] : [],
-      settled: "settled so far",
-      rows: settled.map(({ key, nodes, isFused, decision }) => [key, this.#pair(nodes), `${isFused ? "one kernel" : "apart"}, ${answers.get(decision) ? "right at once" : "not at once"}`]),
+      caption: "settled so far",
+      rows: answered.map(({ key, nodes, isFused, decision }) => [key, this.#pair(nodes), `${isFused ? "one kernel" : "apart"}, ${answers.get(decision) ? "right at once" : "not at once"}`]),
     });
   }
 }

@@ -40,7 +40,7 @@ export class GradientExercise extends Series {
     const { trace } = this.view;
     const final = trace.resolver(0).slice();
     const questions = this.rows.map((row) => ({ node: row.node, backward: row.backward.filter((each) => trace.exists(each, 0)), saved: [...this.links.saved(row, final, 0)] }));
-    return questions.sort((one, other) => other.node - one.node);
+    return questions.sort((a, b) => b.node - a.node);
   }
 
   /** @param {number} place @param {string} [text] @param {string} [verdict] */
@@ -79,7 +79,7 @@ export class GradientExercise extends Series {
   }
 
   /** What is saved for a gradient, and which of its operations reads it. @param {Question} question */
-  #told(question) {
+  #solution(question) {
     const name = this.#name(question.node);
     if (!question.saved.length) return `The gradient of ${name} reads no value of the forward pass, so nothing is saved for it: it ${this.#computed(question)}.`;
     return `Saved for the gradient of ${name}: ${listed(question.saved.map((each) => this.#name(each)))}. It ${this.#computed(question)}; ${this.#reading(question, question.saved)}.`;
@@ -116,7 +116,7 @@ export class GradientExercise extends Series {
   #close(question) {
     const isRight = question.saved.every((each) => this.clicked.has(each));
     this.note(question.node, isRight);
-    this.ask(this.at + 1, `${isRight ? "Right. " : "No, there is more. "}${this.#told(question)}`, isRight ? "applied" : "declined");
+    this.ask(this.at + 1, `${isRight ? "Right. " : "No, there is more. "}${this.#solution(question)}`, isRight ? "applied" : "declined");
   }
 
   /** Show what is saved for the open question's gradient. */
@@ -124,7 +124,7 @@ export class GradientExercise extends Series {
     const { open: question } = this;
     if (!question) return;
     this.note(question.node, false);
-    this.ask(this.at + 1, `Shown: ${this.#told(question)}`);
+    this.ask(this.at + 1, `Shown: ${this.#solution(question)}`);
   }
 
   /** Mark what the open question's gradient is computed from, in the forward pass or not. */
@@ -168,7 +168,7 @@ export class GradientExercise extends Series {
     const { open: question, view } = this;
     const slots = new Map(question ? this.#gradientNodes : []);
     if (!question) return undefined;
-    const mark = (node, kind) => slots.set(view.trace.slotOf[node], kind);
+    const mark = (node, role) => slots.set(view.trace.slotOf[node], role);
     if (this.hinted) for (const node of question.backward) mark(node, "backward");
     mark(question.node, "asked");
     for (const node of this.clicked) mark(node, "saved");
@@ -187,15 +187,15 @@ export class GradientExercise extends Series {
   /** Content of the panel: the question, the score, and what was settled so far. */
   content() {
     const { open, answers, questions } = this;
-    const settled = questions.filter((each) => answers.has(each.node) && each !== open).reverse();
+    const answered = questions.filter((each) => answers.has(each.node) && each !== open).reverse();
     return this.sheet({
       title: open ? "predict what is saved" : "every gradient is settled",
       about: "A gradient is computed after the forward pass. What it reads of that has to be kept until then: it is saved.",
       question: open && this.#question(),
       how: open && HOW,
       acts: open ? [keyButton("that is all", "n", () => this.judge(false)), keyButton("a hint", "m", () => this.hint()), keyButton("show the answer", ".", () => this.reveal())] : [],
-      settled: "settled so far",
-      rows: settled.map(({ node, saved }) => [String(node), this.#name(node), `${saved.length ? `saved: ${listed(saved.map((each) => this.#name(each)))}` : "nothing saved"}, ${answers.get(node) ? "right at once" : "not at once"}`]),
+      caption: "settled so far",
+      rows: answered.map(({ node, saved }) => [String(node), this.#name(node), `${saved.length ? `saved: ${listed(saved.map((each) => this.#name(each)))}` : "nothing saved"}, ${answers.get(node) ? "right at once" : "not at once"}`]),
     });
   }
 }

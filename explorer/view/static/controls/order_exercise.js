@@ -42,7 +42,7 @@ export class OrderExercise extends Exercise {
 
   /** A moment as it is shown while the order is hidden. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
-    this.answer = moment.kernel === this.view.now.kernel + 1 ? { text: `Shown: ${this.#told(moment.kernel)}`, verdict: "" } : null;
+    this.answer = moment.kernel === this.view.now.kernel + 1 ? { text: `Shown: ${this.#solution(moment.kernel)}`, verdict: "" } : null;
     // What was stepped over was shown, not said.
     for (let kernel = moment.kernel; kernel >= 0 && !this.answers.has(kernel); kernel--) this.answers.set(kernel, false);
     this.hinted = false;
@@ -69,11 +69,11 @@ export class OrderExercise extends Exercise {
     this.note(next, isRight);
     const why = isRight ? "" : this.reason(kernels);
     if (isRight) view.go(view.now.step + 1);
-    if (isRight) this.say(`Right. ${this.#told(next)}`, "applied");
+    if (isRight) this.say(`Right. ${this.#solution(next)}`, "applied");
     else this.say(`No. ${why}`, "declined");
   }
 
-  #told(kernel) {
+  #solution(kernel) {
     const { trace } = this.view;
     const { fragments } = kernelSaying(trace, { kernel, phase: "order" }, (text) => ({ text, node: -1 }));
     return fragments.map(({ text }) => text).join("");
@@ -154,7 +154,7 @@ export class OrderExercise extends Exercise {
       about: "A kernel can be evaluated when everything that it reads has been. Of those, the order picks one.",
       question: next < 0 ? "" : QUESTION,
       acts: next < 0 ? [] : [keyButton("mark what is ready", "m", () => this.hint()), keyButton("show the answer", ".", () => view.step(1))],
-      settled: "picked so far",
+      caption: "picked so far",
       rows: picked.map((kernel) => [String(kernel), this.#name(kernel), this.answers.get(kernel) ? "right at once" : "not at once"]),
     });
   }

@@ -28,7 +28,7 @@ export function addressOf(view) {
   if (view.selection.node >= 0) parts.set("node", String(view.selection.node));
   const moved = layout.boxes.some((box, index) => Boolean(box.open) !== view.open.has(index));
   if (layout.isTurned) parts.set("direction", layout.direction);
-  if (moved) parts.set("open", [...view.open].sort((one, other) => one - other).join(","));
+  if (moved) parts.set("open", [...view.open].sort((a, b) => a - b).join(","));
   return parts.toString().replaceAll("%2C", ",");
 }
 

@@ -16,8 +16,8 @@ export class Roving {
 
   /** @returns {HTMLButtonElement[]} */
   get #buttons() {
-    /** @type {NodeListOf<HTMLButtonElement>} */ const found = this.root.querySelectorAll(this.selector);
-    return [...found].filter((button) => !button.disabled);
+    /** @type {NodeListOf<HTMLButtonElement>} */ const buttons = this.root.querySelectorAll(this.selector);
+    return [...buttons].filter((button) => !button.disabled);
   }
 
   /** Keep one tab stop: the button that is wanted, else the one there was, else the present one or the first. */

@@ -1,8 +1,8 @@
-// Find nodes and decisions, and walk through what was found: name, operation, shape, dtype, scope, source, sentence.
+// Find nodes and decisions, and walk through the matches: name, operation, shape, dtype, scope, source, sentence.
 
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
-import { Query, fold, nodeEntry, ofKind } from "../data/query.js";
+import { Query, fold, nodeEntry, ofOperation } from "../data/query.js";
 import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
 
@@ -16,7 +16,7 @@ export class Search {
   constructor(trace, actions) {
     this.trace = trace;
     this.actions = actions;
-    /** @type {{node: number, decision: number}[]} */ this.found = [];
+    /** @type {{node: number, decision: number}[]} */ this.matches = [];
     this.at = -1;
     /** @type {any[] | undefined} what of each node is searched */ this.entries = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
@@ -38,11 +38,11 @@ export class Search {
   }
 
   /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
-  openKind(operation, node) {
+  openOperation(operation, node) {
     this.#unhide();
-    this.field.value = ofKind(operation);
+    this.field.value = ofOperation(operation);
     this.#find();
-    this.#stand(this.found.findIndex((one) => one.node === node));
+    this.#stand(this.matches.findIndex((match) => match.node === node));
     this.field.focus();
   }
 
@@ -54,7 +54,7 @@ export class Search {
   close() {
     if (this.root.hidden) return;
     this.root.hidden = true;
-    this.found = [];
+    this.matches = [];
     this.at = -1;
     this.actions.onFound([]);
     this.actions.onClose();
@@ -62,15 +62,15 @@ export class Search {
 
   /** Go to the next result, or with −1 to the previous one; after the last comes the first. @param {number} by */
   walk(by) {
-    if (!this.found.length) return;
-    const count = this.found.length;
+    if (!this.matches.length) return;
+    const count = this.matches.length;
     this.#go(this.at < 0 ? (by > 0 ? 0 : count - 1) : (this.at + by + count) % count);
   }
 
   #go(index) {
     const held = this.root.contains(document.activeElement) && document.activeElement;
     this.#stand(index);
-    const { node, decision } = this.found[index];
+    const { node, decision } = this.matches[index];
     if (node >= 0) this.actions.visit(node);
     else this.actions.goDecision(decision);
     if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
@@ -100,7 +100,7 @@ export class Search {
       this.entries.forEach((entry, node) => entry && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }
-    this.found = [...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
+    this.matches = [...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
     this.at = -1;
     say(this.summary, query.isEmpty ? "" : `${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
     this.#list();
@@ -110,10 +110,10 @@ export class Search {
 
   /** As many results as fit a list, around the one that is shown. */
   #list() {
-    const from = Math.max(0, Math.min(this.at - LISTED / 2, this.found.length - LISTED));
-    this.results.replaceChildren(...this.found.slice(from, from + LISTED).map((one, place) => this.#row(one, from + place)));
-    say(this.place, this.found.length ? `${this.at < 0 ? "–" : grouped(this.at + 1)} of ${grouped(this.found.length)}` : "");
-    for (const button of this.walkers) button.disabled = this.found.length === 0;
+    const from = Math.max(0, Math.min(this.at - LISTED / 2, this.matches.length - LISTED));
+    this.results.replaceChildren(...this.matches.slice(from, from + LISTED).map((match, place) => this.#row(match, from + place)));
+    say(this.place, this.matches.length ? `${this.at < 0 ? "–" : grouped(this.at + 1)} of ${grouped(this.matches.length)}` : "");
+    for (const button of this.walkers) button.disabled = this.matches.length === 0;
   }
 
   #row({ node, decision }, index) {

@@ -51,7 +51,7 @@ export class Selection {
   decisions() {
     const { trace } = this.view;
     if (this.node < 0) return [];
-    return [...new Set([...trace.decisionsOf(this.node), ...trace.decisionsOf(this.standing)])].sort((one, other) => one - other);
+    return [...new Set([...trace.decisionsOf(this.node), ...trace.decisionsOf(this.standing)])].sort((a, b) => a - b);
   }
 
   #seek(node) {
@@ -85,7 +85,7 @@ export class Selection {
   follow(enters) {
     const { scene, placement, camera } = this.view;
     const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
-    rects.sort((one, other) => one[1] - other[1] || one[0] - other[0]);
+    rects.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
     if (rects.length) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }

@@ -40,7 +40,7 @@ export class Shell {
       visit: (node) => view.selection.visit(node),
       box: (box) => view.selection.visitBox(box),
       toggle: (box) => view.opening.toggle(box),
-      kind: (node) => this.search.openKind(trace.recording.operations[trace.nodes.operation[node]], node),
+      operation: (node) => this.search.openOperation(trace.recording.operations[trace.nodes.operation[node]], node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),
@@ -228,9 +228,9 @@ export class Shell {
     if (isFirst) return;
     const decisions = selected >= 0 ? trace.decisionsOf(selected) : [];
     const declined = decisions.filter((index) => trace.decisions[index].verdict !== "applied").length;
-    const what = selected >= 0 ? trace.namedLabel(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
+    const subject = selected >= 0 ? trace.namedLabel(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
     const counts = selected >= 0 ? `: ${counted(decisions.length, "decision")}, ${grouped(declined)} declined` : "";
-    say(this.heard, what ? `selected ${what}${counts}` : "nothing is selected");
+    say(this.heard, subject ? `selected ${subject}${counts}` : "nothing is selected");
   }
 
   /** Take away the line that says how to begin: the reader has begun, and no later view on the page says it again. */

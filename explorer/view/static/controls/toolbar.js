@@ -86,11 +86,11 @@ function declinedEdge() {
 
 /** The outlines of the canvas, each with its meaning. */
 function legend() {
-  const rows = MARKS.map(([name, what]) => [sample(svg("g", { class: name }, box("ex-shape"))), what]);
+  const rows = MARKS.map(([name, meaning]) => [sample(svg("g", { class: name }, box("ex-shape"))), meaning]);
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
   rows.push([sample(box("ex-frame")), "operations fused into one kernel"]);
   rows.push([sample(declinedEdge()), "a value that is written and read again: a decision declined to fuse both ends"]);
-  return html("dl", {}, ...rows.flatMap(([picture, what]) => [html("dt", {}, picture), html("dd", {}, what)]));
+  return html("dl", {}, ...rows.flatMap(([picture, meaning]) => [html("dt", {}, picture), html("dd", {}, meaning)]));
 }
 
 /** A button with a picture. @param {keyof typeof ICONS} icon @param {string} label */
@@ -107,11 +107,11 @@ export function changeIcon(button, icon, label) {
   put(button, "aria-label", label);
 }
 
-/** The list of keys, hidden at first. @param {string[]} metrics what "h" colours by @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
+/** The list of keys, hidden at first. @param {string[]} metrics what "h" colours by @param {() => void} onClose @param {{key: string, meaning: string}[]} [more] keys of this view alone */
 export function helpBox(metrics, onClose, more = []) {
   /** @type {[string[], string][]} */
-  const own = more.map(({ key, what }) => [[key], what]);
-  const list = (/** @type {[string[], string][]} */ rows) => html("dl", {}, ...rows.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]));
+  const own = more.map(({ key, meaning }) => [[key], meaning]);
+  const list = (/** @type {[string[], string][]} */ rows) => html("dl", {}, ...rows.flatMap(([keys, meaning]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, meaning || `colour by ${metrics.join(", ")}`)]));
   const heading = (/** @type {string} */ text) => html("h4", { "aria-level": 2 }, text);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
   // The dialog keeps Tab: its only button is the only stop.
@@ -136,8 +136,8 @@ export function saying(trace, timeline, moment, summary) {
   const operations = new Map(stage.counts).get("operations");
   const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them operations` : ""}` : "";
   const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
-  const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  const title = what.map((text) => ({ ...plain(text), isTitle: true }));
+  const introduction = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  const title = introduction.map((text) => ({ ...plain(text), isTitle: true }));
   return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : [...title, plain(stage.purpose)] };
 }
 

@@ -61,7 +61,7 @@ export function fold(text) {
 }
 
 /** The query that finds every node of an operation. @param {string} operation */
-export function ofKind(operation) {
+export function ofOperation(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 

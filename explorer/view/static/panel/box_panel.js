@@ -25,8 +25,8 @@ export class BoxPanel {
     const parts = [html("h4", { "aria-level": 2 }, box.label), html("div", { class: "ex-sub" }, ...(box.type ? [detail] : explained(detail)))];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
-    parts.push(...box.batches.flatMap((made) => [decisionCard.card(made), decisionCard.facts(made)]), decisionCard.note(...box.batches));
-    parts.push(...layerParts(trace, box.layer), ...operatorParts(trace, box.operator), ...this.parts.twins(-1, index));
+    parts.push(...box.batches.flatMap((decision) => [decisionCard.card(decision), decisionCard.facts(decision)]), decisionCard.note(...box.batches));
+    parts.push(...layerParts(trace, box.layer), ...operatorParts(trace, box.operator), ...this.parts.gradients(-1, index));
     if (trace.isOperator(index)) parts.push(this.parts.source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
     if (standing.length) parts.push(heading("contains"), this.parts.list(standing));

@@ -60,7 +60,7 @@ export class BufferTimeline {
 
   /** Lane → row: buffers first; if there are too many, only those in use now. */
   #rows(seen, kernel) {
-    const order = (one, other) => Number(one.buffer < 0) - Number(other.buffer < 0) || one.buffer - other.buffer || one.from - other.from;
+    const order = (a, b) => Number(a.buffer < 0) - Number(b.buffer < 0) || a.buffer - b.buffer || a.from - b.from;
     let wanted = [...seen].sort(order).map((life) => this.#lane(life));
     if (new Set(wanted).size > LANES) {
       const now = new Set(this.alive(kernel).map((life) => this.#lane(life)));
@@ -96,7 +96,7 @@ export class BufferTimeline {
 
   /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */
   table(kernel, link) {
-    const alive = this.alive(kernel).sort((one, other) => other.bytes - one.bytes);
+    const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
     const table = html("dl", { class: "ex-facts ex-living" });
     for (const { node, buffer, bytes, inPlace } of alive.slice(0, LANES)) {
       const where = buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`;

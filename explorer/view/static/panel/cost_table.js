@@ -30,10 +30,10 @@ export function insideTable(trace, costs, box, totals, select, result) {
   const metric = totals.metrics.find((each) => !each.values && costs[box][sumName(each)]) ?? totals.metrics.filter(({ values }) => !values).at(-1);
   const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
-  inner.sort((one, other) => costs[other][measure] - costs[one][measure] || one - other);
+  inner.sort((a, b) => costs[b][measure] - costs[a][measure] || a - b);
   const head = html("tr", {}, ...[["inside"], ["parameters"], explained(totals.heading(metric)), [html("span", { class: "ex-heard" }, "share")]].map((name) => html("th", { scope: "col" }, ...name)));
   const most = costs[inner[0]][measure];
-  const shown = inner.slice(0, LISTED).sort((one, other) => place.get(one) - place.get(other));
+  const shown = inner.slice(0, LISTED).sort((a, b) => place.get(a) - place.get(b));
   const rows = shown.map((index) => {
     const link = html("button", { type: "button", class: "ex-link", "data-box": index, click: () => select(index) }, trace.layout.boxes[index].text[0]);
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);

@@ -42,10 +42,10 @@ export class DecisionCard {
   /** What a decision means and what would change it, folded; recordings hold that once for all decisions alike. */
   explanation({ reason }) {
     const { reasons, explanations } = this.trace.recording;
-    const found = explanations[reasons[reason].explanation];
-    if (!found) return false;
-    const page = found.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${found.anchor}`));
-    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, ...explained(found.meaning)), html("p", {}, html("b", {}, "To change it: "), ...explained(found.change)), page);
+    const explanation = explanations[reasons[reason].explanation];
+    if (!explanation) return false;
+    const page = explanation.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${explanation.anchor}`));
+    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, ...explained(explanation.meaning)), html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change)), page);
   }
 
   /** The facts of a decision. */

@@ -77,19 +77,19 @@ export class Decisions {
     const key = `${this.first}|${this.last}|${this.verdict}|${this.least}|${this.field.value}`;
     if (this.kept?.key === key) return this.kept;
     const query = new Query(this.field.value);
-    const found = [];
+    const indices = [];
     for (let index = this.first; index < this.last; index++) {
       const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
       const text = () => fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`);
-      if (query.isEmpty || query.matchesText(text())) found.push(index);
+      if (query.isEmpty || query.matchesText(text())) indices.push(index);
     }
-    const groups = foldedDecisions(this.trace, found);
+    const groups = foldedDecisions(this.trace, indices);
     const isTrifle = ({ verdict, cost }) => verdict === "declined" && cost < this.least;
     const trifles = groups.filter(isTrifle);
     const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
     const places = new Map(listed.flatMap(({ decisions }, place) => decisions.map((decision) => [decision, place])));
-    this.kept = { key, from: 0, rows: new Map(), count: found.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
+    this.kept = { key, from: 0, rows: new Map(), count: indices.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
     return this.kept;
   }
 
@@ -128,13 +128,13 @@ export class Decisions {
     return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
   }
 
-  /** A row of the list, which stays from moment to moment: only what it says of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [told] */
-  #kept(index, counts, told = true) {
+  /** A row of the list, which stays from moment to moment: only what it says of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
+  #kept(index, counts, withSentence = true) {
     const { rows } = this.kept;
-    const key = `${index}|${told}`;
+    const key = `${index}|${withSentence}`;
     const known = rows.get(key);
     if (known) this.#stand(known, index, this.moment);
-    else rows.set(key, this.row(index, this.moment, counts, told));
+    else rows.set(key, this.row(index, this.moment, counts, withSentence));
     return rows.get(key);
   }
 
@@ -144,13 +144,13 @@ export class Decisions {
     put(row, "class", index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later");
   }
 
-  /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [told] with its sentence */
-  row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], told = true) {
+  /** One decision as a row, which begins with its place; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] how many it stands for, and the cost @param {boolean} [withSentence] whether its sentence stands in it */
+  row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], withSentence = true) {
     const { verdict } = this.trace.decisions[index];
     const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
     const head = [place && html("b", {}, place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
-    const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), told && html("span", {}, text)];
+    const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), withSentence && html("span", {}, text)];
     const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
     const item = html("li", {}, button);
     this.#stand(item, index, moment);

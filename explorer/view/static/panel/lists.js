@@ -26,7 +26,7 @@ export function nodeList(nodes, reads, row) {
     if (alike.has(read)) alike.get(read).push(node);
     else alike.set(read, [node]);
   }
-  const more = (count, what) => html("li", { class: "ex-soft" }, `and ${grouped(count)} more${what}`);
+  const more = (count, ending) => html("li", { class: "ex-soft" }, `and ${grouped(count)} more${ending}`);
   const rows = [...alike.values()].flatMap((same) => (same.length > MANY ? [...same.slice(0, NAMED).map(row), more(same.length - NAMED, " like these")] : same.map(row)));
   const [shown, left] = fitting(rows, LISTED);
   return html("ul", { class: "ex-nodes" }, ...shown, left > 0 && more(left, ""));

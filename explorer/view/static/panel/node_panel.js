@@ -20,7 +20,7 @@ export class NodePanel {
   content(node) {
     const { trace, moment, decisionCard } = this.parts;
     const { type } = trace.nodes;
-    const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node), this.parts.tracing(node)];
+    const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#sameOperation(node), this.parts.tracing(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     parts.push(...this.parts.compositions.tell(node, this.parts));
     const changes = this.parts.actions.changes(node);
@@ -32,7 +32,7 @@ export class NodePanel {
     const declined = decisions.filter((index) => !shown.includes(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
     if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
     parts.push(...this.#all(decisions, main));
-    parts.push(...this.parts.twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
+    parts.push(...this.parts.gradients(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
     parts.push(...this.#metrics(node));
     const value = trace.values[node];
     const state = value ? "" : this.parts.actions.leafValue(node);
@@ -62,13 +62,13 @@ export class NodePanel {
   }
 
   /** A button "all 20 conv2d" that searches for them. */
-  #kind(node) {
+  #sameOperation(node) {
     const { trace, moment } = this.parts;
     const { operation, kind } = trace.nodes;
     if (kind[node] !== "operation" && kind[node] !== "call") return false;
     const count = operation.filter((other, index) => other === operation[node] && trace.exists(index, moment.position)).length;
     if (count < 2) return false;
-    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.kind(node) }, `all ${grouped(count)} ${this.parts.trace.recording.operations[operation[node]]}`));
+    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.operation(node) }, `all ${grouped(count)} ${this.parts.trace.recording.operations[operation[node]]}`));
   }
 
   #origin(node, type) {
@@ -124,8 +124,8 @@ export class NodePanel {
   }
 
   #duplicates(node) {
-    const found = this.parts.sceneBuilder.duplicates(node, this.parts.moment.position);
-    return found.length ? [heading(`represents ${grouped(found.length + 1)} equal nodes`), this.parts.list(found, true)] : [];
+    const duplicates = this.parts.sceneBuilder.duplicates(node, this.parts.moment.position);
+    return duplicates.length ? [heading(`represents ${grouped(duplicates.length + 1)} equal nodes`), this.parts.list(duplicates, true)] : [];
   }
 
   #neighbours(node) {

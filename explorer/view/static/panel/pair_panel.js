@@ -11,13 +11,13 @@ export class PairPanel {
     this.parts = parts;
   }
 
-  /** @param {number} one @param {number} other */
-  content(one, other) {
+  /** @param {number} node @param {number} other */
+  content(node, other) {
     const { trace, decisionCard } = this.parts;
-    const found = decisionsBetween(trace, one, other);
-    const title = html("h4", {}, this.parts.link(one), " and ", this.parts.link(other));
-    if (found.length) return [title, ...found.map((index) => decisionCard.card(index))];
-    const sentences = accounts(trace, one, other);
+    const decisions = decisionsBetween(trace, node, other);
+    const title = html("h4", {}, this.parts.link(node), " and ", this.parts.link(other));
+    if (decisions.length) return [title, ...decisions.map((index) => decisionCard.card(index))];
+    const sentences = accounts(trace, node, other);
     return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)))];
   }
 }

@@ -15,7 +15,7 @@ import { badText, bufferText } from "../scene/slot_states.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
- *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
+ *   toggle: (box: number) => void, operation: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
  *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows that of a node in the source; changes: those of a node against the other of two graphs;
  *   leafValue: what to say of a leaf whose value is not known
@@ -47,7 +47,7 @@ export class PanelParts {
   }
 
   /** Lists of the gradient of a node or a box, and of the nodes whose gradient it is. @param {number} node @param {number} box */
-  twins(node, box) {
+  gradients(node, box) {
     return this.gradientLinks.tell(node, box, (each) => this.link(each), this.moment.position);
   }
 

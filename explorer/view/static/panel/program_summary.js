@@ -27,8 +27,8 @@ export class Summary {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;
-    const given = takes.map((node) => [several && this.#isNamed(node) && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
-    const flow = gives.length ? [listed(given), listed(gives.map((node) => this.#type(node)))].filter(Boolean).join(" → ") : "";
+    const inputs = takes.map((node) => [several && this.#isNamed(node) && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
+    const flow = gives.length ? [listed(inputs), listed(gives.map((node) => this.#type(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
     const sums = [cost.parameters && `${grouped(cost.parameters)} parameters · ${bytesText(cost.weights)}`, cost.flops && `${countText(cost.flops)} flops`];
     const said = [flow, ...sums].filter(Boolean).join(", ");
@@ -39,10 +39,10 @@ export class Summary {
   get kinds() {
     const { recording, nodes } = this.trace;
     const counts = new Map();
-    const add = (kind) => counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    const add = (name) => counts.set(name, (counts.get(name) ?? 0) + 1);
     for (const { type } of recording.scopes) if (type) add(type);
-    if (!counts.size) nodes.kind.forEach((kind, node) => (kind === "operation" || kind === "call") && nodes.born[node] < 0 && add(recording.operations[nodes.operation[node]]));
-    return [...counts].sort((one, other) => other[1] - one[1]);
+    if (!counts.size) nodes.kind.forEach((role, node) => (role === "operation" || role === "call") && nodes.born[node] < 0 && add(recording.operations[nodes.operation[node]]));
+    return [...counts].sort((a, b) => b[1] - a[1]);
   }
 
   /** The shape of the result of a box's last recorded node, "" if it has none. @param {number} box */
@@ -92,7 +92,7 @@ export class Summary {
     }
     const { kinds } = this;
     const [shown, left] = fitting(kinds, KINDS);
-    const said = shown.map(([kind, count]) => html("span", {}, `${kind}${count > 1 ? ` ×${grouped(count)}` : ""}`));
+    const said = shown.map(([name, count]) => html("span", {}, `${name}${count > 1 ? ` ×${grouped(count)}` : ""}`));
     if (said.length) table.append(html("dt", {}, "operations"), html("dd", { class: "ex-kinds" }, ...said, left > 0 && html("span", { class: "ex-soft" }, `and ${grouped(left)} more`)));
     return table;
   }
@@ -100,13 +100,13 @@ export class Summary {
 
 /** Parts that read alike, in the order of the first of each. @template T @param {T[]} parts @param {(part: T) => string} read */
 function groups(parts, read) {
-  /** @type {Map<string, any[]>} */ const found = new Map();
+  /** @type {Map<string, any[]>} */ const alike = new Map();
   for (const part of parts) {
-    const same = found.get(read(part));
+    const same = alike.get(read(part));
     if (same) same.push(part);
-    else found.set(read(part), [part]);
+    else alike.set(read(part), [part]);
   }
-  return found;
+  return alike;
 }
 
 /** Texts on one line: those alike once, with their number. */

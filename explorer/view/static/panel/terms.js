@@ -5,7 +5,7 @@ import { html } from "../dom.js";
 /* global GLOSSARY */
 /** Each form of each term → its explanation. */
 const TERMS = new Map(Object.entries(GLOSSARY).flatMap(([text, forms]) => forms.map((form) => [form, text])));
-const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...TERMS.keys()].sort((one, other) => other.length - one.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
+const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...TERMS.keys()].sort((a, b) => b.length - a.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
 
 /** A text in which the first occurrence of each term is explained. @param {string} text @param {Set<string>} [known] terms that are explained already @returns {(Node | string)[]} */
 export function explained(text, known = new Set()) {

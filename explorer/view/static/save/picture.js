@@ -48,10 +48,10 @@ function styled(drawn) {
       if (!(child instanceof Element)) target.append(child.cloneNode());
       else if (getComputedStyle(child).display !== "none" || child.localName === "title") {
         // Layers of the canvas are elements of HTML, which other programs do not draw.
-        const twin = child instanceof SVGElement ? /** @type {Element} */ (child.cloneNode()) : svg("g");
-        for (const { name } of [...twin.attributes]) if (OF_THE_PAGE.test(name)) twin.removeAttribute(name);
-        target.append(twin);
-        waiting.push([child, twin, style]);
+        const clone = child instanceof SVGElement ? /** @type {Element} */ (child.cloneNode()) : svg("g");
+        for (const { name } of [...clone.attributes]) if (OF_THE_PAGE.test(name)) clone.removeAttribute(name);
+        target.append(clone);
+        waiting.push([child, clone, style]);
       }
     }
   }

@@ -69,8 +69,8 @@ export class SaveMenu {
   async #save({ ending, type, content }) {
     this.root.hidePopover();
     try {
-      const given = await content();
-      download(`${fileName(this.view.trace.recording.title)}${ending}`, given instanceof Blob ? given : new Blob([given], { type }));
+      const file = await content();
+      download(`${fileName(this.view.trace.recording.title)}${ending}`, file instanceof Blob ? file : new Blob([file], { type }));
     } catch (error) {
       say(this.problem, `No ${ending.slice(1).toUpperCase()} was saved: ${error.message}`);
       this.problem.showPopover();
