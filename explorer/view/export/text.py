@@ -2,7 +2,7 @@
 
 ``print(plan.explain())``, the command line, notebooks and readers without widgets use it. It is canonical, free of
 addresses, paths and measured values, so that two texts can be compared with diff; a table library would wrap lines by
-terminal width. Decisions come first, and what changes with any of them, such as counts and the fingerprint, comes last:
+terminal width. Decisions come first, and lines that change with any of them, such as counts and fingerprint, come last:
 tools that show where two texts begin to differ then show the decision.
 """
 

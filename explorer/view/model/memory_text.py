@@ -1,7 +1,8 @@
 """Memory of a plan in words: the peak and its parts, and the most that is live, the same in every text and picture.
 
-The *peak* is what a run allocates: the arena, results that were asked for, and working memory. What is *live* while a
-kernel runs is a part of it. The parts of the peak are largest at different moments, so that no moment may need all.
+The *peak* is the memory that a run allocates: the arena, results that were asked for, and working memory. Memory that
+is *live* while a kernel runs is a part of it. The parts of the peak are largest at different moments, so that no
+moment may need all.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 It is ``{"recording": …, "layout": …, "replay": …, "heat": …, "options": …}``.
 
-Its long tables are packed (columns.py); what follows describes them unpacked.
+Its long tables are packed (columns.py); the tables below are described unpacked.
 
-``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places what
-they hold::
+``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places their
+nodes and groups::
 
     {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost, second, formula], …], "bodies": [box, …],
      "direction": "down" | "right", "turned": [inside, …]}
 
-A *slot* is a place that one node, or the nodes that replace each other there (a subject and what was produced for
+A *slot* is a place that one node, or the nodes that replace each other there (a subject and the node produced for
 it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
 their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand::
 
@@ -19,7 +19,7 @@ their consumers (kind "constant") and ports (kind "item") have no slot: an edge 
 
 The lines of ``texts`` are already shortened to fit: the bold first line, the type, which is the soft second line where
 ``second`` is "", the second line of the node while it is a ghost ("" where it never is one), and the second line with
-what the node computes; ``formula`` is that alone, in full.
+the node's formula; ``formula`` is that alone, in full.
 
 A *box* is a container: box 0 is the whole graph, every other one can be opened and closed; ``bodies`` gives the box
 of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of its own, its box has parent −1. Each
@@ -31,7 +31,7 @@ box is laid out once, alone, with its child boxes closed::
            "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
            "layer": k,                                      row of the recording's layers, −1 for another box
            "operator": k,                                   row of the recording's operators, −1 for another box
-           "batches": [decision, …],                        those that made what it holds, of the box of a batch
+           "batches": [decision, …],                        those that made its contents, of the box of a batch
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
@@ -51,7 +51,7 @@ Of a large graph the first payload holds the insides of the open boxes and of th
 "placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and
 the recording are whole, so that stepping needs nothing more. Such a box cannot be open. The front end asks the kernel,
 ``{"kind": "place", "boxes": [box, …]}``, and is answered ``{"kind": "placed", "boxes": [[box, inside], …]}``, packed:
-the box's "placed", "size", "ports", "items" and "edges". What is written to a file is placed whole.
+the box's "placed", "size", "ports", "items" and "edges". A layout written to a file is placed whole.
 
 *Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
 top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
@@ -86,11 +86,12 @@ of points 0 … n, k moves by 1 − (k − 1) / d of the first correction and by
      "merges": [row, …],                       of substitutions: those by an equal node of another slot ("×n")
      "outlined": [position, …],                the last position at which each group has an outline, −1: it has none
      "opens": [[box, instant, instant], …],    first and last instant at which an open box is drawn open
-     "rows": [[box, position, text], …]}       what a closed box says from a position on: its nodes are rows of batches
+     "rows": [[box, position, text], …]}       text of a closed box from a position on: its nodes are rows of batches
 
 An *instant* is 2 · position, and one more where the stage has taken no decision yet. An open box that no row of
 ``opens`` names is always drawn open. One that is named is drawn closed at any other instant (contents.py tells why:
-what comes later, or has gone, takes no room), until a reader opens it; so it is with a row from 0 to −1 at all of them.
+a node that comes later, or has gone, takes no room), until a reader opens it; so it is with a row from 0 to −1 at all
+of them.
 
 A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
 this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or

@@ -3,7 +3,7 @@
 They are those of the plain form (explorer/record) but for these; texts are safe to show, on one line each::
 
     "nodes"      "label" is the name in a sentence, with the constants inside
-    "types"      [{"shape": [length, …], "text": what follows the shape, "dtype": "float32"}, …]    "32×64" + " float32"
+    "types"      [{"shape": [length, …], "text": text after the shape, "dtype": "float32"}, …]    "32×64" + " float32"
                    "named", if dimensions have names: "batch=32×64"
     "declared"   {node: text, …}    dimensions as a model's file declares them, and where, if any are named or open
     "sources"    [{"place": "In[3] line 2", "text": the line}, …]

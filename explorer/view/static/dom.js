@@ -78,7 +78,7 @@ export function whenIdle(act) {
   return requestIdleCallback((deadline) => act(() => deadline.timeRemaining() > 4), { timeout: 300 });
 }
 
-/** Leave what was to be done. @param {number} handle */
+/** Cancel an act that waits. @param {number} handle */
 export function notIdle(handle) {
   if (window.requestIdleCallback) cancelIdleCallback(handle);
   else clearTimeout(handle);

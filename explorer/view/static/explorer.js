@@ -42,7 +42,7 @@ function saveChanged(model, values) {
   model.save_changes();
 }
 
-/** What a view tells the traits of explorer.view.widget.widget.GraphView. */
+/** The callbacks by which a view sets the traits of explorer.view.widget.widget.GraphView. */
 function telling(model) {
   const save = (values) => saveChanged(model, values);
   return {
@@ -58,7 +58,7 @@ function telling(model) {
   };
 }
 
-/** What the kernel writes for the ending of a file. @param {string} ending @returns {Promise<string>} */
+/** The text that the kernel writes for the ending of a file. @param {string} ending @returns {Promise<string>} */
 function written(model, ending) {
   return new Promise((done) => {
     const take = (message) => {
@@ -80,7 +80,7 @@ function openTab(model) {
   written(model, ".html").then((page) => tab.location.replace(URL.createObjectURL(new Blob([page], { type: "text/html" }))));
 }
 
-/** Let a view follow its traits; returns what ends it. */
+/** Let a view follow its traits; returns the act that ends it. */
 function follow(model, view) {
   const acts = {
     step: (step) => view.go(step, view.timeline.named(model.get("stage"), view.now.stage)),
@@ -113,7 +113,7 @@ function listen(model, listeners) {
   };
 }
 
-/** Let views say when their kernel is gone; `shared` is the model of explorer.view.widget.front_end, raw. Returns what ends it. */
+/** Let views say when their kernel is gone; `shared` is the model of explorer.view.widget.front_end, raw. Returns the act that ends it. */
 function watchKernel(shared, views) {
   const tell = () => views.forEach((view) => view.root.classList.toggle("ex-no-kernel", !shared.comm_live));
   tell();

@@ -29,11 +29,11 @@ import { Trace } from "./data/recording.js";
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void,
  *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onPredict?: (isOn: boolean) => void, onTurned?: () => void,
- *   onFile?: (ending: string) => Promise<string>}} Callbacks onFile: what the kernel writes for the ending of a file
+ *   onFile?: (ending: string) => Promise<string>}} Callbacks onFile: the text that the kernel writes for the ending of a file
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
- *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
+ *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks the calls to pair.js from one of two views, and its marks in it
  */
 
 /** One explorer on the page. */
@@ -94,7 +94,7 @@ export class View {
   }
 
   #moved(sights) {
-    // From afar a picture stands for everything but what has the focus.
+    // From afar a picture stands for everything but the item that has the focus.
     this.canvas.see(...(this.overview.covers ? [] : sights));
     this.overview.later();
     this.shell?.minimap.refresh();
@@ -115,7 +115,7 @@ export class View {
     this.canvas.place(this.placement);
   }
 
-  /** Make room for what has come, and take it from what has gone; a graph that was seen whole still is. */
+  /** Make room for parts that have come, and take it from those that have gone; a graph that was seen whole still is. */
   #settle() {
     if (this.openBoxes.areAlike(this.settledAt, this.now.instant)) return;
     this.settledAt = this.now.instant;

@@ -103,7 +103,7 @@ class Tree:
         return depth if self.opened_to(depth).issubset(opened) else None
 
     def _depths(self) -> dict[int, int]:
-        """Return how many boxes are around what each box holds, itself included: 0 of a graph."""
+        """Return how many boxes are around the items of each box, itself included: 0 of a graph."""
         depths = dict.fromkeys(self.bodies, 0)
         for box in reversed(self.postorder()):
             for table, index in self.boxes[box].items:

@@ -1,6 +1,6 @@
 """Traits that a page and Python both set: where the two meet on their way, Python's value stays.
 
-A page's change waits while a cell runs, and would then undo what the cell has set: the reader pressed the key before.
+A page's change waits while a cell runs, and would then undo the cell's own: the reader pressed the key before.
 So each value that Python sends has a revision, and a page says with each of its changes which revision it saw.
 """
 

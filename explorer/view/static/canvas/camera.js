@@ -10,7 +10,7 @@ const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
 export class Camera {
-  /** @param {HTMLElement} world all of it is moved: a transform of an svg element, or within one, would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
+  /** @param {HTMLElement} world all of it is moved: a transform of an svg element, or within one, would be a layout of all its text @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove called with the sight now, and while it glides */
   constructor(world, viewport, onMove) {
     this.world = world;
     this.viewport = viewport;
@@ -20,12 +20,12 @@ export class Camera {
     this.y = 0;
     this.smallest = SMALLEST;
     /** the world rectangle that was in sight last @type {number[] | undefined} */ this.seen = undefined;
-    /** what lies over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
+    /** the rectangles over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
   }
 
   #apply(smooth = false) {
     const sight = this.sight();
-    // What lies between two places far apart has no elements: a glide would show empty ground.
+    // The nodes between two places far apart have no elements: a glide would show empty ground.
     const glides = smooth && !calm() && overlap(this.seen, sight);
     this.world.classList.toggle("ex-gliding", glides);
     this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toPrecision(5)})`;
@@ -33,7 +33,7 @@ export class Camera {
     classList.toggle("ex-near", this.scale >= 0.9);
     classList.toggle("ex-far", this.scale < 0.5);
     classList.toggle("ex-distant", this.scale < 0.2);
-    // While it glides, what it leaves is still in sight.
+    // While it glides, the place that it leaves is still in sight.
     this.onMove(sight, ...(glides ? [this.seen] : []));
     this.seen = sight;
   }

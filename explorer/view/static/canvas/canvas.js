@@ -1,4 +1,4 @@
-// The graph as SVG: elements are made when they come into sight, kept from moment to moment, and only what changed is touched.
+// The graph as SVG: elements are made when they come into sight, kept from moment to moment, and only changed ones are touched.
 
 import { tallyText } from "../compare/differences.js";
 import { counted } from "../data/number_format.js";
@@ -92,7 +92,7 @@ export class Canvas {
     return this.placement ? this.placement.slots.size + this.placement.boxes.size : 0;
   }
 
-  /** Draw what some rectangles of the world hold, and what is near. @param {...number[]} sights */
+  /** Draw the items in some rectangles of the world, and those near. @param {...number[]} sights */
   see(...sights) {
     for (const layer of this.#layers()) layer.see(this.count, ...sights);
   }
@@ -141,7 +141,7 @@ export class Canvas {
     this.ports.show(scene, this.placement);
   }
 
-  /** Draw what is in sight and differs from the scene before. */
+  /** Draw the items in sight that differ from the scene before. */
   #touch(scene) {
     const { changes, edges, frames } = scene;
     this.labels.touch(scene);
@@ -158,13 +158,13 @@ export class Canvas {
       if (frame) this.#sortFrame(frame);
       else this.#dropFrame(index);
     }
-    // An outline goes around what comes and goes beside its members, too.
+    // An outline goes around items that come and go beside its members, too.
     const isFramed = changes.slots.size > 0 || changes.frames.size > 0;
     for (const layer of this.#layers()) layer.renew(!isFramed || (layer !== this.outlines && layer !== this.titles));
     if (changes.edges.size) this.ports.show(scene, this.placement);
   }
 
-  /** How much stands on the canvas, in words: what is out of sight has no element to be counted. */
+  /** How much stands on the canvas, in words: items out of sight have no element to be counted. */
   #tally() {
     const { nodes, boxes } = this.scene.drawn;
     return [nodes && counted(nodes, "node"), boxes && counted(boxes, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
@@ -180,7 +180,7 @@ export class Canvas {
     return counts;
   }
 
-  /** What each closed box hides of what is lit. */
+  /** The relation of the lit slots that each closed box hides. */
   #litInside(scene, lit) {
     const relations = new Map();
     for (const [slot, relation] of lit) {
@@ -190,7 +190,7 @@ export class Canvas {
     return relations;
   }
 
-  /** What differs inside each closed box. */
+  /** The differences inside each closed box. */
   #differInside(differs) {
     const differences = new Map();
     for (const [slot, difference] of differs) {
@@ -224,7 +224,7 @@ export class Canvas {
     return title ? view.label : view.root;
   }
 
-  /** File an edge; what changes is drawn over what stays. */
+  /** File an edge; changing edges are drawn over the others. */
   #sortEdge(key, edge) {
     const tiles = edge.state === "plain" ? this.lines : this.changed;
     const drawn = this.edges.get(key);

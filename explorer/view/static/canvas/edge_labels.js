@@ -18,7 +18,7 @@ export class EdgeLabels {
     this.tiles = new Tiles("ex-layer-labels", (key) => this.#label(key));
     /** @type {Map<string, SVGTextElement>} */ this.texts = new Map();
     /** @type {any} */ this.placement = null;
-    /** @type {Map<string, string[]>} a node ("n7") or a closed box ("b2") → the labels of what it computes */ this.about = new Map();
+    /** @type {Map<string, string[]>} a node ("n7") or a closed box ("b2") → the labels of its results */ this.about = new Map();
   }
 
   /** File the labels of a placement, and let all be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */

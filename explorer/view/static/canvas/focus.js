@@ -39,7 +39,7 @@ export class Focus {
     if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
-  /** Tell a screen reader what an item reads, and what reads it: edges cannot have the focus. */
+  /** Tell a screen reader the operands of an item, and its readers: edges cannot have the focus. */
   #describe() {
     const { canvas, scene, trace } = this.view;
     if (!this.stop || !scene) return;
@@ -52,7 +52,7 @@ export class Focus {
     put(this.stop, "aria-description", phrases.join("; ") || false);
   }
 
-  /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
+  /** Take note of the item that has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
   noticed(key) {
     if (!key) return;
     this.key = key;
@@ -62,7 +62,7 @@ export class Focus {
     if (canvas.element(key)?.matches(":focus-visible")) camera.reveal(around([canvas.rect(key)], 20));
   }
 
-  /** Do what may take from the canvas what has the focus: then the canvas keeps it. @param {() => void} act */
+  /** Do an act that may remove the item with the focus: then the canvas keeps it. @param {() => void} act */
   keep(act) {
     const held = this.view.stage.contains(document.activeElement);
     act();
@@ -73,7 +73,7 @@ export class Focus {
   take() {
     const { stage } = this.view;
     if (this.key) this.set(this.key, true);
-    // Nothing is on the canvas, or what is cannot have the focus.
+    // Nothing is on the canvas, or nothing that can have the focus.
     if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
   }
 

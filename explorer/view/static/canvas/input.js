@@ -44,13 +44,13 @@ export function listenToPointer(view) {
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 
-/** What a click means: an answer, while a reader predicts. */
+/** Take a click: as an answer, while a reader predicts. */
 function choose(view, key, edge, isSecond) {
   if (view.prediction.isOn) view.prediction.take(key, key[0] === "n" ? "" : edge);
   else view.selection[isSecond ? "pair" : "pick"](key);
 }
 
-/** Whether something is the graph or the ground around it, and not what lies over it. */
+/** Whether something is the graph or the ground around it, and not a part over it. */
 function isCanvas({ stage, canvas }, target) {
   return target === stage || canvas.root.contains(target);
 }
@@ -169,7 +169,7 @@ function toggleFocused(view, open) {
   return !open && box !== undefined && view.opening.toggle(box, false);
 }
 
-/** Close what is open, else end predicting, else leave the selection, else leave the function. */
+/** Close the open part, else end predicting, else leave the selection, else leave the function. */
 function escape(view) {
   if (!view.shell.help.hidden) view.shell.turnHelp();
   else if (!view.shell.search.root.hidden) view.shell.search.close();
@@ -185,7 +185,7 @@ function isForeign(event) {
 }
 
 /**
- * Keep JupyterLab's single-key commands (a, b, x, …) away while the focus is inside; returns what ends it.
+ * Keep JupyterLab's single-key commands (a, b, x, …) away while the focus is inside; returns the act that ends it.
  * Lumino matches its selectors from the focused element upwards, so that this element must carry the mark.
  * @param {import("../view.js").View} view
  */

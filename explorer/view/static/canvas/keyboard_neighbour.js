@@ -27,7 +27,7 @@ function flowing(canvas, scene, key, arrow) {
   return nearest(canvas, key, along(canvas, scene, key, up)) ?? (up ? outside(canvas, key) : null);
 }
 
-/** What stands on the canvas and can have the focus. @returns {string[]} */
+/** The items on the canvas that can have the focus. @returns {string[]} */
 export function focusable(canvas, scene) {
   const slots = [...canvas.placement.slots.keys()].filter((slot) => scene.slots.has(slot)).map((slot) => `n${slot}`);
   return [...slots, ...[...canvas.layerOf.keys()].map((box) => `b${box}`).filter((key) => canvas.stands(key))];

@@ -35,7 +35,7 @@ export class Minimap {
     for (const [difference, name] of Object.entries(this.apart)) this.apart[difference] = colours.getPropertyValue(name);
   }
 
-  /** Draw a scene once the browser is idle. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → what it is to the other of two graphs */
+  /** Draw a scene once the browser is idle. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, import("../compare/differences.js").Difference>} [differs] slot → its difference from the other of two graphs */
   draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);

@@ -8,7 +8,7 @@ import { tintOf } from "../scene/heat.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 
-/** Draws one slot; only what changed is touched. */
+/** Drawing of one slot; only changed parts are touched. */
 export class SlotView {
   /** @param {import("../data/recording.js").Trace} trace @param {number} slot */
   constructor(trace, slot) {
@@ -35,7 +35,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it is to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] what it is to the other of two graphs */
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
   show(mark, selected, matches, share, lit, differs) {
     const key = `${mark.key}|${mark.apart}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;
@@ -205,7 +205,7 @@ export class BoxView {
     outline(this.shape, x, y, wide, high);
     outline(this.under, x + 5, y + 5, wide, high);
     const [name, ...details] = this.box.text;
-    // Its batches are what an open box is about: there is room for what they gain.
+    // An open box is about its batches: there is room for their gain.
     say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);
     put(this.name, "x", this.open ? x + 28 : x + wide / 2);
     put(this.name, "y", this.open ? y + 18 : y + 21);
@@ -218,7 +218,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] the relation of the nodes that it hides to the selection @param {string} [differs] the differences that it hides */
   show(mark, selected, matches, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;

@@ -12,7 +12,7 @@ const CROWDED = 20000;
 /** px around a node that a press may miss it by. */
 const NEAR = 4;
 
-/** Border and ground of what stands in a state; the first that fits, by class or state. */
+/** Border and ground of a node in a state; the first that fits, by class or state. */
 const LOOKS = {
   bad: ["--ex-bad", "--ex-bad-bg"],
   current: ["--ex-accent", "--ex-accent"],
@@ -31,7 +31,7 @@ const LOOKS = {
   plain: ["--ex-edge", "--ex-node"],
 };
 const CHOSEN = ["--ex-accent", "--ex-accent"];
-/** Border and ground of open boxes, under what they hold. */
+/** Border and ground of open boxes, under their contents. */
 const [GROUND, CHOSEN_GROUND] = [["--ex-line", "--ex-panel"], ["--ex-accent", "--ex-accent-bg"]];
 const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], rewired: ["--ex-accent", "--ex-accent-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
 
@@ -91,12 +91,12 @@ export class Overview {
     this.#rectangles(this.ground, this.ground.among(sight), 1);
     if (shown.length <= CROWDED) this.#lines(sight);
     this.#rectangles(this.items, shown, 1);
-    // What asks for attention is drawn over the rest, and never smaller than can be seen.
+    // Items that ask for attention are drawn over the rest, and never smaller than can be seen.
     this.#rectangles(this.strong, this.strong.among(sight), 4);
     pixels.end();
   }
 
-  /** Note what a scene draws where: asked for at each frame. */
+  /** Note the rectangles and colours of a scene: asked for at each frame. */
   #prepare() {
     const { canvas } = this;
     this.marks = canvas.marks;

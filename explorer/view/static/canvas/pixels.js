@@ -65,7 +65,7 @@ export class Pixels {
   line(x0, y0, x1, y1, word) {
     const [dx, dy] = [(x1 - x0) * this.density, (y1 - y0) * this.density];
     const steps = Math.max(1, Math.ceil(Math.max(Math.abs(dx), Math.abs(dy))));
-    // Of a line that runs far out of the picture, only what may be in it.
+    // Of a line that runs far out of the picture, only the part that may be in it.
     if (steps > 4 * (this.wide + this.high)) return;
     let [x, y] = [x0 * this.density, y0 * this.density];
     for (let step = 0; step <= steps; step++, x += dx / steps, y += dy / steps) {

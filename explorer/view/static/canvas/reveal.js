@@ -1,8 +1,8 @@
-// The least motion of a camera that brings rectangles into sight, clear of what lies over the canvas.
+// The least motion of a camera that brings rectangles into sight, clear of the parts over the canvas.
 
 /** @typedef {number[]} Edges left, top, right, bottom, in px of the viewport */
 
-/** px that stay free between what is revealed and the border, or what lies over the canvas. */
+/** px that stay free between the revealed rectangle and the border, or the parts over the canvas. */
 const FREE = 6;
 
 /**
@@ -26,7 +26,7 @@ export function motion(rects, room, overlays) {
   return [shift(first[0], first[2], room.width), shift(first[1], first[3], room.height)];
 }
 
-/** The least motion away from what lies over the canvas that stays in the viewport; undefined where there is none. */
+/** The least motion away from the parts over the canvas that stays in the viewport; undefined where there is none. */
 function clearing(rect, whole, overlays) {
   const motions = [[0, 0]];
   for (const [left, top, right, bottom] of overlays) {

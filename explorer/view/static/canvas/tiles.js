@@ -1,8 +1,8 @@
-// Tiles of the canvas: what was never in sight has no elements, so that a frame and a step cost only the visible part of the graph.
+// Tiles of the canvas: parts that were never in sight have no elements, so that a frame and a step cost only the visible part of the graph.
 
 import { html, svg, whenIdle } from "../dom.js";
 
-/** px of the world: a side of a tile, how far around the sight tiles stay, and by how much strokes and signs go beyond what is filed. */
+/** px of the world: a side of a tile, how far around the sight tiles stay, and by how much strokes and signs go beyond the rectangles that are filed. */
 const [SIDE, AROUND, BEYOND] = [900, 700, 40];
 /** Keys up to which everything stays drawn: a small graph gains nothing. */
 const FEW = 400;
@@ -11,17 +11,17 @@ const FEW = 400;
  * @typedef {{keys: Set<string>, stale: Set<string>, group: SVGSVGElement | null, version: number}} Tile stale: keys to be drawn anew; group: made when first in sight
  */
 
-/** Holds what one layer draws by where it stands. */
+/** Elements of one layer, by place. */
 export class Tiles {
   /** @param {string} name the class of the layer @param {(key: string) => SVGGraphicsElement | null} draw brings the element of a key up to date; null where nothing is to be seen */
   constructor(name, draw) {
     this.draw = draw;
     this.root = html("div", { class: name });
-    /** what is larger than a tile: as near as anything is in sight */ this.whole = this.#make();
+    /** items larger than a tile: as near as anything is in sight */ this.whole = this.#make();
     /** @type {Map<string, Tile>} */ this.tiles = new Map();
     /** @type {Map<string, Tile>} key → its tile */ this.where = new Map();
     /** @type {Map<string, SVGGraphicsElement>} */ this.elements = new Map();
-    /** @type {Tile | undefined} the tile of what has the focus */ this.held = undefined;
+    /** @type {Tile | undefined} the tile of the item that has the focus */ this.held = undefined;
     /** @type {Set<Tile>} */ this.shown = new Set();
     /** @type {number[][]} */ this.sights = [];
     /** px by which a key may reach out of its tile */ this.reach = 0;
@@ -73,20 +73,20 @@ export class Tiles {
     this.where.get(key)?.stale.add(key);
   }
 
-  /** Draw nothing until the next renewal: what is filed is of another placement than the scene. @param {number} count keys of all layers */
+  /** Draw nothing until the next renewal: the filed items are of another placement than the scene. @param {number} count keys of all layers */
   pause(count) {
     this.count = count;
     this.ready = false;
   }
 
-  /** Draw what is in sight anew now, and the rest when it comes into sight; or, of it all, only what was touched. @param {boolean} [touched] */
+  /** Draw the items in sight anew now, and the rest when it comes into sight; or, of it all, only the touched ones. @param {boolean} [touched] */
   renew(touched = false) {
     this.ready = true;
     if (!touched) this.version++;
     this.#show();
   }
 
-  /** Draw what some rectangles of the world hold. @param {number} count keys of all layers @param {...number[]} sights */
+  /** Draw the items in some rectangles of the world. @param {number} count keys of all layers @param {...number[]} sights */
   see(count, ...sights) {
     this.count = count;
     this.sights = sights;
@@ -101,7 +101,7 @@ export class Tiles {
     this.#show();
   }
 
-  /** What is in sight is drawn now, what is around it when the browser is idle. */
+  /** Draw the tiles in sight now, those around when the browser is idle. */
   #show() {
     const wanted = this.#wanted(AROUND);
     for (const tile of this.shown) {
@@ -162,7 +162,7 @@ export class Tiles {
     if (element.parentNode !== tile.group) tile.group.append(element);
   }
 
-  /** The tiles that are to be seen. @param {number} around px around what is in sight */
+  /** The tiles that are to be seen. @param {number} around px around the sight */
   #wanted(around) {
     const wanted = new Set(this.held ? [this.held] : []);
     if (this.count <= FEW) for (const tile of [this.whole, ...this.tiles.values()]) wanted.add(tile);
@@ -170,7 +170,7 @@ export class Tiles {
     return wanted;
   }
 
-  /** The tiles in or near a rectangle; what is larger than a tile always is. @param {number[]} rect @param {number} around @returns {Iterable<Tile>} */
+  /** The tiles in or near a rectangle; the one of larger items always is. @param {number[]} rect @param {number} around @returns {Iterable<Tile>} */
   *#near(/** @type {number[]} */ [x, y, wide, high], around) {
     yield this.whole;
     /** @type {number[]} */ const [left, top, right, bottom] = [x - around, y - around, x + wide + around, y + high + around].map((edge) => Math.floor(edge / SIDE));

@@ -46,7 +46,7 @@ export class CameraSync {
     const boxes = [own.trace.layout.boxes, other.trace.layout.boxes];
     for (const [box, others] of common) {
       let most = ALIKE;
-      // Of boxes that hold equally much, the one as deep: what is around another is told before what is inside.
+      // Of boxes that hold equally much, the one as deep: a box around another is chosen before one inside it.
       for (const [each, count] of others) {
         const depth = Math.abs(own.paths.depth[box] - other.paths.depth[each]);
         const named = boxes[0][box].label === boxes[1][each].label ? NAMED : 0;
@@ -58,7 +58,7 @@ export class CameraSync {
     return counterparts;
   }
 
-  /** For each side: x, y of what shows nodes, and x, y of what shows most of those that stand for them on the other side. */
+  /** For each side: x, y of the items that show nodes, and x, y of the items that show most of their counterparts on the other side. */
   #anchors() {
     const [before, after] = this.views.map(({ placement }) => placement);
     if (this.known?.before === before && this.known.after === after) return this.known.anchors;
@@ -77,7 +77,7 @@ export class CameraSync {
     return anchors;
   }
 
-  /** Where a point of one side is on the other: moved as what is near it, the nearest most. */
+  /** Where a point of one side is on the other: moved as the items near it, the nearest most. */
   point(side, x, y) {
     let [weights, dx, dy] = [0, 0, 0];
     for (const [ownX, ownY, otherX, otherY] of this.#anchors()[side]) {
@@ -102,9 +102,9 @@ export class CameraSync {
   }
 }
 
-/** The part of what two boxes hold that must be the same for one to stand for the other. */
+/** The part of the contents of two boxes that must be the same for one to stand for the other. */
 const ALIKE = 0.5;
-/** What a common name counts for. */
+/** The weight of a common name. */
 const NAMED = 0.3;
 
 function entry(table, key, make) {

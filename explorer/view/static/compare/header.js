@@ -45,7 +45,7 @@ export class PairHead {
     return html("details", { class: "ex-fold" }, html("summary", {}, title), html("ul", {}, ...nodes.slice(0, LISTED).map((node, place) => link(node, rows[place])), more));
   }
 
-  /** Say what differs once everything is shown. */
+  /** Name the differences once everything is shown. */
   later() {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -76,7 +76,7 @@ export class PairHead {
     this.choice.value = tied;
   }
 
-  /** Forget what waits. */
+  /** Cancel the frame that waits. */
   end() {
     cancelAnimationFrame(this.frame);
   }

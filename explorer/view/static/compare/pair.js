@@ -10,7 +10,7 @@ import { View } from "../view.js";
 
 const TIES = ["nodes", "steps", "off"];
 
-/** Two views and what is above them. */
+/** Two views and the heading above them. */
 export class Pair {
   /**
    * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} data
@@ -34,7 +34,7 @@ export class Pair {
     this.views[0].go(comparison.start[0]);
   }
 
-  /** Take a comparison of what both views show now. */
+  /** Take a comparison of the recordings that both views show now. */
   adopt(comparison) {
     this.differences = new Differences(comparison, this.views);
     this.cameraSync = new CameraSync(this.views, this.differences);
@@ -44,7 +44,7 @@ export class Pair {
     this.#align(0);
   }
 
-  /** What a view says is heard here too. */
+  /** The callbacks of a view, which tell this pair too. */
   #hear(side, own) {
     const tell = (name, act) => (...values) => {
       own[name]?.(...values);
@@ -74,7 +74,7 @@ export class Pair {
     };
   }
 
-  /** Do to the other view what was done to one, unless the other is the one that follows. */
+  /** Repeat an act on the other view, unless the other is the one that follows. */
   #follow(act) {
     if (this.following || this.tied === "off" || !this.cameraSync) return;
     this.following = true;
@@ -135,7 +135,7 @@ export class Pair {
       const partner = this.cameraSync.boxes[side].get(box) ?? -1;
       // Both must stand for each other: else two boxes of one side would open and close one of the other.
       if (partner < 0 || this.cameraSync.boxes[1 - side].get(partner) !== box) continue;
-      // What is around it is open as well: the other graph may be folded in another way.
+      // The boxes around it are open as well: the other graph may be folded in another way.
       if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
       else wanted.delete(partner);
     }

@@ -52,7 +52,7 @@ export class BufferExercise extends Series {
     return this.#namesakes.get(name) > 1 ? `${name} (${grouped(kernel + 1)})` : name;
   }
 
-  /** What is right for a kernel: the buffer that it takes, NEW for one that no kernel before it has. @param {number} kernel */
+  /** The right answer for a kernel: the buffer that it takes, NEW for one that no kernel before it has. @param {number} kernel */
   #right(kernel) {
     return this.#occupants(kernel).has(this.#buffer(kernel)) ? this.#buffer(kernel) : NEW;
   }
@@ -87,7 +87,7 @@ export class BufferExercise extends Series {
     return size < bytes ? `buffer ${buffer} is free, but has only ${bytesText(size)} of the ${bytesText(bytes)}` : "";
   }
 
-  /** What was decided about a kernel, and why. @param {number} kernel */
+  /** The sentence about a kernel's place, and why it takes that one. @param {number} kernel */
   #solution(kernel) {
     const { trace } = this.view;
     const [name, buffer, right] = [this.#name(kernel), this.#buffer(kernel), this.#right(kernel)];
@@ -225,7 +225,7 @@ export class BufferExercise extends Series {
     return this.line("The buffers are hidden.", this.open === undefined ? "" : this.#question());
   }
 
-  /** Content of the panel: the question, the places that there are, the score, and what was settled so far. */
+  /** Content of the panel: the question, the places that there are, the score, and the results placed so far. */
   content() {
     const { open, answers } = this;
     const isOpen = open !== undefined;
@@ -243,7 +243,7 @@ export class BufferExercise extends Series {
     return parts;
   }
 
-  /** The places that there are, with what was written there last. @param {number} kernel */
+  /** The places that there are, each with the value written there last. @param {number} kernel */
   #places(kernel) {
     const { buffers } = this.view.trace.recording.schedule;
     const table = html("dl", { class: "ex-facts ex-places", "aria-label": "places so far" });

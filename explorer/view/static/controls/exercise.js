@@ -1,4 +1,4 @@
-// Exercises: what a stage decides is hidden, and a reader says it; a score counts the questions that were right at once.
+// Exercises: the decisions of a stage are hidden, and a reader predicts them; a score counts the questions that were right at once.
 
 import { heading, nodeList } from "../panel/lists.js";
 import { grouped } from "../data/number_format.js";
@@ -7,12 +7,12 @@ import { around } from "../scene/outlines.js";
 
 /**
  * @typedef {{slots: Map<number, string>, edges?: Set<string>, veiled?: Set<string>}} Asked
- *   what a question is marked with: the slots and the edges that it is about, and edges that would give the answer away
+ *   the marks of a question: the slots and the edges that it is about, and edges that would give the answer away
  * @typedef {{title: string, about: string, question?: string, how?: string, acts: (Node | string)[], caption: string, rows: [string, string, string][]}} Sheet
- *   content of the panel; rows: [key, what was asked, how it was answered], the last one first
+ *   content of the panel; rows: [key, question, answer], the last one first
  */
 
-/** px around what is asked about. */
+/** px around the nodes that a question is about. */
 const MARGIN = 22;
 
 /** Questions on one stage of one view. */
@@ -27,7 +27,7 @@ export class Exercise {
   /** Forget all answers. */
   clear() {
     /** @type {Map<number, boolean>} questions that were asked → whether the first answer was right, and unaided */ this.answers = new Map();
-    /** what was said to the last answer @type {{text: string, verdict: string} | null} */ this.answer = null;
+    /** the response to the last answer @type {{text: string, verdict: string} | null} */ this.answer = null;
     this.hinted = false;
   }
 
@@ -75,7 +75,7 @@ export class Exercise {
     return [];
   }
 
-  /** What the open question is about; nothing is marked where the reader looks for it. @returns {Asked | undefined} */
+  /** The slots and edges of the open question; nothing is marked where the reader looks for it. @returns {Asked | undefined} */
   marked() {
     return undefined;
   }
@@ -88,7 +88,7 @@ export class Exercise {
     return false;
   }
 
-  /** Take what was clicked on the canvas, or chosen by Enter. @param {string} _key "n7", "b2" or "" @param {string} _edge the edge that was clicked, or "" */
+  /** Take an item that was clicked on the canvas, or chosen by Enter. @param {string} _key "n7", "b2" or "" @param {string} _edge the edge that was clicked, or "" */
   take(_key, _edge) {}
 
   /** Go to another question by the keys for a step; false where a step goes to another moment. @param {number} _by @returns {boolean} */
@@ -101,14 +101,14 @@ export class Exercise {
     return moment.stage === this.stage && !moment.whole;
   }
 
-  /** What to say of a box in which a node is to be clicked. @param {string} key "b2" */
+  /** The sentence about a box in which a node is to be clicked. @param {string} key "b2" */
   boxed(key) {
     const { trace, placement } = this.view;
     const box = Number(key.slice(1));
     return `${trace.layout.boxes[box].text[0]} is a box: ${placement.composed.has(box) ? "choose a node in it" : "open it by a double click, or by +, and choose a node in it"}.`;
   }
 
-  /** The panel: what to do, what was said to the last answer, the score, and what was settled so far. @param {Sheet} sheet */
+  /** The panel: the task, the response to the last answer, the score, and the questions answered so far. @param {Sheet} sheet */
   sheet({ title, about, question = "", how = "", acts, caption, rows }) {
     const { answer, answers, view } = this;
     const known = new Map(rows.map(([key, ...texts]) => [key, texts]));
@@ -146,7 +146,7 @@ export class Series extends Exercise {
   /** Answer the open question. */
   reveal() {}
 
-  /** No other moment is one of it: all others show what is asked. */
+  /** No other moment is one of it: all others show the answers. */
   keeps() {
     return false;
   }
@@ -162,7 +162,7 @@ export class Series extends Exercise {
     return true;
   }
 
-  /** Ask a question. @param {number} place @param {string} [text] what is said to the last answer @param {string} [verdict] */
+  /** Ask a question. @param {number} place @param {string} [text] the response to the last answer @param {string} [verdict] */
   ask(place, text = "", verdict = "") {
     this.at = place;
     this.hinted = false;
@@ -171,14 +171,14 @@ export class Series extends Exercise {
     this.#seek();
   }
 
-  /** Bring what is asked about into sight. */
+  /** Bring the nodes of the question into sight. */
   #seek() {
     const { placement, camera } = this.view;
     const rects = [...(this.marked()?.slots ?? [])].filter(([, mark]) => mark === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
     if (rects.length) camera.reveal(around(rects, MARGIN));
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. @param {string} hidden what is not shown @param {string} question */
+  /** The line over the canvas, in the place of a moment's sentence: it is read out. @param {string} hidden the part that is not shown @param {string} question */
   line(hidden, question) {
     const { questions, answers } = this;
     const all = grouped(questions.length);

@@ -1,4 +1,4 @@
-// Predicting what is fused: a reader says of an edge whether both its ends will run as one kernel.
+// Predicting fusion: a reader says of an edge whether both its ends will run as one kernel.
 
 import { Exercise, keyButton } from "./exercise.js";
 import { grouped } from "../data/number_format.js";
@@ -6,7 +6,7 @@ import { html } from "../dom.js";
 
 /**
  * @typedef {{key: string, nodes: [number, number], decision: number, isFused: boolean}} Question
- *   the ends of an edge, operand and reader, and the decision that settles what becomes of them
+ *   the ends of an edge, operand and reader, and the decision that fuses them or keeps them apart
  */
 
 const HOW = "Or ask about another edge: click it, or one of its nodes.";
@@ -73,7 +73,7 @@ export class FusionExercise extends Exercise {
     return this.chosen ?? this.upcoming;
   }
 
-  /** A moment while what comes after it is hidden: what was stepped over was shown, not said. @param {import("../data/timeline.js").Moment} moment */
+  /** A moment while the later ones are hidden: an answer that was stepped over was shown, not predicted. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     const from = this.view.now.position;
     const shown = this.questions.filter(({ decision }) => from <= decision && decision < moment.position && !this.answers.has(decision));
@@ -83,7 +83,7 @@ export class FusionExercise extends Exercise {
     return moment;
   }
 
-  /** Show what becomes of the open question's edge. */
+  /** Show whether the open question's edge is fused. */
   reveal() {
     const { open, view } = this;
     if (!open) return;
@@ -176,7 +176,7 @@ export class FusionExercise extends Exercise {
     return `Will ${this.#pair(nodes)} run as one kernel? y: yes, n: no.`;
   }
 
-  /** Content of the panel: the question, the score, and what was settled so far. */
+  /** Content of the panel: the question, the score, and the edges answered so far. */
   content() {
     const { open, answers } = this;
     const answered = this.questions.filter(({ decision }) => answers.has(decision)).reverse();

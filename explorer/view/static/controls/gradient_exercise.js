@@ -1,4 +1,4 @@
-// Predicting gradients: what they read is hidden, and a reader says which values of the forward pass are saved for them.
+// Predicting gradients: their operands are hidden, and a reader says which values of the forward pass are saved for them.
 
 import { keyButton, listed, Series } from "./exercise.js";
 import { GradientLinks } from "../scene/gradient_links.js";
@@ -78,7 +78,7 @@ export class GradientExercise extends Series {
     return names.length ? `is computed by ${more ? names.slice(0, 5).join(", ") + more : listed(names)}` : "is handed on as it is";
   }
 
-  /** What is saved for a gradient, and which of its operations reads it. @param {Question} question */
+  /** The sentence about the values saved for a gradient, and the operations that read them. @param {Question} question */
   #solution(question) {
     const name = this.#name(question.node);
     if (!question.saved.length) return `The gradient of ${name} reads no value of the forward pass, so nothing is saved for it: it ${this.#computed(question)}.`;
@@ -104,7 +104,7 @@ export class GradientExercise extends Series {
     this.say(`No. The gradient of ${this.#name(question.node)} does not read ${name}: it ${this.#computed(question)}.`, "declined");
   }
 
-  /** Say whether a gradient reads no more than what was clicked. @param {boolean} isYes there is more */
+  /** Say whether a gradient reads no more than the clicked values. @param {boolean} isYes there is more */
   judge(isYes) {
     const { open: question } = this;
     if (!question) return true;
@@ -119,7 +119,7 @@ export class GradientExercise extends Series {
     this.ask(this.at + 1, `${isRight ? "Right. " : "No, there is more. "}${this.#solution(question)}`, isRight ? "applied" : "declined");
   }
 
-  /** Show what is saved for the open question's gradient. */
+  /** Show the values saved for the open question's gradient. */
   reveal() {
     const { open: question } = this;
     if (!question) return;
@@ -127,7 +127,7 @@ export class GradientExercise extends Series {
     this.ask(this.at + 1, `Shown: ${this.#solution(question)}`);
   }
 
-  /** Mark what the open question's gradient is computed from, in the forward pass or not. */
+  /** Mark the nodes that the open question's gradient is computed by, and say how many values it reads. */
   hint() {
     const { open: question } = this;
     if (!question) return;
@@ -184,7 +184,7 @@ export class GradientExercise extends Series {
     return this.line("What gradients read is hidden.", this.open ? this.#question() : "");
   }
 
-  /** Content of the panel: the question, the score, and what was settled so far. */
+  /** Content of the panel: the question, the score, and the gradients answered so far. */
   content() {
     const { open, answers, questions } = this;
     const answered = questions.filter((each) => answers.has(each.node) && each !== open).reverse();

@@ -1,4 +1,4 @@
-// Handing what a reader chose to another view of the same recording, which may come from another copy of this code.
+// Handing the choices of a reader to another view of the same recording, which may come from another copy of this code.
 
 import { addressOf, restore } from "./page_address.js";
 

@@ -4,7 +4,7 @@ import { Exercise, keyButton, listed, stand } from "./exercise.js";
 import { kernelSaying } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
 
-/** What decides between kernels that are ready, by the codes with which the planner explains a pick. */
+/** The reasons for one of the ready kernels, by the codes with which the planner explains a pick. */
 const RULES = {
   earliest: "of the ready kernels, the one that was recorded first comes next",
   depth_first: "of the ready kernels, the one that is first in depth-first order comes next",
@@ -43,7 +43,7 @@ export class OrderExercise extends Exercise {
   /** A moment as it is shown while the order is hidden. @param {import("../data/timeline.js").Moment} moment */
   framed(moment) {
     this.answer = moment.kernel === this.view.now.kernel + 1 ? { text: `Shown: ${this.#solution(moment.kernel)}`, verdict: "" } : null;
-    // What was stepped over was shown, not said.
+    // An answer that was stepped over was shown, not predicted.
     for (let kernel = moment.kernel; kernel >= 0 && !this.answers.has(kernel); kernel--) this.answers.set(kernel, false);
     this.hinted = false;
     return { ...moment, hint: NONE };
@@ -58,7 +58,7 @@ export class OrderExercise extends Exercise {
     stand(view, { ...view.now, hint: view.trace.kernels[next].ready_candidates });
   }
 
-  /** Take an answer: what was clicked on the canvas. @param {string} key "n7", "b2" or "" */
+  /** Take an answer: an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" */
   take(key) {
     const { view, next } = this;
     if (!key || next < 0) return;
@@ -145,7 +145,7 @@ export class OrderExercise extends Exercise {
     return { place, verdict: "", fragments: [{ text: words.join(" "), node: -1 }] };
   }
 
-  /** Content of the panel: what to do, the score, and what was picked so far. */
+  /** Content of the panel: the task, the score, and the kernels picked so far. */
   content() {
     const { next, view } = this;
     const picked = Array.from({ length: view.now.kernel + 1 }, (_, place) => view.now.kernel - place);

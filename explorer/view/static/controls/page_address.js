@@ -1,10 +1,10 @@
-// The address of a page: its fragment names step, selection and open boxes, so that a link leads to what a reader saw.
+// The address of a page: its fragment names step, selection and open boxes, so that a link leads to the same sight.
 
 /** ms without a change until the address is written; browsers refuse a hundred changes in a few seconds. */
 const PAUSE = 300;
 
 /**
- * Show a view that goes where the page's address says, and writes there what a reader does. A link may be written by hand,
+ * Show a view that goes where the page's address says, and writes a reader's steps there. A link may be written by hand,
  * "#stage=fuse&node=softmax", "#stage=simplify&decision=LogOfExp", "#stage=order&kernel=3"; the view itself writes numbers, "#stage=fuse&step=12&node=7&direction=right&open=1,4".
  * @param {string} start the state of a page without a fragment
  * @param {(callbacks: import("../view.js").Callbacks) => import("../view.js").View} show
@@ -32,7 +32,7 @@ export function addressOf(view) {
   return parts.toString().replaceAll("%2C", ",");
 }
 
-/** Go where an address says; what it names and the recording does not hold is left alone. @param {import("../view.js").View} view @param {URLSearchParams} parts */
+/** Go where an address says; names that the recording does not hold are left alone. @param {import("../view.js").View} view @param {URLSearchParams} parts */
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (view.turning.isOther(parts.get("direction"))) view.turning.turn();

@@ -1,4 +1,4 @@
-// Predicting: what a stage decides is hidden, and a reader says it.
+// Predicting: the decisions of a stage are hidden, and a reader predicts them.
 
 import { BufferExercise } from "./buffer_exercise.js";
 import { stand } from "./exercise.js";
@@ -33,7 +33,7 @@ export class Prediction {
     else this.begin();
   }
 
-  /** Hide what the present stage decides and ask for it; at one without questions, ask for the order. */
+  /** Hide the decisions of the present stage and ask for them; at one without questions, ask for the order. */
   begin() {
     const { view, exercises } = this;
     if (!this.isPossible || this.isOn) return;
@@ -46,7 +46,7 @@ export class Prediction {
     view.callbacks.onPredict?.(true);
   }
 
-  /** Show again what was decided. */
+  /** Show the decisions again. */
   end() {
     if (!this.isOn) return;
     const { view } = this;
@@ -78,12 +78,12 @@ export class Prediction {
     return this.exercise?.judge(isYes) ?? false;
   }
 
-  /** What the open question is about. */
+  /** The slots and edges of the open question. */
   marked() {
     return this.exercise?.marked();
   }
 
-  /** Take what was clicked on the canvas. @param {string} key "n7", "b2" or "" @param {string} [edge] */
+  /** Take an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" @param {string} [edge] */
   take(key, edge = "") {
     this.exercise?.take(key, edge);
   }

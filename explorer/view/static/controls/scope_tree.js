@@ -1,4 +1,4 @@
-// The tree of boxes beside the canvas: what contains what, at which cost. A row opens its box on the canvas, and is open while that is.
+// The tree of boxes beside the canvas: the contents of each, and their cost. A row opens its box on the canvas, and is open while that is.
 
 import { html, put, say } from "../dom.js";
 import { countText, counted } from "../data/number_format.js";
@@ -15,7 +15,7 @@ export class ScopeTree {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
-    /** what the rows were listed for */ this.listed = { costs: null, placement: null };
+    /** the costs and the placement that the rows were listed for */ this.listed = { costs: null, placement: null };
     this.rows = [];
     /** the row that is the tree's tab stop */ this.stop = -1;
     this.chosen = -1;
@@ -32,7 +32,7 @@ export class ScopeTree {
     return Boolean(this.view.sizes.chosen.tree) && this.view.trace.layout.boxes.length > 1;
   }
 
-  /** Show what is open and selected now; nothing is made while the tree is hidden, and of what is the same nothing is made anew. */
+  /** Show the open boxes and the selection now; nothing is made while the tree is hidden, and rows that are the same are kept. */
   show() {
     const { view, listed } = this;
     put(this.root, "hidden", !this.isShown);

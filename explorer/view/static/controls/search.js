@@ -18,7 +18,7 @@ export class Search {
     this.actions = actions;
     /** @type {{node: number, decision: number}[]} */ this.matches = [];
     this.at = -1;
-    /** @type {any[] | undefined} what of each node is searched */ this.entries = undefined;
+    /** @type {any[] | undefined} the searched texts of each node */ this.entries = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
     this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });

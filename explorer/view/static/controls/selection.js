@@ -1,11 +1,11 @@
-// Selection: one node or one box that a reader chose, and what a search found.
+// Selection: one node or one box that a reader chose, and the matches of a search.
 
 import { around } from "../scene/outlines.js";
 
-/** px around what is brought into sight. */
+/** px around an item that is brought into sight. */
 const MARGIN = 22;
 
-/** What is selected in one view. */
+/** Selection of one view. */
 export class Selection {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -30,13 +30,13 @@ export class Selection {
     if (changed) view.callbacks.onSelect?.(this.node);
   }
 
-  /** What stands for the selected node at the present moment: itself, or what has replaced it. */
+  /** The node that stands for the selected one at the present moment: itself, or its replacement. */
   get standing() {
     const { node, view } = this;
     return node < 0 || view.trace.exists(node, view.now.position) ? node : view.trace.resolver(view.now.position)[node];
   }
 
-  /** The slot of what is selected, −1 for none. */
+  /** The slot of the selection, −1 for none. */
   get slot() {
     return this.node < 0 ? -1 : this.view.trace.slotOf[this.view.trace.origin(this.standing)];
   }
@@ -47,7 +47,7 @@ export class Selection {
     return this.slot < 0 ? undefined : this.view.placement.shows(this.slot);
   }
 
-  /** The decisions about what is selected, or about what has replaced it, in order. */
+  /** The decisions about the selected node, or about its replacement, in order. */
   decisions() {
     const { trace } = this.view;
     if (this.node < 0) return [];
@@ -81,7 +81,7 @@ export class Selection {
     this.visit(node);
   }
 
-  /** Bring what a step changed into sight, by the least motion; in another stage, or as part of the change, what is selected comes first. @param {boolean} enters the stage is another */
+  /** Bring the changes of a step into sight, by the least motion; in another stage, or as part of the change, the selection comes first. @param {boolean} enters the stage is another */
   follow(enters) {
     const { scene, placement, camera } = this.view;
     const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
@@ -100,7 +100,7 @@ export class Selection {
     view.show();
   }
 
-  /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
+  /** Select by a click on the canvas. @param {string} key "n7", "b2" or "" */
   pick(key) {
     const { view } = this;
     if (key) view.focus.set(key, true);
@@ -130,7 +130,7 @@ export class Selection {
     this.view.callbacks.onBox?.(box);
   }
 
-  /** Select a box, open what is around it and bring it into sight. @param {number} box */
+  /** Select a box, open the boxes around it and bring it into sight. @param {number} box */
   visitBox(box) {
     const { view } = this;
     this.#choose(box);
@@ -140,7 +140,7 @@ export class Selection {
     });
   }
 
-  /** Mark what a search found. @param {number[]} nodes */
+  /** Mark the matches of a search. @param {number[]} nodes */
   mark(nodes) {
     this.matches = new Set(nodes);
     this.view.show();

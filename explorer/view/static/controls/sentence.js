@@ -1,9 +1,9 @@
-// The sentence over the canvas: what the present moment is, and why.
+// The sentence over the canvas: the present moment, and the reason of its decision.
 
 import { saying } from "./toolbar.js";
 import { html, put } from "../dom.js";
 
-/** px of a line, and of what is above and below all lines. */
+/** px of a line, and of the room above and below all lines. */
 const [LINE, AROUND] = [18.2, 12];
 /** px that the longest sentences of plans have on one line. */
 const LONG = 2000;

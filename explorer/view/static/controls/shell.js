@@ -1,4 +1,4 @@
-// The parts of the view around the canvas, and what they say.
+// The parts of the view around the canvas, and their texts.
 
 import { changeIcon, costText, helpBox, iconButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
@@ -98,7 +98,7 @@ export class Shell {
     else this.help.focus();
   }
 
-  /** What lies over the canvas now: nothing that changes is revealed under it. */
+  /** The parts that lie over the canvas now: nothing that changes is revealed under it. */
   #overlays() {
     const { heat, room } = this.view;
     const parts = [heat.legend, this.minimap.root, this.search.root];
@@ -218,7 +218,7 @@ export class Shell {
     if (this.cost.textContent !== cost) this.cost.replaceChildren(...explained(cost));
   }
 
-  /** Tell a screen reader what was selected: the focus stays where it is, and the panel elsewhere says the rest. */
+  /** Tell a screen reader the selection: the focus stays where it is, and the panel elsewhere says the rest. */
   #hear(selected, box) {
     const { trace } = this.view;
     const chosen = `${selected}|${box}`;

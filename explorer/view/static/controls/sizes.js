@@ -58,7 +58,7 @@ export class Sizes {
     this.apply();
   }
 
-  /** What a reader made of a view of one height is no wish for views of another. */
+  /** A reader's change to a view of one height is no wish for views of another. */
   get #heightKey() {
     return `height ${this.asked}`;
   }
@@ -109,7 +109,7 @@ export class Sizes {
   }
 }
 
-/** What readers chose in this browser. A page that may keep nothing (a sandboxed frame) starts with what Python asks for. */
+/** Choices of readers in this browser. A page that may keep nothing (a sandboxed frame) starts with the sizes that Python asks for. */
 function recall() {
   try {
     return JSON.parse(localStorage.getItem(KEY) ?? "{}");

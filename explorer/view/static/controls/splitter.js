@@ -8,7 +8,7 @@ const STEP = 16;
 /**
  * @typedef {{least: number, most: number}} Limits
  * @typedef {{name: string, axis: () => "x" | "y", grows: 1 | -1, limits: () => Limits, read: () => number, write: (px: number) => void, reset: () => void}} Bar
- *   axis: along which it moves; grows: whether the part grows with the coordinate; reset: what a double click does
+ *   axis: along which it moves; grows: whether the part grows with the coordinate; reset: the act of a double click
  */
 
 /** Moves the border of a part. */

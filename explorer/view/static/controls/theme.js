@@ -42,7 +42,7 @@ function themeNow(wanted) {
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
-/** Call back whenever the surroundings may have changed their theme; returns what ends it. */
+/** Call back whenever the surroundings may have changed their theme; returns the act that ends it. */
 function watchTheme(changed) {
   const observer = new MutationObserver(changed);
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });

@@ -113,7 +113,7 @@ export class TimelineSlider {
     put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.timeline.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {string} spoken what a screen reader says about it */
+  /** @param {import("../data/timeline.js").Moment} moment @param {string} spoken the words of a screen reader about it */
   show(moment, spoken) {
     this.moment = moment;
     this.spoken = spoken;

@@ -107,7 +107,7 @@ export function changeIcon(button, icon, label) {
   put(button, "aria-label", label);
 }
 
-/** The list of keys, hidden at first. @param {string[]} metrics what "h" colours by @param {() => void} onClose @param {{key: string, meaning: string}[]} [more] keys of this view alone */
+/** The list of keys, hidden at first. @param {string[]} metrics the choices of "h" @param {() => void} onClose @param {{key: string, meaning: string}[]} [more] keys of this view alone */
 export function helpBox(metrics, onClose, more = []) {
   /** @type {[string[], string][]} */
   const own = more.map(({ key, meaning }) => [[key], meaning]);

@@ -3,20 +3,20 @@
 /** ms after which a character begins anew. */
 const PAUSE = 700;
 
-/** Remembers what was typed into one part. */
+/** Letters typed into one part. */
 export class TypeAhead {
   constructor() {
     this.typed = "";
     this.last = -Infinity;
   }
 
-  /** Whether a key is part of what is typed: a letter or a digit begins it, and any character goes on. @param {KeyboardEvent} event */
+  /** Whether a key is part of the typed name: a letter or a digit begins it, and any character goes on. @param {KeyboardEvent} event */
   takes({ key, timeStamp, ctrlKey, metaKey, altKey }) {
     if ([...key].length !== 1 || ctrlKey || metaKey || altKey) return false;
     return this.#goesOn(timeStamp) || /[\p{L}\p{N}_]/u.test(key);
   }
 
-  /** The next name, around the end, that begins with what is typed; the same letter again goes on to the next, −1 where none does. @param {KeyboardEvent} event @param {string[]} names @param {number} at the present one */
+  /** The next name, around the end, that begins with the typed letters; the same letter again goes on to the next, −1 where none does. @param {KeyboardEvent} event @param {string[]} names @param {number} at the present one */
   find({ key, timeStamp }, names, at) {
     this.typed = (this.#goesOn(timeStamp) ? this.typed : "") + key.toLowerCase();
     this.last = timeStamp;

@@ -2,7 +2,7 @@
 
 import { html, put } from "../dom.js";
 
-/** Rows above and below what is in sight that have elements, so that scrolling finds them there. */
+/** Rows above and below the visible ones that have elements, so that scrolling finds them there. */
 const SPARE = 8;
 
 /**
@@ -11,7 +11,7 @@ const SPARE = 8;
  */
 export class VirtualRows {
   /**
-   * @param {HTMLElement} root what scrolls
+   * @param {HTMLElement} root the element that scrolls
    * @param {number} high px of a row
    * @param {() => HTMLElement} make an empty row
    * @param {(element: HTMLElement, row: T) => void} fill
@@ -91,7 +91,7 @@ export class VirtualRows {
       element.remove();
       elements.delete(key);
     }
-    // What stays keeps its order, so that no element is moved: one that is moved loses the focus.
+    // Rows that stay keep their order, so that no element is moved: one that is moved loses the focus.
     let next = this.list.firstElementChild;
     for (const place of places) {
       const row = rows[place];

@@ -3,7 +3,7 @@
 /** @typedef {{decisions: number[], cost: number, verdict: string}} FoldedDecisions cost: of declining all of them */
 
 /**
- * Fold decisions that read alike: declined ones by what they cost, then applied ones in order.
+ * Fold decisions that read alike: declined ones by their cost, then applied ones in order.
  * @param {import("./recording.js").Trace} trace @param {number[]} decisions @returns {FoldedDecisions[]}
  */
 export function foldedDecisions(trace, decisions) {

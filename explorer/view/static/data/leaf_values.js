@@ -12,7 +12,7 @@ export class LeafValues {
     /** @type {Map<number, string>} */ this.states = new Map();
   }
 
-  /** What to say of a leaf without a value, "" where nothing can be known; asks for it at first. @param {number} node */
+  /** The sentence about a leaf without a value, "" where nothing can be known; asks for it at first. @param {number} node */
   state(node) {
     const { nodes } = this.trace;
     if (!this.ask || nodes.kind[node] !== "leaf") return "";

@@ -12,7 +12,7 @@ export function general(value) {
   return trimmed(Number(rounded).toFixed(Math.max(0, 2 - exponent)));
 }
 
-/** "1.25e+3": what lies in the middle of two goes to the even one, as in Python. */
+/** "1.25e+3": a number in the middle of two goes to the even one, as in Python. */
 function threeDigits(value) {
   const middle = /^(-?\d\.\d[02468])50*e(.*)$/.exec(value.toExponential(40));
   return middle ? `${middle[1]}e${middle[2]}` : value.toExponential(2);
@@ -22,7 +22,7 @@ function trimmed(digits) {
   return digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits;
 }
 
-/** No digits after the point; what lies in the middle of two goes to the even one. */
+/** No digits after the point; a number in the middle of two goes to the even one. */
 function whole(value) {
   return Math.abs(value % 1) === 0.5 ? String(2 * Math.round(value / 2)) : value.toFixed(0);
 }

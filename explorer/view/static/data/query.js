@@ -6,7 +6,7 @@ const WHOLE = new Set(["operation", "dtype"]);
 const PLAIN = ["name", "operation", "shape", "dtype", "text", "found"];
 const WORD = /(?:(name|operation|op|shape|dtype|text|found):)?("[^"]*"|\S+)/g;
 
-/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry what can be found of a node; the line that recorded it is searched by "text:" only */
+/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, found: string, line: string}} Entry the searched texts of a node; the line that recorded it is searched by "text:" only */
 
 /** Words that must all be found; "operation:conv2d shape:64x7x7" looks in one field each. */
 export class Query {
@@ -65,7 +65,7 @@ export function ofOperation(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
+/** The searched texts of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
 export function nodeEntry(trace, node, compositions = "") {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);

@@ -138,7 +138,7 @@ export class Trace {
     return named ?? shape.join("×");
   }
 
-  /** What a node computes, "x + b", or "" where its operation says it. @param {number} node */
+  /** The formula of a node, "x + b", or "" where its operation says it. @param {number} node */
   formula(node) {
     const { slots, texts } = this.layout;
     const slot = slots[this.slotOf[node]];
@@ -256,7 +256,7 @@ export class Trace {
     return [ghost, true];
   }
 
-  /** What a closed box says at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
+  /** The text of a closed box at a position, "" while it holds nodes of its own. @param {number} box @param {number} position */
   rowText(box, position) {
     return this.#rows.get(box)?.filter(([first]) => first <= position).at(-1)?.[1] ?? "";
   }

@@ -47,7 +47,7 @@ export class SourceLines {
     for (const line of lines) {
       if (!line.nodes.length) continue;
       line.hue = used++ % HUES;
-      // What a line computes comes before the weights that were made for it.
+      // The nodes that a line computes come before the weights that were made for it.
       line.nodes = [...line.nodes.filter((node) => nodes.kind[node] !== "leaf"), ...line.nodes.filter((node) => nodes.kind[node] === "leaf")];
     }
     decisions.forEach(({ subjects, produced }, index) => {
@@ -67,7 +67,7 @@ export class SourceLines {
     return this.#lineOf[nodes.source[first]] ?? -1;
   }
 
-  /** The slots of what a line recorded. @param {number} row @returns {Set<number>} */
+  /** The slots of the nodes that a line recorded. @param {number} row @returns {Set<number>} */
   slots(row) {
     const { slotOf } = this.trace;
     return new Set((this.lines[row]?.nodes ?? []).map((node) => slotOf[this.trace.origin(node)]));

@@ -1,4 +1,4 @@
-// Stored views: what notebooks and pages keep of a payload (explorer/view/payload/stored.py).
+// Stored views: the parts of a payload that notebooks and pages keep (explorer/view/payload/stored.py).
 
 /** The payload of a stored view. @param {{gzip: string}} stored */
 export async function restored({ gzip }) {

@@ -59,7 +59,7 @@ export class Substitutions {
     const predecessors = new Map();
     for (let row = this.#rowsBefore(decision + 1) - 1; row >= this.#rowsBefore(decision); row--) {
       const [, old] = this.rows[row];
-      // From the last row back, so that of two replacements by one decision the first tells what stood before.
+      // From the last row back, so that of two replacements by one decision the first names the node that stood before.
       for (const node of this.#merged(old)) predecessors.set(node, old);
     }
     return predecessors;

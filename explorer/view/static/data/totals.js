@@ -6,7 +6,7 @@ import { bytesText, countText, microsText } from "./number_format.js";
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
  *   time: number, [metric: string]: number}} Cost
  *   `parameters` are elements of leaves of layers and of a file's operators, and `weights` their bytes; `others` are
- *   elements of the other leaves: what the program is given. `bytes` are those written: of results of kernels, not of values that
+ *   elements of the other leaves: the inputs of the program. `bytes` are those written: of results of kernels, not of values that
  *   are handed on inside one; `time` is µs.
  */
 
@@ -48,13 +48,13 @@ export class Totals {
     return this.trace.steps.length ? "measured" : this.trace.kernels.length ? "estimated" : "";
   }
 
-  /** The metrics as the costs of a box list them: what a run takes is last of those that explorer has itself. */
+  /** The metrics as the costs of a box list them: the time of a run is last of those that explorer has itself. */
   inOrderOfCosts() {
     const own = this.metrics.filter(({ values }) => !values);
     return [...own.filter(({ name }) => name !== "time"), ...own.filter(({ name }) => name === "time"), ...this.metrics.filter(({ values }) => values)];
   }
 
-  /** What a metric is called: a time says where it comes from. @param {Metric} metric */
+  /** The heading of a metric: a time says where it comes from. @param {Metric} metric */
   heading({ name, values }) {
     return name === "time" && !values ? `${this.clock} time` : name;
   }
@@ -74,7 +74,7 @@ export class Totals {
     return time;
   }
 
-  /** What a node costs by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */
+  /** The cost of a node by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */
   node(node) {
     const { kind, flops, bytes } = this.trace.nodes;
     const { parameters, weights, others } = this.trace.recording.leaves;
@@ -91,7 +91,7 @@ export class Totals {
     };
   }
 
-  /** What every box holds when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
+  /** The costs of every box when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
   at(position) {
     const { trace } = this;
     // Most decisions are declined, and change nothing.

@@ -24,7 +24,7 @@ export function unpack(value) {
   return plain;
 }
 
-/** A name of a file is a key like any other, even the one that would change what the object is. */
+/** A name of a file is a key like any other, even the one that would change the prototype of the object. */
 function set(object, key, value) {
   if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
   else object[key] = value;

@@ -1,4 +1,4 @@
-// The panel of a box: its batches or its layer, what it costs, what it contains.
+// The panel of a box: its batches or its layer, its costs, its contents.
 
 import { costTable, insideTable } from "./cost_table.js";
 import { layerParts } from "./layer.js";

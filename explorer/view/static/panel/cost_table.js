@@ -23,7 +23,7 @@ export function costTable(totals, cost, whole, known = []) {
   return table;
 }
 
-/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of what a box gives */
+/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of the result of a box */
 export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;

@@ -39,7 +39,7 @@ export class DecisionCard {
     return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
   }
 
-  /** What a decision means and what would change it, folded; recordings hold that once for all decisions alike. */
+  /** The meaning of a decision and the change that would lead to another, folded; recordings hold that once for all decisions alike. */
   explanation({ reason }) {
     const { reasons, explanations } = this.trace.recording;
     const explanation = explanations[reasons[reason].explanation];

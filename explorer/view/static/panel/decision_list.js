@@ -6,7 +6,7 @@ import { foldedDecisions } from "../data/folded_decisions.js";
 import { grouped, microsText } from "../data/number_format.js";
 
 const [LISTED, PLACES] = [40, 12];
-/** µs below which what a declined decision costs is a trifle. */
+/** µs below which the cost of a declined decision is a trifle. */
 const THRESHOLDS = [0, 0.1, 1, 10, 100];
 const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ declined"]];
 
@@ -110,7 +110,7 @@ export class Decisions {
     say(this.rest, listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
   }
 
-  /** Say what the filter leaves out, with a button that shows everything: it stays while a reader goes from stage to stage. @param {number} count */
+  /** Say how many the filter leaves out, with a button that shows everything: it stays while a reader goes from stage to stage. @param {number} count */
   #tellFilter(count) {
     const words = this.field.value.trim();
     const by = [VERDICTS.find(([verdict]) => this.verdict && verdict === this.verdict)?.[1], words && `“${words}”`].filter(Boolean).join(", ");
@@ -128,7 +128,7 @@ export class Decisions {
     return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
   }
 
-  /** A row of the list, which stays from moment to moment: only what it says of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
+  /** A row of the list, which stays from moment to moment: only its mark of the moment changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
   #kept(index, counts, withSentence = true) {
     const { rows } = this.kept;
     const key = `${index}|${withSentence}`;

@@ -28,7 +28,7 @@ export class HeldRow {
     return this.root.querySelector(`.ex-decisions [data-decision="${this.held.decision}"]`);
   }
 
-  /** px from the top of the window: what stands above the panel may take another height. */
+  /** px from the top of the window: the parts above the panel may take another height. */
   #top(row) {
     return row.getBoundingClientRect().top;
   }
@@ -58,7 +58,7 @@ export class HeldRow {
     if (hasFocus) row.focus({ preventScroll: true });
   }
 
-  /** Leave room above a list, less what its margins take when they stand apart. */
+  /** Leave room above a list, less the room that its margins take when they stand apart. */
   #leaveRoom(row, px) {
     const before = this.#top(row);
     const room = html("div", { class: "ex-room" });

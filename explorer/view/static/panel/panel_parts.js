@@ -1,4 +1,4 @@
-// What the panels of nodes, boxes and moments have in common: links, lists of nodes, kernels, memory.
+// Common parts of the panels of nodes, boxes and moments: links, lists of nodes, kernels, memory.
 
 import { BufferTimeline } from "./buffer_timeline.js";
 import { DecisionCard } from "./decision_card.js";
@@ -18,7 +18,7 @@ import { badText, bufferText } from "../scene/slot_states.js";
  *   toggle: (box: number) => void, operation: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
  *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows that of a node in the source; changes: those of a node against the other of two graphs;
- *   leafValue: what to say of a leaf whose value is not known
+ *   leafValue: the sentence about a leaf whose value is not known
  */
 
 /** Parts of one trace's panels at the current moment. */

@@ -9,7 +9,7 @@ import { keyAt, keyOf } from "../canvas/input.js";
 
 /** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
 const [LISTED, DECLINED, REMARKS] = [400, 2, 24];
-/** Keys of the view that act from here, too: steps and what opens or closes. */
+/** Keys of the view that act from here, too: steps, opening and closing. */
 const KEYS = new Set([".", ",", "[", "]", "?", "/", "l", "s", "w", "F"]);
 
 /** The program's text beside one graph. */
@@ -26,7 +26,7 @@ export class SourcePane {
     /** @type {Map<HTMLElement, number[]>} remarks on the page, and the decisions that each is about */ this.remarks = new Map();
     /** @type {Map<number, import("../data/folded_decisions.js").FoldedDecisions[]>} line → its decisions */ this.folded = new Map();
     /** the first line on the page, as soon as there is one */ this.from = -1;
-    /** @type {Map<number, string>} what is lit without this pane */ this.under = new Map();
+    /** @type {Map<number, string>} the slots that are lit without this pane */ this.under = new Map();
     const leave = () => this.#point(-1);
     this.root = html("div", {
       class: "ex-listing", role: "region", "aria-label": "source", hidden: true,
@@ -51,7 +51,7 @@ export class SourcePane {
     stage.addEventListener("pointerleave", () => this.isShown && this.#point(-1));
   }
 
-  /** Show the lines, and which of them made what is selected; nothing is made while the pane is hidden. */
+  /** Show the lines, and those that recorded the selection; nothing is made while the pane is hidden. */
   show() {
     put(this.root, "hidden", !this.isShown);
     if (!this.isShown) return;
@@ -68,7 +68,7 @@ export class SourcePane {
     if (isNew && this.chosen >= 0 && !held) this.#line(this.chosen)?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Be at the line of what is selected. */
+  /** Be at the line of the selection. */
   #follow() {
     const { node } = this.view.selection;
     if (node === this.selected) return;
@@ -76,7 +76,7 @@ export class SourcePane {
     this.chosen = this.lines.of(node);
   }
 
-  /** What is lit on the canvas: what a line recorded, besides what is lit anyway. @param {Map<number, string>} lit @returns {Map<number, string>} */
+  /** The slots that are lit on the canvas: those that a line recorded, besides those that are lit anyway. @param {Map<number, string>} lit @returns {Map<number, string>} */
   lit(lit) {
     this.under = lit;
     if (!this.isShown) return lit;
@@ -179,7 +179,7 @@ export class SourcePane {
     return key[0] === "n" ? this.lines.of(this.view.scene?.slots.get(Number(key.slice(1)))?.node ?? -1) : -1;
   }
 
-  /** Light a line and what it recorded, on both sides. @param {number} row @param {boolean} isFromCanvas  whether its line is to come into sight, too */
+  /** Light a line and the nodes that it recorded, on both sides. @param {number} row @param {boolean} isFromCanvas  whether its line is to come into sight, too */
   #point(row, isFromCanvas = false) {
     if (row === this.pointed) return;
     this.pointed = row;
@@ -193,7 +193,7 @@ export class SourcePane {
     overview.later();
   }
 
-  /** Select what a line recorded, one node after the other. */
+  /** Select the nodes that a line recorded, one after the other. */
   #click(event) {
     const line = event.target instanceof Element ? event.target.closest(".ex-line[data-line]") : null;
     if (!line) return;
@@ -225,7 +225,7 @@ function hueMark(hue) {
   return html("span", { class: "ex-hue", "aria-hidden": "true", style: `--ex-hue:var(--ex-line-${hue})` });
 }
 
-/** What is to be said about a file without lines. @param {import("../types").ListingTable} listing */
+/** The sentence about a file without lines. @param {import("../types").ListingTable} listing */
 function noteOf({ unit }) {
   return unit === "node" && html("p", { class: "ex-soft" }, "This file is binary and has no source lines: these are its nodes.");
 }

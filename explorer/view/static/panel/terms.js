@@ -16,7 +16,7 @@ export function explained(text, known = new Set()) {
   });
 }
 
-/** What the terms of a text mean, a line for each; "" without terms. @param {string} text */
+/** The meanings of the terms of a text, a line for each; "" without terms. @param {string} text */
 export function meanings(text) {
   return [...new Set(text.split(TERM).filter((_, place) => place % 2).map((form) => TERMS.get(form)))].join("\n");
 }
@@ -24,7 +24,7 @@ export function meanings(text) {
 /** px that an explanation is wide and, at most, high. */
 const [WIDE, HIGH] = [250, 90];
 
-/** Show what a term means, over everything else in its view. */
+/** Show the meaning of a term, over everything else in its view. */
 function tell({ currentTarget: term }) {
   const root = term.closest(".explorer-view");
   forgetIn(root);

@@ -18,7 +18,7 @@ export class Panel {
     this.pairPanel = new PairPanel(this.parts);
     this.momentPanel = new MomentPanel(this.parts);
     this.scrolled = false;
-    /** what the panel is about */ this.subject = "";
+    /** the subject of the panel */ this.subject = "";
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
     this.heldRow = new HeldRow(this.root);
   }

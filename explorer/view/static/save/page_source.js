@@ -1,9 +1,9 @@
 // The source of the page itself, so that a page can be saved from within.
 
-/** @type {DocumentFragment | undefined} what a page shows without scripts */
+/** @type {DocumentFragment | undefined} the part of a page that readers see without scripts */
 let fallback;
 
-/** Take away what a page shows without scripts; its source keeps it. @param {HTMLElement} element */
+/** Take away the part of a page for readers without scripts; its source keeps it. @param {HTMLElement} element */
 export function takeFallback(element) {
   fallback = document.createDocumentFragment();
   fallback.append(...element.childNodes);

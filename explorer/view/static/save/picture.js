@@ -11,10 +11,10 @@ const [SHARP, SIDE, AREA] = [2, 16000, 1e8];
 const TEXT = ["font-family", "font-size", "font-weight", "font-variant-numeric", "text-anchor"];
 const INHERITED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "paint-order", ...TEXT];
 const OWN = { opacity: "1", "text-decoration-line": "none" };
-/** What of an element belongs to the page and not to the picture. */
+/** Attributes of an element that belong to the page and not to the picture. */
 const OF_THE_PAGE = /^(?:class|style|role|tabindex|focusable|data-.*|aria-.*)$/;
 
-/** The picture of what a view shows. @param {import("../view.js").View} view @returns {{text: string, width: number, height: number}} */
+/** The picture of a view, as it is shown. @param {import("../view.js").View} view @returns {{text: string, width: number, height: number}} */
 export function picture(view) {
   const canvas = new Canvas(view.trace);
   const [wide, high] = view.placement.size;

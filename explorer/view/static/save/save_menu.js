@@ -1,4 +1,4 @@
-// The menu that saves what a view shows: as a picture, as a page, as data.
+// The menu that saves a view: as a picture, as a page, as data.
 
 import { html, put, say } from "../dom.js";
 import { iconButton } from "../controls/toolbar.js";
@@ -14,7 +14,7 @@ export class SaveMenu {
   constructor(view) {
     this.view = view;
     this.forms = this.#forms();
-    // What cannot be had here is in the menu, too: it can be reached, and says where it can.
+    // A form that cannot be had here is in the menu, too: it can be reached, and says where it can.
     this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
     this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.#first()?.focus() }, ...this.items);
     new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
@@ -87,6 +87,6 @@ export function fileName(title) {
 function download(name, blob) {
   const address = URL.createObjectURL(blob);
   html("a", { href: address, download: name }).click();
-  // The browser has begun to read by then; what it has not read is gone with the address.
+  // The browser has begun to read by then; the rest is gone with the address.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

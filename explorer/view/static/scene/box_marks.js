@@ -1,14 +1,14 @@
-// What a closed box says about what it hides, and which boxes hold nothing now: sums kept by difference.
+// Marks of closed boxes about the nodes that they hide, and the boxes that hold nothing now: sums kept by difference.
 
 import { microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
- *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
- *   left: what it says where only rows of batches are left in it
+ *   left: string, key: string}} BoxMark the nodes that a closed box hides; or a box that holds nothing now
+ *   left: its text where only rows of batches are left in it
  * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number}} Sum
- *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the others are of what it hides while closed
+ *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the others are of the nodes that it hides while closed
  */
 
 /** Parts of a µs that times are added up in: integers, so that taking one away leaves no trace of it. */

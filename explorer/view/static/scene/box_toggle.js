@@ -63,7 +63,7 @@ export class Opening {
     this.#only(this.layout.boxes.flatMap((_, box) => (depths[box] < depth ? [box] : [])));
   }
 
-  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes @param {() => void} [act] what follows */
+  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes @param {() => void} [act] the next act */
   set(boxes, act) {
     const { view } = this;
     const wanted = new Set([...boxes, ...this.layout.bodies]);
@@ -76,7 +76,7 @@ export class Opening {
     });
   }
 
-  /** Show a graph with some of its boxes open, then do something; until they are laid out, what is there is shown. */
+  /** Show a graph with some of its boxes open, then do something; until they are laid out, the present graph is shown. */
   uncover(boxes, body, act) {
     const { view } = this;
     const closed = boxes.filter((box) => !view.open.has(box));
@@ -95,7 +95,7 @@ export class Opening {
     });
   }
 
-  /** Show other boxes open; what `key` names stays where it is on the screen. */
+  /** Show other boxes open; the item of `key` stays where it is on the screen. */
   #reopened(key) {
     const { view } = this;
     const { camera, canvas } = view;

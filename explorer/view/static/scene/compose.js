@@ -27,7 +27,7 @@ const same = (values) => values;
 /** How far from the left side of an open box values enter it; its middle, where they do so in several places. */
 const entry = ({ ports: [tops], size }) => (tops.length === 1 ? tops[0] : size[0] / 2);
 
-/** What an opened item needs to the left and to the right of where values enter it. */
+/** The room that an opened item needs to the left and to the right of where values enter it. */
 function halves([left, , wide], child) {
   return [
     [left, wide / 2, entry(child)],
@@ -188,7 +188,7 @@ export class Placement {
     return to >= 0 && !this.composed.has(this.layout.boxes[box].items[to].box);
   }
 
-  /** The rectangle of what shows a slot: itself, or the closed box that hides it. @returns {Rect | undefined} */
+  /** The rectangle of the item that shows a slot: itself, or the closed box that hides it. @returns {Rect | undefined} */
   shows(slot) {
     const hidden = this.hiddenIn[slot];
     return hidden === -1 ? this.slots.get(slot) : hidden >= 0 ? this.boxes.get(hidden) : undefined;

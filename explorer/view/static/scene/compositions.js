@@ -14,7 +14,7 @@ export class Compositions {
     }
   }
 
-  /** The names of what a node is a part of, one a line. @param {number} node */
+  /** The names of the functions that a node is a part of, one a line. @param {number} node */
   names(node) {
     return (this.of.get(node) ?? []).map(({ name }) => name).join("\n");
   }
@@ -26,7 +26,7 @@ export class Compositions {
     return new Map(slots.filter((slot) => slot >= 0 && slot !== slotOf[node]).map((slot) => [slot, "found"]));
   }
 
-  /** What the panel says of a node: "found as GELU", of what, and all its nodes. @param {number} node @param {import("../panel/panel_parts.js").PanelParts} parts */
+  /** The lines of the panel about a node: "found as GELU", its operand, and all its nodes. @param {number} node @param {import("../panel/panel_parts.js").PanelParts} parts */
   tell(node, parts) {
     return (this.of.get(node) ?? []).flatMap(({ name, node: result, operand, members }) => [
       heading(`found as ${name}`),

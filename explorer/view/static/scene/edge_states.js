@@ -18,14 +18,14 @@ export class EdgeStates {
     this.placement = placement;
     this.cut = cut;
     /** @type {Map<string, EdgeState>} */ this.edges = new Map();
-    /** @type {{key: string, rank: number}[][]} slot → the segments of what it reads */ this.drawn = [];
+    /** @type {{key: string, rank: number}[][]} slot → the segments of the edges to it */ this.drawn = [];
     /** @type {Map<number, Move[]>} */ this.moves = new Map();
     /** @type {string[]} */ this.declined = [];
     /** @type {Set<string>} keys of segments that changed */ this.stale = new Set();
   }
 
   /**
-   * Draw what a slot reads. @param {number} slot @param {import("./slot_states.js").SlotState | undefined} mark @param {import("./scene.js").Scene} scene
+   * Draw the edges to a slot. @param {number} slot @param {import("./slot_states.js").SlotState | undefined} mark @param {import("./scene.js").Scene} scene
    * @param {Int32Array} final node → the node that stands for it now @param {Map<number, number>} before the nodes that stood for some before the decision of the moment
    */
   read(slot, mark, scene, final, before) {
@@ -42,7 +42,7 @@ export class EdgeStates {
         this.#draw(drawn, producer, slot, mark.state);
         continue;
       }
-      // What stood where a ghost stands now was read here.
+      // The node that stood in the place of the ghost was read here.
       const was = trace.slotOf[trace.origin(operand)];
       const ghost = was === producer ? undefined : scene.slots.get(was);
       if (ghost?.state === "gone" || ghost?.state === "was") this.#draw(drawn, was, slot, ghost.state);

@@ -25,7 +25,7 @@ export class GradientLinks {
   constructor(trace) {
     this.trace = trace;
     this.rows = trace.recording.gradients ?? [];
-    /** slot → rows of gradients of what stands there */ this.of = new Map();
+    /** slot → rows of gradients of the nodes there */ this.of = new Map();
     /** slot → rows of the gradients that are computed there */ this.by = new Map();
     this.rows.forEach((row, index) => {
       enter(this.of, trace.slotOf[row.node], index);
@@ -99,7 +99,7 @@ export class GradientLinks {
     return slots;
   }
 
-  /** Slot → what it is to the selection: "backward", "saved" or "forward". @returns {Map<number, string>} */
+  /** Slot → its relation to the selection: "backward", "saved" or "forward". @returns {Map<number, string>} */
   lit(node, box, position) {
     const lit = new Map();
     if (!this.rows.length) return lit;
@@ -107,7 +107,7 @@ export class GradientLinks {
     for (const [relation, nodes] of Object.entries(this.find(chosen, position))) {
       for (const each of nodes) {
         const slot = this.trace.slotOf[this.trace.origin(each)];
-        // What is selected itself needs no light, and a gradient that is saved for another stays one.
+        // The selection itself needs no light, and a gradient that is saved for another stays one.
         if (slot >= 0 && !chosen.has(slot) && !lit.has(slot)) lit.set(slot, relation);
       }
     }

@@ -3,7 +3,7 @@
 import { html, say } from "../dom.js";
 import { metricText, sumName } from "../data/totals.js";
 
-/** What is coloured where heat is off. */
+/** The coloured slots and boxes where heat is off. */
 const NONE = { slots: new Map(), boxes: new Map() };
 
 /** The colours of source lines, a choice beside the measures. */
@@ -34,7 +34,7 @@ export class Heat {
     /** @type {{placement: import("./compose.js").Placement, shares: any} | null} */ this.hued = null;
     /** @type {{number: number, placement: import("./compose.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
-    /** what can be chosen; the keyboard goes through measures alone */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
+    /** the choices; the keyboard goes through measures alone */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
     const options = this.choices.map((choice) => html("option", { value: choice }, choice === LINES ? `colour: ${choice}` : `heat: ${choice || "off"}`));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
@@ -90,7 +90,7 @@ export class Heat {
     return this.kept.shares;
   }
 
-  /** The colours of the lines that recorded what stands in each place; a closed box has one if all inside have it. @param {import("./compose.js").Placement} placement */
+  /** The colours of the lines that recorded the nodes in each place; a closed box has one if all inside have it. @param {import("./compose.js").Placement} placement */
   #hues(placement) {
     if (this.hued?.placement === placement) return this.hued.shares;
     const { lines } = this;

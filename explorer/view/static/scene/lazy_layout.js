@@ -7,7 +7,7 @@ import { unpack } from "../data/unpack.js";
 /** ms until a kernel that has not answered is said not to. */
 const PATIENCE = 4000;
 
-/** What is not here yet, and what is to be done when it is. */
+/** Boxes without a layout yet, and the act that waits for it. */
 export class Pending {
   /** @param {any} layout @param {((boxes: number[]) => void) | undefined} ask asks the kernel; undefined where there is none */
   constructor(layout, ask) {
@@ -19,7 +19,7 @@ export class Pending {
 
   /** Do something once all of some boxes are laid out: now, where they are; a later wish takes the place of one that waits. */
   when(boxes, act) {
-    // Only what is missing is asked for: the kernel may be busy, and answers one message after the other.
+    // Only missing boxes are asked for: the kernel may be busy, and answers one message after the other.
     const missing = boxes.filter((box) => !this.layout.boxes[box].placed);
     this.#wait(null);
     if (!missing.length) return act();
@@ -36,7 +36,7 @@ export class Pending {
     wish.act();
   }
 
-  /** Forget what waits. */
+  /** Forget the act that waits. */
   end() {
     this.#wait(null);
   }

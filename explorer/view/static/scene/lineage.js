@@ -4,7 +4,7 @@ import { counted } from "../data/number_format.js";
 
 /** @typedef {"inputs" | "outputs"} Way */
 
-/** What a traced node is to the selection, for screen readers; on the canvas it is lit, and everything else is dim. */
+/** The relation of a traced node to the selection, for screen readers; on the canvas it is lit, and everything else is dim. */
 export const TRACED = { inputs: "leads to the selection", outputs: "is computed from the selection" };
 
 /** Finds and draws the lineage of nodes of one trace. */
@@ -106,7 +106,7 @@ export class Lineage {
       for (const operand of trace.nodes.operands[mark.node]) {
         const producer = slotOf(final[operand]);
         if (producer < 0 || producer === consumer || !(slots.has(producer) || producer === own)) continue;
-        // Of outputs, what the selection reads itself is no part; of inputs, who reads the selection is none.
+        // An operand of the selection is no part of its outputs; a reader of it is no part of its inputs.
         if (consumer === own && way === "outputs") continue;
         for (const segment of this.paths.segments(producer, consumer)) if (placement.composed.has(segment[0])) edges.add(segment.join(":"));
       }

@@ -17,7 +17,7 @@ const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w
 /** @type {(rect: number[], edges: number[]) => boolean} */
 const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= top && right <= x + w && bottom <= y + h;
 
-/** The outline of one group on one placement; what is near is found once, and asked at every moment. */
+/** The outline of one group on one placement; the rectangles near it are looked for once, and asked at every moment. */
 export class Outline {
   /** @param {import("./frames.js").Frame} frame @param {import("./compose.js").Placement} placement */
   constructor({ slots, boxes }, placement) {

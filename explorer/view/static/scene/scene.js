@@ -8,14 +8,14 @@ import { Uses } from "./uses.js";
 
 /**
  * @typedef {{since: number, slots: Set<number>, boxes: Set<number>, edges: Set<string>, frames: Set<number>}} Changes
- *   what differs from the scene of a number; with −1 everything may
+ *   the differences from the scene of a number; with −1 there is none to differ from
  * @typedef {{number: number, moment: import("../data/timeline.js").Moment, slots: Map<number, import("./slot_states.js").SlotState>,
  *   boxes: Map<number, import("./box_marks.js").BoxMark>, frames: Map<number, import("./frames.js").Frame>,
  *   edges: Map<string, import("./edge_states.js").EdgeState>, moves: import("./edge_states.js").Move[], attention: number[],
  *   drawn: {nodes: number, boxes: number}, changes: Changes}} Scene drawn: nodes in sight or not, and closed boxes that hold something
  */
 
-/** Builds the scenes of one trace: a step touches only what its decision or its kernel touches. Its scenes share their tables. */
+/** Builds the scenes of one trace: a step touches only the slots that its decision or its kernel touches. Its scenes share their tables. */
 export class SceneBuilder {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./compose.js").Paths} paths */
   constructor(trace, timeline, paths) {
@@ -123,7 +123,7 @@ export class SceneBuilder {
       if (mark) scene.slots.set(slot, mark);
       else scene.slots.delete(slot);
       if (before || mark) changes.slots.add(slot);
-      // A ghost shows what the readers of its node read before.
+      // A ghost shows the values that the readers of its node read before.
       if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
     }
     scene.attention = [...attention].sort((a, b) => a - b);
@@ -161,7 +161,7 @@ export class SceneBuilder {
     if (before || frame) scene.changes.frames.add(index);
   }
 
-  /** The slots of the nodes that read, as recorded, what has ever stood in a slot. @returns {number[]} */
+  /** The slots of the nodes that read, as recorded, any node that has ever stood in a slot. @returns {number[]} */
   #readersOf(slot) {
     const { trace } = this;
     const nodes = [...trace.layout.slots[slot].nodes];

@@ -1,4 +1,4 @@
-// What a slot shows at a moment: its node or ghost, how it changed, and what a kernel that computes it does now.
+// States of slots at a moment: the node or ghost, how it changed, and the work of its kernel now.
 
 import { bytesText, microsText } from "../data/number_format.js";
 import { meanings } from "../panel/terms.js";
@@ -7,9 +7,9 @@ const PLACE_IN_SCHEDULE = meanings("level chain");
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, tip: string, number: number,
- *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
+ *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- *   tip: what the terms of its second line mean
+ *   tip: the meanings of the terms of its second line
  *   apart: the nodes with which, by a declined decision, it is not fused
  */
 
@@ -21,7 +21,7 @@ export class SlotStates {
     this.timeline = timeline;
   }
 
-  /** What a slot shows at a moment; null where nothing stands. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
+  /** The state of a slot at a moment; null where nothing stands. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
   state(slot, moment, { decision, touched, ready, uses, memberships }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
@@ -108,7 +108,7 @@ export class SlotStates {
     return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
   }
 
-  /** Whether a slot is what a moment is about. @param {SlotState} mark @param {import("../data/timeline.js").Moment} moment */
+  /** Whether a moment is about a slot. @param {SlotState} mark @param {import("../data/timeline.js").Moment} moment */
   needsAttention(mark, moment) {
     if (moment.decision < 0) return mark.flags.includes("current");
     return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("declined");

@@ -54,7 +54,7 @@ export class Uses {
     return slots;
   }
 
-  /** Count what a node reads, if it exists. @returns {number[]} the slots */
+  /** Count the operands of a node, if it exists. @returns {number[]} the slots */
   #read(node, position, final, by) {
     const { trace } = this;
     if (!trace.exists(node, position)) return [];
