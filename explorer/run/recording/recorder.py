@@ -24,6 +24,7 @@ from explorer.record import (
     Recording,
     Run,
     Stage,
+    Step,
     Summary,
 )
 from explorer.record.batches import trace_batches
@@ -82,18 +83,7 @@ def build(
     recording.schedule = schedule(planned, ids)
     subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
     produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
-    measured: dict[int, dict[str, Any]] = {}
-    if run is not None:
-        priced = {number for number, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
-        # A mapped call is replaced by a function's body, and its members are measured like those of a batch.
-        groups = [
-            replace(group, kind="batch", members=subjects[group.decision])
-            if group.kind == "function" and group.decision in priced
-            else group
-            for group in recording.groups
-        ]
-        tables_of_batches = nodes, groups, recording.substitutions, subjects, recording.schedule.kernels
-        measured = batch_timings(trace_batches(*tables_of_batches), produced, run.steps)
+    measured = _batch_times(recording, graph, subjects, produced, run.steps) if run is not None else {}
     recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
     recording.declined_edges = declined_edges(graph.decisions, ids)
     recording.explanations = explanations(graph.decisions)
@@ -103,20 +93,37 @@ def build(
     if run is not None:
         summaries = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
         recording.run = replace(run, values=summaries)
-        recording.stages.append(
-            Stage(
-                "run",
-                "run",
-                recording.end,
-                recording.end,
-                {"steps": len(run.steps), **{name: count for note in notes for name, count in note.counts.items()}},
-                "The schedule, executed and measured"
-                + (" by a program that was made before, for a graph of the same structure." if reused else ".")
-                + "".join([f" {note.text}" for note in notes]),
-                run.micros,
-            )
-        )
+        recording.stages.append(_run_stage(run, recording.end, reused, notes))
     return recording
+
+
+def _batch_times(
+    recording: Recording,
+    graph: PlanGraph,
+    subjects: Sequence[tuple[int, ...]],
+    produced: Sequence[tuple[int, ...]],
+    steps: Sequence[Step],
+) -> dict[int, dict[str, Any]]:
+    """Return the measured facts of decisions about batches, by their numbers; the schedule is recorded already."""
+    priced = {number for number, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
+    # A mapped call is replaced by a function's body, and its members are measured like those of a batch.
+    groups = [
+        replace(group, kind="batch", members=subjects[group.decision])
+        if group.kind == "function" and group.decision in priced
+        else group
+        for group in recording.groups
+    ]
+    assert recording.schedule is not None
+    tables = recording.nodes, groups, recording.substitutions, subjects, recording.schedule.kernels
+    return batch_timings(trace_batches(*tables), produced, steps)
+
+
+def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage:
+    """Return the stage of a run, after the last decision."""
+    counts = {"steps": len(run.steps), **{name: count for note in notes for name, count in note.counts.items()}}
+    program = " by a program that was made before, for a graph of the same structure." if reused else "."
+    purpose = f"The schedule, executed and measured{program}" + "".join([f" {note.text}" for note in notes])
+    return Stage("run", "run", end, end, counts, purpose, run.micros)
 
 
 def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:

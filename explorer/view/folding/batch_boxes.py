@@ -41,15 +41,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         items = _outermost(tree, {slot for number in numbers for slot in produced[number]})
         if holder < 0 or len(items) < 2:
             continue
-        boxes = [index for table, index in items if table == "box"]
-        # A single box is that of the batched call, which becomes the batch's; otherwise there is a new one.
-        if len(boxes) != 1:
-            boxes = [len(tree.boxes)]
-            tree.boxes.append(Box("batch", "", holder))
-        (box,) = boxes
-        batched = [all_batches[number] for number in numbers]
-        tree.boxes[box].label = _label(batched)
-        tree.boxes[box].batches = tuple([batch.decision for batch in batched])
+        box = _batch_box(tree, holder, items, [all_batches[number] for number in numbers])
         inside = [item for item in items if item != BoxItem("box", box)]
         contents.take([*inside, BoxItem("box", box)])
         passing = [item for item in inside if item.table == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
@@ -63,6 +55,19 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
     contents.close()
     if transient:
         slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
+
+
+def _batch_box(tree: Tree, holder: int, items: list[BoxItem], batched: list[Batch]) -> int:
+    """Return the box of some batches: the single box among the items, that of the batched call, or a new one."""
+    boxes = [index for table, index in items if table == "box"]
+    if len(boxes) == 1:
+        (box,) = boxes
+    else:
+        box = len(tree.boxes)
+        tree.boxes.append(Box("batch", "", holder))
+    tree.boxes[box].label = _label(batched)
+    tree.boxes[box].batches = tuple([batch.decision for batch in batched])
+    return box
 
 
 def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
