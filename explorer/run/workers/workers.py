@@ -209,7 +209,10 @@ def open_network() -> Network | None:
     if not Workers._open or Workers._open[-1].is_lost:
         return None
     workers = Workers._open[-1]
-    return workers.network(workers.names())
+    try:
+        return workers.network(workers.names())
+    except workers.losses():  # the run names the scheduler that is gone
+        return None
 
 
 def _distributed() -> Any:
