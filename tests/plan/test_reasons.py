@@ -59,6 +59,7 @@ def test_decisions_name_a_rule_or_a_pass_by_one_record() -> None:
         info = decider.info
         assert (info.name, info.owner) == (type(decider).__name__, type(decider))
         assert info.purpose == (type(decider).__doc__ or "").strip().split("\n")[0]
+        assert "``" not in info.purpose, "a panel shows it as it stands"
     owners = [*map(type, passes), Folding]
     criteria = [info for owner in owners for info in vars(owner).values() if isinstance(info, RuleInfo)]
     names = {info.name: info for info in [*criteria, *[rule.info for rule in ex.Rule.rules]]}

@@ -36,9 +36,10 @@ _LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in th
 
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Replace calls of functions by the operations inside them, up to a number of nodes (``limit``)."""
+    """Replace calls of functions by the operations inside them."""
 
     limit: int = 500_000
+    """maximum number of nodes of the program; calls beyond it stay closed"""
     vectorize: bool = True
     """compute all members of a mapped call at once, where the prices say so; False runs them one after the other"""
     cost_model: CostModel = REFERENCE_COST_MODEL
