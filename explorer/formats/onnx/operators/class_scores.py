@@ -71,7 +71,7 @@ def labels(op: OperatorContext, *names: str) -> np.ndarray[Any, Any]:
             continue
         if all(isinstance(item, str) for item in items):
             return np.array(items)
-        if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        if all(isinstance(item, int) and not isinstance(item, bool) and abs(item) < 1 << 63 for item in items):
             return np.array(items, np.int64)
         raise OperandError(
             f"{name}={value!r:.80}", rule=f"{op.definition.type}: labels must be whole numbers, or texts"

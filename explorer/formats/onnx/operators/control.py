@@ -38,20 +38,32 @@ def if_(op: OperatorContext) -> Any:
     """A choice between two graphs, which read outer values only."""
     condition = _scalar(op, "cond", "b")
     names = "then_branch", "else_branch"
+    count = len(op.definition.outputs)
+    for name in names:
+        body = op.definition.bodies.get(name)
+        if body is not None and len(body.outputs) < count:
+            raise OperandError(
+                f"{name} has {len(body.outputs)} outputs, {op.definition.name} has {count}",
+                rule="each branch of If must have an output for each of the operator's",
+            )
+
+    def outputs(body: BuildBody) -> tuple[Any, ...]:
+        return tuple(body(()))[:count]  # those behind the last that is used have no name
+
     if is_known(condition):
         taken = bool(value_of(condition))
         with scope(f"{names[not taken]}: cond is always {taken}", "file"):
-            return tuple(op.body(names[not taken])(()))
+            return outputs(op.body(names[not taken]))
     then, otherwise = (op.body(name) for name in names)
     try:
-        return tuple(cond(condition, lambda: tuple(then(())), lambda: tuple(otherwise(())), name=op.definition.name))
+        return tuple(cond(condition, lambda: outputs(then), lambda: outputs(otherwise), name=op.definition.name))
     except ExplorerError:
         if _has_unknown(op) or not (_fits(then) or _fits(otherwise)):
             raise
         # The branches give other shapes, or one of them does not fit the inputs: the one that is taken decides.
         taken = bool(op.value("cond", condition))
     with scope(f"{names[not taken]}: cond is {taken}", "file"):
-        return tuple(op.body(names[not taken])(()))
+        return outputs(op.body(names[not taken]))
 
 
 def _fits(branch: BuildBody) -> bool:

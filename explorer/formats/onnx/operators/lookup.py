@@ -78,18 +78,34 @@ def _table(op: OperatorContext, side: str) -> Array:
         raise OperandError(
             f"{side}_{present[0]}={value!r:.80}", rule=f"{op.definition.type}: {side} must be of one type"
         )
-    return np.array(items, _TYPES[present[0]])
+    try:
+        return np.array(items, _TYPES[present[0]])
+    except OverflowError as error:
+        raise OperandError(f"{side}: {error}", rule=f"{op.definition.type}: {side} must fit 64 bits") from None
 
 
 def _default(op: OperatorContext, values: Array) -> Array:
     if "default_tensor" in op.definition.weights:
-        return op.weight("default_tensor").array.reshape(-1)[:1].astype(values.dtype)
-    name = {"i": "int64", "f": "float", "U": "string"}[values.dtype.kind]
+        default: Array = op.weight("default_tensor").array.reshape(-1)
+        if default.size != 1 or default.dtype.kind != values.dtype.kind:
+            raise OperandError(
+                f"default_tensor of {default.size} {default.dtype.name}",
+                rule=f"{op.definition.type}: it must be one element of the values' type",
+            )
+        return default
+    name = {"i": "int64", "f": "float", "U": "string"}.get(values.dtype.kind)
+    if name is None:
+        raise OperandError(
+            f"values of {values.dtype.name}",
+            rule=f"{op.definition.type}: values must be texts, or signed or real numbers",
+        )
     value = op.argument(f"default_{name}", _DEFAULTS[name])
     if isinstance(value, str) is not (name == "string") or isinstance(value, (bool, tuple)):
         raise OperandError(
             f"default_{name}={value!r:.80}", rule=f"{op.definition.type}: it must be of the values' type"
         )
+    if name == "int64" and not isinstance(value, int):
+        raise OperandError(f"{value!r}", rule=f"{op.definition.type}: default_int64 must be a whole number")
     return np.array([value], None if name == "string" else values.dtype)
 
 

@@ -78,7 +78,14 @@ def _products(op: OperatorContext, x: Expr, rows: int) -> Expr:
         )
     coefficients = numbers.reshape(rows, -1).astype(x.dtype)
     y = x @ tensor(np.ascontiguousarray(coefficients.T))
-    return y + tensor(_reals(op, "intercepts").astype(x.dtype)) if op.has("intercepts") else y
+    if not op.has("intercepts"):
+        return y
+    intercepts = _reals(op, "intercepts").astype(x.dtype)
+    if intercepts.size != rows:
+        raise OperandError(
+            f"{intercepts.size} intercepts for {rows} targets", rule="each target must have an intercept"
+        )
+    return y + tensor(intercepts)
 
 
 @operator("ai.onnx.ml.LinearRegressor")
@@ -128,6 +135,8 @@ def array_feature_extractor(op: OperatorContext) -> Expr:
 def binarizer(op: OperatorContext) -> Expr:
     """1 above a threshold, else 0."""
     x = first(op)
+    if x.dtype.kind not in "iuf":
+        raise OperandError(f"elements of {x.dtype.name}", rule="Binarizer must be given numbers")
     return cast(x > np.asarray(op.number("threshold", 0.0), x.dtype), x.dtype)
 
 
@@ -135,6 +144,8 @@ def binarizer(op: OperatorContext) -> Expr:
 def imputer(op: OperatorContext) -> Expr:
     """A number in place of another, or of missing ones: one for all features, or one for each."""
     x = first(op)
+    if x.dtype.kind not in "iuf":
+        raise OperandError(f"elements of {x.dtype.name}", rule="Imputer must be given numbers")
     end = "int64" if x.dtype.kind in "iu" else "float"
     values = _reals(op, f"imputed_value_{end}s").astype(x.dtype)
     if values.size not in (1, x.shape[-1] if x.ndim else 1):

@@ -11,6 +11,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.class_scores import constant, labels
@@ -20,6 +21,8 @@ from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 
+_LONGEST = 256
+"""tokens that an n-gram must have less of"""
 _NONE = np.int64(-1)
 """number of an n-gram that no n-gram of the vocabulary begins with"""
 
@@ -79,6 +82,10 @@ class NgramCounts(Operation):
         places = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
         return np.where(pairs[places] == wanted, places, _NONE)
 
+    def workspace(self, x: TensorType, *tables: TensorType) -> int:
+        """Return the counts of all columns, twice."""
+        return 2 * 8 * self.size * (x.size // max(1, x.shape[-1]))
+
     def flops(self, result: AnyType, *types: TensorType) -> int:
         """Return a search for each token, length and number of tokens left out."""
         return types[0].size * (len(types) // 2) * (self.skips + 1) * 8
@@ -122,7 +129,7 @@ def tf_idf_vectorizer(op: OperatorContext) -> Expr:
     least, most, skips = (op.integer(name) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
     indexes = np.array(op.integers("ngram_indexes"), np.int64)
     pool = labels(op, "pool_strings") if is_text(x.dtype) else labels(op, "pool_int64s").astype(x.dtype)
-    if not 1 <= least <= most < 1 << 16 or not 0 <= skips < 1 << 16 or not indexes.size or indexes.min() < 0:
+    if not 1 <= least <= most < _LONGEST or not 0 <= skips < 1 << 16 or not indexes.size or indexes.min() < 0:
         raise OperandError(
             f"n-grams of {least} to {most} tokens, {skips} left out, {indexes.size} indexes",
             rule="TfIdfVectorizer must have n-grams of one token or more, each with a column",
@@ -138,10 +145,11 @@ def tf_idf_vectorizer(op: OperatorContext) -> Expr:
         Lookup()(x, constant(vocabulary)), *map(tensor, steps)
     )
     if mode != "TF":
+        claim_constant("TfIdfVectorizer", size, 4)
         weights = np.ones(size, np.float32)
         if op.has("weights"):
             value = op.argument("weights")
-            if not isinstance(value, tuple) or len(value) != indexes.size:
+            if not isinstance(value, tuple) or len(value) != indexes.size or any(isinstance(w, str) for w in value):
                 raise OperandError(f"weights={value!r:.80}", rule="TfIdfVectorizer: each n-gram must have a weight")
             weights[indexes] = value
         counts = (cast(counts > 0, np.dtype(np.float32)) if mode == "IDF" else counts) * tensor(weights)

@@ -132,6 +132,10 @@ def _kernel(op: OperatorContext, x: Expr, vectors: Array) -> Expr:
             rule=f"{op.definition.type}: kernel_params must be gamma, the constant term, and the degree",
         )
     gamma, constant, degree = parameters.tolist()
+    if not 0 <= degree < 1 << 16:
+        raise OperandError(
+            f"a degree of {degree}", rule=f"{op.definition.type}: the degree must be a small whole number"
+        )
     if name == "RBF":
         squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
         return exp(maximum(squares - 2 * products, 0.0) * -gamma)

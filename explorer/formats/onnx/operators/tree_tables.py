@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
+from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE
 from explorer.net.operators.context import OperatorContext
@@ -46,6 +47,10 @@ def numbers(op: OperatorContext, name: str, dtype: Any, default: Sequence[int] |
     for own in (f"{name}_as_tensor", name):
         if own in op.definition.weights:
             array: Array = op.weight(own).array
+            if array.dtype.kind not in "iuf":
+                raise OperandError(
+                    f"{own} of {array.dtype.name}", rule=f"{op.definition.type}: {name} must be a list of numbers"
+                )
             return array.reshape(-1)
     value = op.argument(name, None if default is None else tuple(default))
     items = value if isinstance(value, tuple) else (value,)
@@ -63,7 +68,7 @@ def named_trees(
 ) -> TreeTables:
     """Return the tables of opsets 1 to 4, whose weights' attributes begin with ``weights``: ``class`` or ``target``."""
     trees, ids = numbers(op, "nodes_treeids", np.int64), numbers(op, "nodes_nodeids", np.int64)
-    count = len(trees)
+    count = len(_as_long(op, "nodes_nodeids", ids, len(trees)))
     modes = op.argument("nodes_modes")
     modes = modes if isinstance(modes, tuple) else (modes,)
     if len(modes) != count or not {*modes} <= {*MODES[:_MEMBER], "LEAF"}:
@@ -73,6 +78,7 @@ def named_trees(
     place = {pair: number for number, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
 
     def nodes(owners: Array, named: Array, what: str) -> Array:
+        _as_long(op, what, named, len(owners))
         pairs = zip(owners.tolist(), named.tolist(), strict=True)
         found = [place.get(pair, -1) for pair in pairs]
         if -1 in found:
@@ -247,6 +253,7 @@ def _weights(
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
     first = np.minimum(first, targets - width)
+    claim_constant(op.definition.type, count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight takes no part
     offset = columns if tree_of_node is None else columns - first[tree_of_node[nodes]]
     if targets == 1:

@@ -272,3 +272,22 @@ def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
     first, same, other = (net.preview_plan() for net in nets)
     assert "the same graph" in str(first.compare(same))
     assert "reads 2 → 3" in str(first.compare(other))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_outputs_of_a_branch_that_nobody_reads_are_left_out(known: bool, tmp_path: Path) -> None:
+    then = graph([node("Neg", ["x"], ["a"]), node("Abs", ["x"], ["b"])], [], ["a", "b"])
+    other = graph([node("Abs", ["x"], ["c"]), node("Neg", ["x"], ["d"])], [], ["c", "d"])
+    choose = node("If", ["flag"], ["y", ""], "choice", then_branch=then, else_branch=other)
+    flag = {"flag": np.array(True)}
+    inputs = {"x": (FLOAT, (2, 3))} | ({} if known else {"flag": (BOOL, ())})
+    net = opened(model([choose], inputs, ["y"], flag if known else None), tmp_path)
+    np.testing.assert_array_equal(net.run({"x": X} | ({} if known else flag)), -X)
+
+
+def test_a_branch_with_too_few_outputs_is_refused(tmp_path: Path) -> None:
+    then, other = graph([node("Neg", ["x"], ["a"])], [], ["a"]), graph([], [], [])
+    choose = node("If", ["flag"], ["y"], "choice", then_branch=then, else_branch=other)
+    net = opened(model([choose], {"x": (FLOAT, (2, 3)), "flag": (BOOL, ())}, ["y"]), tmp_path)
+    (finding,) = net.check()
+    assert "each branch of If must have an output for each of the operator's" in finding

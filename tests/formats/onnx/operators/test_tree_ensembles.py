@@ -207,6 +207,8 @@ def test_a_set_is_a_chain_of_comparisons(tmp_path: Path) -> None:
         ({"target_ids": [0, 1]}, "weights must be for targets in 0 … 0"),
         ({"target_nodeids": [1, 5]}, "target_nodeids must be nodes of the tree"),
         ({"target_weights": [1.0]}, "must be as many as target_nodeids"),
+        ({"target_treeids": [0]}, "target_nodeids must have 1 numbers"),
+        ({"nodes_nodeids": [0, 1]}, "nodes_nodeids must have 3 numbers"),
     ],
 )
 def test_trees_that_do_not_fit_are_refused(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
