@@ -119,15 +119,15 @@ class Program:
         self._views.append((len(self.values), run))
         return run(self.values)
 
-    def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
-        """Bind the values of another graph's tensors in place of its own leaves, by slot, until ``release_leaves``."""
+    def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
+        """Bind another graph's tensors, and parts of tensors without the whole, by slot, until ``release_leaves``."""
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
         # After the tensors, whose memory they show.
         for slot, run in self._views:
-            values[slot] = run(values)
+            values[slot] = parts[slot] if parts and slot in parts else run(values)
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
         """Drop the bound values and views of them; keep tensors that rules of the plan introduced."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.types.device import cpu
 from explorer.plan.planner import Plan
@@ -16,7 +17,10 @@ from explorer.plan.schedule.chain_tasks import ChainTasks, bases, chain_tasks
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.task_assignment import HOME, Assignment, Network, assign
 from explorer.record.reasons import counted_text, micros_text
-from explorer.run.workers.piece import Piece, has_value
+from explorer.run.workers.piece import Piece, sent_leaves, whole_of
+
+_PARTS = 4
+"""parts of one tensor up to which they are sent by themselves, each in a message"""
 
 
 class Distribution(NamedTuple):
@@ -53,7 +57,7 @@ def all_at_home(planned: Plan) -> tuple[Piece, ...]:
     schedule = planned.schedule
     work = chain_tasks(schedule)
     kernels = tuple(sorted([index for indices in work.kernels for index in indices]))
-    leaves = tuple([leaf.uid for leaf in schedule.leaves if has_value(leaf)])
+    leaves = tuple([leaf.uid for leaf in sent_leaves(planned)])
     return (Piece(HOME, kernels, (), leaves, tuple(work.results)),)
 
 
@@ -107,7 +111,7 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
     for number, members in enumerate(tasks):
         kernels = tuple(sorted([index for task in members for index in work.kernels[task]]))
         read = {base.get(node.uid, node).uid for index in kernels for node in schedule.kernels[index].reads}
-        reads = {value for uid in read for value in leaves.get(uid, ())}
+        reads = _with_wholes({value for uid in read for value in leaves.get(uid, ())}, planned)
         wanted = {
             value for task in range(len(work.tasks)) if piece_of[task] != number for value in work.tasks[task].reads
         }
@@ -117,16 +121,31 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
     return pieces
 
 
+def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
+    """Replace parts of a tensor by the tensor, where they are many, or are no less to send than all of it."""
+    parts: dict[int, list[Expr]] = {}
+    """uid of a tensor → the parts of it that are read"""
+    for leaf in planned.schedule.leaves:
+        if leaf.uid in reads and (whole := whole_of(leaf, planned)) is not leaf:
+            parts.setdefault(whole.uid, []).append(leaf)
+    for leaf in planned.schedule.leaves:
+        read = parts.get(leaf.uid, [])
+        size = sum([part.type.nbytes for part in read])
+        if read and (leaf.uid in reads or len(read) > _PARTS or size >= leaf.type.nbytes):
+            reads = reads - {part.uid for part in read} | {leaf.uid}
+    return reads
+
+
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return for each leaf, by uid, the tensors and parameters that it shows: itself, or those of which it is a view.
+    """Return for each leaf, by uid, the leaves to send for it: itself, or those of which it is a view.
 
     Constants are computed wherever they are read, so they stand for the values that they are computed of.
     """
     values: dict[int, set[int]] = {}
-    schedule = planned.schedule
+    schedule, sent = planned.schedule, {leaf.uid for leaf in sent_leaves(planned)}
     for leaf in schedule.leaves:
         below = [values.get(operand.uid, set()) for operand in planned.graph.inputs[leaf.uid]]
-        values[leaf.uid] = {leaf.uid} if has_value(leaf) else set().union(*below)
+        values[leaf.uid] = {leaf.uid} if leaf.uid in sent else set().union(*below)
     for kernel in schedule.kernels:
         if kernel.constant:
             values[kernel.result.uid] = set().union(*[values.get(read.uid, set()) for read in kernel.reads])

@@ -17,6 +17,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import Tensor
+from explorer.plan.planner import Plan
 from explorer.plan.schedule.chain_tasks import bases
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
@@ -33,7 +34,7 @@ class Piece(NamedTuple):
     needs: tuple[int, ...]
     """pieces, by number, whose values it reads"""
     reads: tuple[int, ...]
-    """uids of tensors and parameters that it reads"""
+    """uids of leaves that it reads: tensors, parts of them, and parameters"""
     gives: tuple[int, ...]
     """uids of values that other pieces read, or that are results"""
 
@@ -66,7 +67,9 @@ class PieceRunner:
         self._again = {*bases(schedule)} | {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
         """uids of values that are computed wherever they are read"""
         self._views = {kernel.result.uid for kernel in schedule.kernels if kernel.result.operation.view}
-        self._leaves = {leaf.uid for leaf in schedule.leaves if has_value(leaf)}
+        sent = sent_leaves(program.planned)
+        self._leaves = {leaf.uid for leaf in sent}
+        self._parts = {leaf.uid for leaf in sent if not has_value(leaf)}
         self._constants = [index for index, kernel in enumerate(schedule.kernels) if kernel.constant]
 
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
@@ -79,9 +82,10 @@ class PieceRunner:
         try:
             with np.errstate(all="ignore"):
                 there = self._leaves & elsewhere.keys()
-                for uid in there:
+                for uid in there - self._parts:
                     self.store(uid, elsewhere[uid])
-                program.bind_leaves(())  # views of them
+                # the other leaves are views of them
+                program.bind_leaves((), {program.slots[uid]: elsewhere[uid] for uid in there & self._parts})
                 for index in self._constants:
                     self._run(index)
                 for index in piece.kernels:
@@ -182,6 +186,23 @@ def _aligned(values: dict[int, Any]) -> Values:
 def has_value(leaf: Expr) -> bool:
     """Whether a leaf is a tensor or a parameter, and no described constant or view."""
     return isinstance(leaf, Tensor) or isinstance(leaf.operation, Parameter)
+
+
+def sent_leaves(planned: Plan) -> list[Expr]:
+    """Return the leaves that can be sent: tensors, parameters, and views that show a part of one."""
+    return [leaf for leaf in planned.schedule.leaves if has_value(leaf) or whole_of(leaf, planned) is not leaf]
+
+
+def whole_of(leaf: Expr, planned: Plan) -> Expr:
+    """Return the tensor of which a leaf shows a part; the leaf itself where it shows as much as its operand."""
+    inputs = planned.graph.inputs
+    shown = inputs[leaf.uid] if leaf.operation.view else ()
+    if len(shown) != 1 or leaf.type.nbytes >= shown[0].type.nbytes:
+        return leaf
+    (whole,) = shown
+    while whole.operation.view and len(inputs[whole.uid]) == 1:
+        (whole,) = inputs[whole.uid]
+    return whole if has_value(whole) else leaf
 
 
 def _copied(value: Any) -> Any:

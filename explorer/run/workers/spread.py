@@ -16,6 +16,7 @@ from uuid import uuid4
 from explorer.core.errors import RunError
 from explorer.core.ir.tensor import Tensor
 from explorer.core.progress import Progress, current_callback
+from explorer.core.types.tensor_type import Array
 from explorer.plan.planner import Plan
 from explorer.plan.schedule.task_assignment import HOME, Network
 from explorer.record.reasons import bytes_text, counted_text
@@ -23,7 +24,7 @@ from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Note, Timing
 from explorer.run.workers.distribution import Distribution, all_at_home, distribute
-from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, has_value
+from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, sent_leaves, whole_of
 from explorer.run.workers.shipping import ship
 from explorer.run.workers.workers import Workers
 
@@ -67,7 +68,7 @@ class Spread:
         Raises RunError where a kernel fails, or the scheduler is gone.
         """
         workers, home = self.workers, PieceRunner(program)
-        nodes = [leaf for leaf in self._planned.schedule.leaves if has_value(leaf)]
+        nodes = sent_leaves(self._planned)
         leaves = {node.uid: program.values[program.slots[node.uid]] for node in nodes}
         cause: BaseException | None = None
         for _ in range(_ATTEMPTS):
@@ -128,7 +129,9 @@ class _Attempt:
         self._resident = resident
         self._futures: dict[int, Any] = {}
         self._outcomes: dict[int, Outcome] = {}
-        self._tensors = {leaf.uid for leaf in home.program.planned.schedule.leaves if isinstance(leaf, Tensor)}
+        planned = home.program.planned
+        self._tensors = {leaf.uid for leaf in sent_leaves(planned) if isinstance(whole_of(leaf, planned), Tensor)}
+        """uids of tensors and parts of them, whose elements never change"""
         self._follow = current_callback()
         self._kernels = home.program.planned.schedule.kernels
         self.messages, self.bytes = 0, 0
@@ -172,7 +175,7 @@ class _Attempt:
             if value.nbytes <= _SMALL:
                 continue
             if uid in self._tensors:
-                if uid not in self._resident or self._resident[uid][0] is not value:
+                if uid not in self._resident or not _is_same(self._resident[uid][0], value):
                     name = self._name(*readers) if len(readers) == 1 else None
                     self._resident[uid] = value, self._scatter({uid: value}, name)
                 sent[uid] = self._resident[uid][1]
@@ -272,6 +275,14 @@ class _Attempt:
         if self.failed and self._futures and not self._workers.is_lost:
             self._workers.client.cancel([*self._futures.values()], force=True)
         self._futures.clear()
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Whether two arrays are one, or show the same elements of one."""
+    if a is b:
+        return True
+    shown = a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data
+    return shown and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
 
 
 def _run_piece(replica: Replica, piece: Piece, sources: list[Any]) -> Outcome:

@@ -15,7 +15,7 @@ from explorer.plan.schedule.task_assignment import Network
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.workers.distribution import distribute
-from explorer.run.workers.piece import Outcome, PieceRunner, Replica, Values, has_value
+from explorer.run.workers.piece import Outcome, PieceRunner, Replica, Values, sent_leaves
 from explorer.run.workers.shipping import receive, ship
 from tests.support.programs import limits, programs, subsets
 
@@ -29,7 +29,7 @@ def in_pieces(roots: Any, options: Options, workers: int) -> tuple[list[Any], li
     data = ship(planned)
     replicas = [Replica(data) for _ in range(workers + 1)]
     runner = PieceRunner(home)
-    leaves = {leaf.uid: home.values[home.slots[leaf.uid]] for leaf in planned.schedule.leaves if has_value(leaf)}
+    leaves = {leaf.uid: home.values[home.slots[leaf.uid]] for leaf in sent_leaves(planned)}
     outcomes: list[Outcome] = []
     for piece in pieces:
         sources = [{uid: leaves[uid] for uid in piece.reads}, *[outcomes[need].values for need in piece.needs]]
@@ -52,6 +52,27 @@ def test_pieces_on_replicas_give_the_same_bits(roots: Any, without: Any, limit: 
     options = Options(without=without, inline=Inline(limit))
     expected, found, _ = in_pieces(roots, options, 3)
     for value, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
+@pytest.mark.parametrize("count", [2, 3, 18])
+def test_parts_of_a_tensor_travel_without_the_whole(count: int) -> None:
+    """Each worker reads the rows that it works on, and a view of them; where they are many, all of the tensor."""
+    x = ex.tensor(np.random.default_rng(0).normal(size=(9 * count, 40, 40)))
+    rows = [x[9 * n : 9 * n + 9] for n in range(count)]
+    roots = [ex.tanh(part @ part).sum() + part.reshape((360, 40)).sum() for part in rows]
+    options = Options(without=("batch", "fuse"))
+    pieces = distribute(plan(roots, options), Network(2, bandwidth=1e9, latency=0.0)).pieces
+    leaves = {leaf.uid: leaf for leaf in plan(roots, options).schedule.leaves}
+    reads = [{*piece.reads} for piece in pieces if piece.lane]
+    assert reads
+    for read in reads:
+        assert read == {x.uid} or sum(leaves[uid].type.nbytes for uid in read) < x.type.nbytes
+    assert any(x.uid in read for read in reads) or count < 18
+    assert all(x.uid not in read for read in reads) or count > 2
+    results, expected, number = in_pieces(roots, options, 2)[:3]
+    assert number
+    for value, other in zip(results, expected, strict=True):
         np.testing.assert_array_equal(value, other)
 
 
