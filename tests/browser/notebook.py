@@ -79,15 +79,7 @@ class Notebook:
 
     def again(self, index: int) -> None:
         """Run a cell that is there once more, and wait until it has run."""
-        self.page.evaluate(
-            """async (index) => {
-                const { content } = window.jupyterapp.shell.currentWidget;
-                content.activeCellIndex = index;
-                content.deselectAll();
-                await window.jupyterapp.commands.execute("notebook:run-cell");
-            }""",
-            index,
-        )
+        self._start(index)
 
     def restart(self) -> None:
         """Restart the kernel, and wait until it answers: a server that is stopped meanwhile waits for it in vain."""
@@ -118,16 +110,33 @@ class Notebook:
         page, index = self.page, len(self.cells)
         self.cells.append(code)
         page.evaluate(
-            """async ([index, code]) => {
-                const { content } = window.jupyterapp.shell.currentWidget;
-                content.model.sharedModel.insertCell(index, { cell_type: "code", source: code });
-                content.activeCellIndex = index;
-                content.deselectAll();
-                await window.jupyterapp.commands.execute("notebook:run-cell");
-            }""",
+            """([index, code]) => void window.jupyterapp.shell.currentWidget.content.model.sharedModel
+                .insertCell(index, { cell_type: "code", source: code })""",
             [index, code],
         )
+        self._start(index)
         return index
+
+    def _start(self, index: int) -> None:
+        """Run a cell, and wait until the kernel has answered.
+
+        The promise of JupyterLab's command is not awaited: it is sometimes dropped, and never kept.
+        """
+        self.page.evaluate(
+            """index => {
+                const { content } = window.jupyterapp.shell.currentWidget;
+                content.activeCellIndex = index;
+                content.deselectAll();
+                content.model.cells.get(index).executionCount = null;
+                window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            index,
+        )
+        self.page.wait_for_function(
+            "index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).executionCount !== null",
+            arg=index,
+            timeout=60_000,
+        )
 
     def _answer(self, index: int) -> tuple[str, str | None]:
         """The text that a cell printed, and the error that it raised, if any."""
