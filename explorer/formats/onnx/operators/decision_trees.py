@@ -29,7 +29,7 @@ class DecisionTrees(Operation):
     """Weights of the leaves that rows reach, over all trees: (n, features) → (n, targets).
 
     Operands behind the rows: of each node its feature, limit, two branches (if true, if false), flags and weights; of
-    each tree its root, and the target that the first column of its weights is for. (ONNX: ai.onnx.ml.TreeEnsemble.)
+    each tree its root, and the target of the first column of its weights.
     """
 
     targets: int

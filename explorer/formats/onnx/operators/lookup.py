@@ -32,7 +32,7 @@ class Lookup(Operation):
     """an element without a key fails the run"""
     takes_text = True
     portable = False
-    nondifferentiable = "places are integers"
+    nondifferentiable = "places are integers: they have no derivative"
     unbatchable = "each member may have keys of its own, and elements are a batch already"
     examples = (Example(integers(4, 2, high=5), integers(6, high=1)), Example(integers(3, high=1), integers(1, high=1)))
 

@@ -45,7 +45,7 @@ class NgramCounts(Operation):
     """most tokens that are left out between two of an n-gram"""
     takes_tuples = True
     portable = False
-    nondifferentiable = "counts are integers"
+    nondifferentiable = "counts are integers: they have no derivative"
     unbatchable = "rows are a batch already: give it all rows at once"
 
     def infer(self, x: TensorType, *tables: TensorType) -> TensorType:

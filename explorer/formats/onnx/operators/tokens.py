@@ -127,7 +127,7 @@ class MurmurHash(Operation):
     """the hash is uint32, else int32"""
     takes_text, takes_tuples = True, True
     portable = False
-    nondifferentiable = "hashes are integers"
+    nondifferentiable = "hashes are integers: they have no derivative"
     unbatchable = "elements are a batch already"
 
     def infer(self, x: TensorType) -> TensorType:

@@ -149,7 +149,7 @@ def placed_trees(op: OperatorContext, features: int, targets: int, dtype: Any, c
 
 @dataclass(frozen=True)
 class _Questions:
-    """What each node asks, as the file has it."""
+    """Questions of the nodes, as the file has them."""
 
     features: Array
     limits: Array
