@@ -53,7 +53,10 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
     assert told[0] == "`matmul` and `block` must be computed by one kernel, and are not"
     assert re.match(r"fuse ✗ .* · Epilogue: .* \[other_consumers\], estimated to cost \S+ µs$", told[1])
     assert told[2] == "instead:"
-    assert [line.split(",")[0] for line in told[3:]] == ["  1 matmul", "  2 add → hidden = tanh → multiply 2 → add"]
+    assert [line.split(",")[0] for line in told[3:]] == [
+        "  1 product = matmul",
+        "  2 add → hidden = tanh → multiply 2 → add",
+    ]
 
 
 @pytest.mark.spec("V-22")

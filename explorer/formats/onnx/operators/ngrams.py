@@ -31,8 +31,8 @@ class NgramCounts(Operation):
     """Counts of n-grams in rows of numbers of tokens: (n, tokens) or (tokens,) → (n, columns) or (columns,).
 
     The vocabulary is a tree: an n-gram is one of a token less, and a token. ``steps`` are, for each length, sorted
-    pairs of these, and ``columns`` where each is counted, −1 where it only leads to longer ones. (ONNX:
-    TfIdfVectorizer.)
+    pairs of these, and ``columns`` where each is counted, −1 where it only leads to longer ones. It is
+    ONNX's TfIdfVectorizer.
     """
 
     size: int

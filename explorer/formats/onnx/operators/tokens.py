@@ -53,7 +53,7 @@ class Tokenize(Operation):
         """Fill the rows; a row of more tokens than were counted is cut."""
         out[...] = self.pad
         for row, text in zip(out.reshape(x.size, self.count), x.reshape(-1).tolist(), strict=True):
-            tokens = self.tokens(text)[: self.count]
+            tokens = self.split(text)[: self.count]
             row[: len(tokens)] = tokens
         return out
 
@@ -63,11 +63,11 @@ class Tokenize(Operation):
 
     def longest(self, texts: Array) -> int:
         """Return the most tokens of one text: 0 where none has any, whether they are marked or not."""
-        counts = [len(self.tokens(text)) for text in texts.reshape(-1).tolist()]
+        counts = [len(self.split(text)) for text in texts.reshape(-1).tolist()]
         most = max(counts, default=0)
         return 0 if self.marked and most == 2 else most
 
-    def tokens(self, text: str) -> list[str]:
+    def split(self, text: str) -> list[str]:
         """Return the tokens of one text."""
         if self.pattern:
             pattern = re.compile(self.pattern, re.ASCII)
