@@ -266,7 +266,10 @@ def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any],
     """Return a callback for a weak reference: it removes the row of a table, and those that belong to it."""
 
     def forget(gone: Any) -> None:
-        with _lock:
+        lock: Any = _lock
+        if lock is None:  # the interpreter is ending, and has cleared this module
+            return
+        with lock:
             # An equal expression may have been evaluated since, and its value stands in this row.
             if table.get(key) is gone:
                 del table[key]

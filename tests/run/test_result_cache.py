@@ -504,3 +504,12 @@ def test_a_value_does_not_depend_on_what_somebody_holds(
     kept = ex.evaluate(held(x))
     np.testing.assert_array_equal(ex.evaluate(form(x)), expected)
     assert kept is ex.evaluate(held(x))
+
+
+def test_a_value_may_die_after_the_module_was_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter that ends sets a module's names to None, and calls what arrays had to call when they die."""
+    table = {"key": object()}
+    forget = result_cache._forgetting(table, "key", 0)
+    monkeypatch.setattr(result_cache, "_lock", None)
+    forget(table["key"])
+    assert table
