@@ -7,6 +7,7 @@ import io
 import lzma
 import random
 import struct
+import warnings
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -199,5 +200,7 @@ def damaged_zip(data: bytes, chance: random.Random) -> bytes:
                         held = damaged_bytes(held, chance)
             entry = zipfile.ZipInfo(name)
             entry.compress_type = method
-            target.writestr(entry, held)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # two entries of one name are a damage, too
+                target.writestr(entry, held)
     return new.getvalue()

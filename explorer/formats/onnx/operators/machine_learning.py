@@ -103,6 +103,8 @@ def linear_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
     x, names, transform = _features(op), labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)
     if x.ndim == 1:
         x = reshape(x, (1, x.size))
+    if x.ndim != 2:
+        raise OperandError(f"rows of {x.type}", rule="LinearClassifier: rows must be numbers of shape (n, features)")
     columns = x.shape[-1]
     rows = _reals(op, "coefficients").size // columns if columns else 0
     scores = _products(op, x, rows)

@@ -94,6 +94,21 @@ def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         assert rule in finding
 
 
+@pytest.mark.parametrize("shape", [[], [2, 3, 2]])
+def test_a_linear_classifier_takes_rows_alone(tmp_path: Path, shape: list[int]) -> None:
+    node = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "score"],
+        domain="ai.onnx.ml",
+        coefficients=[1.0, 2.0],
+        classlabels_ints=[3, 7],
+    )
+    file = model([node], {"x": (FLOAT, shape)}, ["label", "score"])
+    file.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    assert any("rows must be numbers of shape (n, features)" in finding for finding in opened(file, tmp_path).check())
+
+
 def test_an_imputer_replaces_one_number_by_another_of_each_feature(tmp_path: Path) -> None:
     y = net_of(tmp_path, "Imputer", imputed_value_floats=[9.0, 8.0], replaced_value_float=2.0).run(X)
     np.testing.assert_array_equal(y, np.float32([[1, 8], [3, 4], [-1, 0.5]]))
