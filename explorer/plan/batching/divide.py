@@ -15,9 +15,10 @@ from explorer.core.ir.function import Body, Call, Parameter, make_body
 from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.recording_context import Scope, recording_at
 from explorer.core.tracing.trace import outputs_of
-from explorer.core.types.tensor_type import AnyType, TensorType
+from explorer.core.types.tensor_type import AnyType
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.slicing import part_of
+from explorer.plan.batching.vectorize import batched_type
 from explorer.plan.schedule.task_assignment import Network
 
 
@@ -47,29 +48,28 @@ def part_count(call: MappedCall, network: Network) -> int:
     return max(1, min(network.workers, call.size))
 
 
-def divided_body(call: MappedCall, types: Sequence[AnyType], parts: int) -> Body:
-    """Return the body that computes a mapped call over operands of some types in parts: rows, calls, results joined.
+def divided_body(call: MappedCall, parts: int) -> Body:
+    """Return the body that computes a mapped call in parts: rows of its operands, calls of these, results joined.
 
     It is made once for each number of parts and kept with the mapped body. Parts of one size share their body.
     """
     key = ("divided", call.size, call.batched, parts)
     cached: Body | None = call.body.derived.get(key)
     if cached is None:
-        cached = call.body.derived.setdefault(key, _divided(call, types, parts))
+        cached = call.body.derived.setdefault(key, _divided(call, parts))
     return cached
 
 
-def _divided(call: MappedCall, types: Sequence[AnyType], parts: int) -> Body:
+def _divided(call: MappedCall, parts: int) -> Body:
     inside = Scope(call.label, "batch", None)
     origin = call.body.outputs[0]
     bounds = [call.size * number // parts for number in range(parts + 1)]
     with recording_at(inside, origin.code, origin.instruction):
-        parameters = _parameters(call, types)
-        bodies: dict[int, Body] = {}
-        """by number of members"""
+        parameters = _parameters(call)
+        bodies = {size: _part_body(call, size) for size in {last - first for first, last in pairwise(bounds)}}
         columns: list[list[Expr]] = []
         for first, last in pairwise(bounds):
-            body = bodies.setdefault(last - first, _part_body(call, types, last - first))
+            body = bodies[last - first]
             rows = [
                 part_of(parameter, slice(first, last)) if is_batched else parameter
                 for parameter, is_batched in zip(parameters, call.batched, strict=True)
@@ -79,18 +79,19 @@ def _divided(call: MappedCall, types: Sequence[AnyType], parts: int) -> Body:
         return make_body(inside.name, parameters, (), tuple(outputs), inside)
 
 
-def _part_body(call: MappedCall, types: Sequence[AnyType], size: int) -> Body:
+def _part_body(call: MappedCall, size: int) -> Body:
     """Return a body over ``size`` members, whose only operation is the mapped call of these."""
     part = MappedCall(call.body, size, call.batched)
-    parameters = _parameters(part, [_of_members(type_, size, b) for type_, b in zip(types, call.batched, strict=True)])
+    parameters = _parameters(part)
     outputs = outputs_of(record(part, parameters), len(call.body.outputs))
     return make_body(part.label, parameters, (), tuple(outputs))
 
 
-def _of_members(type_: AnyType, size: int, is_batched: bool) -> AnyType:
-    return type_.with_shape((size, *type_.shape[1:])) if is_batched and isinstance(type_, TensorType) else type_
-
-
-def _parameters(call: MappedCall, types: Sequence[AnyType]) -> tuple[Expr, ...]:
-    inputs = (*call.body.parameters, *call.body.captured)
-    return tuple([Parameter(type_, node.label)() for type_, node in zip(types, inputs, strict=True)])
+def _parameters(call: MappedCall) -> tuple[Expr, ...]:
+    inputs = zip((*call.body.parameters, *call.body.captured), call.batched, strict=True)
+    return tuple(
+        [
+            Parameter(batched_type(node.tensor_type, call.size) if is_batched else node.type, node.label)()
+            for node, is_batched in inputs
+        ]
+    )

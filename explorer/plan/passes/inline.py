@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Item
@@ -208,25 +207,25 @@ class Inline(Pass):
         if together > separate:
             graph.decline(self, self.dear, facts, node)
             return None
-        return self._divided(call, node, graph, together, facts["name"]) or (self.batched, body, facts)
+        return self._divided(call, node, graph, together) or (self.batched, body, facts)
 
     def _divided(
-        self, call: MappedCall, node: Expr, graph: PlanGraph, together: float, name: Any
+        self, call: MappedCall, node: Expr, graph: PlanGraph, together: float
     ) -> tuple[Reason, Body, Facts] | None:
         """Return the body that computes a mapped call in parts on workers, where there are some and that pays."""
         network = self.network
-        if network is None or network.workers < 2 or call.size < 2 or not node.operation.pure:
+        if network is None or network.workers < 2 or call.size < 2 or not call.pure:
             return None
         types = [operand.type for operand in graph.operands(node)]
         micros = divided_micros(call, types, together, network)
-        facts: Facts = {"name": name, "count": call.size}
+        facts: Facts = {"name": call.body.name, "count": call.size}
         facts |= {"divided_us": round(micros, 2), "together_us": round(together, 2)}
         if micros >= together:
             workers = network.workers
             graph.decline(self, self.undivided, {**facts, "workers": workers}, node, estimated_cost_us=0.0)
             return None
         parts = part_count(call, network)
-        return self.divided, divided_body(call, types, parts), {**facts, "parts": parts}
+        return self.divided, divided_body(call, parts), {**facts, "parts": parts}
 
 
 def _is_open(operation: Operation) -> bool:

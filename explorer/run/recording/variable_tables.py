@@ -8,6 +8,7 @@ same name as the one whose ``return`` recorded the node.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
@@ -83,9 +84,8 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
     if isinstance(last.operation, Call):
         bodies = [node.operation.body for node in members if isinstance(node.operation, Call)]
         # a list or a dict of one value is written as a structure
-        is_value = all(
-            (body.name == value.callee and body.structure is None) or (function is None and _is_layer(body))
-            for body in bodies
+        is_value = all(body.name == value.callee and body.structure is None for body in bodies) or _is_layer_call(
+            value, bodies
         )
         return numbers if is_value and len(bodies) == len(members) else ()
     if not value.callee or isinstance(function, Operation):
@@ -95,8 +95,14 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
     return _last(numbers, members) if gives_one else ()
 
 
-def _is_layer(body: Body) -> bool:
-    """Whether a body is that of a layer with one output, whose variable is called for it: ``h = layer(x)``."""
+def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
+    """Whether the one call of a layer with one output is the value: ``h = layer(x)``, and not ``list(map(layer, xs))``.
+
+    The callee is a variable of any name, unless it is a function that may call a layer itself.
+    """
+    if len(bodies) != 1 or value.callee in functions or hasattr(builtins, value.callee):
+        return False
+    (body,) = bodies
     return body.scope is not None and body.scope.kind == "layer" and len(body.outputs) == 1
 
 

@@ -204,8 +204,7 @@ def current() -> Workers:
 
 
 def open_network() -> Network | None:
-    """Return the network of the workers opened last, as they are now; None where none are open or the scheduler is
-    gone."""
+    """Return the network of the workers opened last, as they are now; None without open workers or a scheduler."""
     if not Workers._open or Workers._open[-1].is_lost:
         return None
     workers = Workers._open[-1]

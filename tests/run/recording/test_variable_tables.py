@@ -89,7 +89,9 @@ def test_a_layers_output_has_the_name_that_the_program_gives(x: ex.Expr) -> None
     layer = ex.layers.Sigmoid("gate")
     opened = layer(x)
     grouped = ex.map(layer, [x, x])
-    named_so = named(opened, *grouped)
+    listed = list(map(layer, [x + 1]))
+    pair = tuple(map(layer, [x + 2, x + 3]))
+    named_so = named(opened, *grouped, *listed, *pair)
     assert [name.partition(" = ")[0] for name in named_so] == ["opened"]
 
 

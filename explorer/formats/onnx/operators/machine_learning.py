@@ -12,7 +12,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.class_scores import label_of, labels, transform_of, transformed
-from explorer.formats.onnx.operators.operator_inputs import first, members, required, word
+from explorer.formats.onnx.operators.operator_inputs import first, members, required, rows, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -100,19 +100,16 @@ def linear_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
 
     One row of coefficients is that of the second of two classes: it wins with a score above zero.
     """
-    x, names, transform = _features(op), labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)
-    if x.ndim == 1:
-        x = reshape(x, (1, x.size))
-    if x.ndim != 2:
-        raise OperandError(f"rows of {x.type}", rule="LinearClassifier: rows must be numbers of shape (n, features)")
-    columns = x.shape[-1]
-    rows = _reals(op, "coefficients").size // columns if columns else 0
-    scores = _products(op, x, rows)
-    if rows == len(names):
+    x = cast(rows(op), np.dtype(np.float32))
+    names, transform = labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)
+    columns = x.shape[1]
+    count = _reals(op, "coefficients").size // columns if columns else 0
+    scores = _products(op, x, count)
+    if count == len(names):
         return label_of(names, argmax(scores, -1)), transformed(scores, transform)
-    if (rows, len(names)) != (1, 2):
+    if (count, len(names)) != (1, 2):
         raise OperandError(
-            f"{rows} rows of coefficients for {len(names)} labels",
+            f"{count} rows of coefficients for {len(names)} labels",
             rule="LinearClassifier must have a row for each label, or one for two",
         )
     label = label_of(names, cast(scores[:, 0] > 0, np.dtype(np.int64)))

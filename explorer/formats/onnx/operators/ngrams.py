@@ -56,7 +56,7 @@ class NgramCounts(Operation):
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
         """Walk the tree from all places at once, a token at a time, for each number of tokens left out."""
-        rows = x.reshape(-1, x.shape[-1])
+        rows = x.reshape(x.shape[0] if x.ndim == 2 else 1, x.shape[-1])
         steps, columns = tables[::2], tables[1::2]
         counts = np.zeros((len(rows), self.size), np.int64).reshape(-1)
         starts = np.arange(len(rows))[:, None] * self.size

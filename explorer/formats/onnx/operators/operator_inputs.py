@@ -19,6 +19,7 @@ from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.context import OperatorContext, plain_array
+from explorer.ops.base import reshape
 from explorer.ops.creation.constants import Full, Zero
 from explorer.run import evaluate
 
@@ -126,6 +127,18 @@ def whole(op: OperatorContext, name: str) -> int:
     if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
         raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a whole number")
     return int(value)
+
+
+def rows(op: OperatorContext) -> Expr:
+    """Return the first operand as rows of numbers, (n, features); one row may come without its axis."""
+    x = first(op)
+    if x.ndim == 1:
+        x = reshape(x, (1, x.size))
+    if x.ndim != 2 or x.dtype.kind not in "iuf":
+        raise OperandError(
+            f"rows of {x.type}", rule=f"{op.definition.type}: rows must be numbers of shape (n, features)"
+        )
+    return x
 
 
 def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:

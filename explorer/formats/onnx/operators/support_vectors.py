@@ -18,11 +18,11 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.class_scores import label_of, labels, transform_of, transformed
-from explorer.formats.onnx.operators.operator_inputs import first, word
+from explorer.formats.onnx.operators.operator_inputs import rows, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.tree_tables import numbers
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast, reshape
+from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum, where
 from explorer.ops.elementwise.unary import exp, sigmoid, tanh
 from explorer.ops.manipulation.concat import concatenate
@@ -95,14 +95,7 @@ class CoupledProbabilities(Operation):
 
 
 def _rows(op: OperatorContext) -> Expr:
-    x = first(op)
-    if x.ndim == 1:
-        x = reshape(x, (1, x.size))
-    if x.ndim != 2 or x.dtype.kind not in "iuf":
-        raise OperandError(
-            f"rows of {x.type}", rule=f"{op.definition.type}: rows must be numbers of shape (n, features)"
-        )
-    return cast(x, np.dtype(np.float64))
+    return cast(rows(op), np.dtype(np.float64))
 
 
 def _reals(op: OperatorContext, name: str) -> Array:

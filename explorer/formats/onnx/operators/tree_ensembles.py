@@ -11,11 +11,11 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.formats.onnx.operators.class_scores import TRANSFORMS, label_of, labels, transform_of, transformed
 from explorer.formats.onnx.operators.decision_trees import COMBINE, DecisionTrees
-from explorer.formats.onnx.operators.operator_inputs import first, is_given, word
+from explorer.formats.onnx.operators.operator_inputs import is_given, rows, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.tree_tables import TreeTables, named_trees, numbers, placed_trees
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast, reshape
+from explorer.ops.base import cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.reduction.sorting import argmax
 
@@ -25,13 +25,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 def _rows(op: OperatorContext) -> Expr:
     """Return the operand as rows of real numbers: float64 as it is, all others in float32."""
-    x = first(op)
-    if x.ndim == 1:
-        x = reshape(x, (1, x.size))
-    if x.ndim != 2 or x.dtype.kind not in "iuf":
-        raise OperandError(
-            f"rows of {x.type}", rule=f"{op.definition.type}: rows must be numbers of shape (n, features)"
-        )
+    x = rows(op)
     return x if x.dtype == np.float64 else cast(x, np.dtype(np.float32))
 
 

@@ -64,6 +64,13 @@ def test_texts_that_are_none_of_the_vocabulary_count_nowhere(tmp_path: Path) -> 
     assert net_of(tmp_path, x, **arguments).run(x).tolist() == [[1, 1, 0], [0, 1, 1]]
 
 
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (0,)])
+def test_rows_without_tokens_have_no_ngrams(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    counts = net_of(tmp_path, np.zeros(shape, np.int64), **POOL).run(np.zeros(shape, np.int64))
+    assert counts.shape == (*shape[:-1], 6)
+    assert not counts.any()
+
+
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
