@@ -12,7 +12,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.class_scores import label_of, labels, transform_of, transformed
-from explorer.formats.onnx.operators.operator_inputs import first, members, required, rows, word
+from explorer.formats.onnx.operators.operator_inputs import first, members, numbers, required, rows, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -34,11 +34,12 @@ def _features(op: OperatorContext) -> Expr:
 def scaler(op: OperatorContext) -> Expr:
     """(x − offset) · scale, with one number of each for all features, or one for each feature."""
     x = _features(op)
-    return (x - _numbers(op, "offset", x)) * _numbers(op, "scale", x)
+    return (x - _per_feature(op, "offset", x)) * _per_feature(op, "scale", x)
 
 
-def _numbers(op: OperatorContext, name: str, x: Expr) -> Expr:
-    values = _reals(op, name)
+def _per_feature(op: OperatorContext, name: str, x: Expr) -> Expr:
+    """Return an attribute that has one number for all features, or one for each, in the operand's dtype."""
+    values = numbers(op, name, x.dtype)
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
             f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one a feature"
@@ -47,12 +48,8 @@ def _numbers(op: OperatorContext, name: str, x: Expr) -> Expr:
 
 
 def _reals(op: OperatorContext, name: str) -> Array:
-    """Return an attribute that is a list of numbers."""
-    value = op.argument(name)
-    numbers = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
-        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be a list of numbers")
-    return np.asarray(numbers, np.float32)
+    array: Array = numbers(op, name, np.float32)
+    return array
 
 
 @operator("ai.onnx.ml.Normalizer")
@@ -69,21 +66,21 @@ def normalizer(op: OperatorContext) -> Expr:
     return x / where(size == 0, tensor(np.float32(1)), size)
 
 
-def _products(op: OperatorContext, x: Expr, rows: int) -> Expr:
+def _products(op: OperatorContext, x: Expr, count: int) -> Expr:
     """Return x · coefficientsᵀ + intercepts, a column for each row of coefficients."""
-    numbers = _reals(op, "coefficients")
-    if rows < 1 or numbers.size % rows:
+    weights = _reals(op, "coefficients")
+    if count < 1 or weights.size % count:
         raise OperandError(
-            f"{numbers.size} coefficients for {rows} targets", rule="each target must have a coefficient a feature"
+            f"{weights.size} coefficients for {count} targets", rule="each target must have a coefficient a feature"
         )
-    coefficients = numbers.reshape(rows, -1).astype(x.dtype)
+    coefficients = weights.reshape(count, -1).astype(x.dtype)
     y = x @ tensor(np.ascontiguousarray(coefficients.T))
     if not op.has("intercepts"):
         return y
     intercepts = _reals(op, "intercepts").astype(x.dtype)
-    if intercepts.size != rows:
+    if intercepts.size != count:
         raise OperandError(
-            f"{intercepts.size} intercepts for {rows} targets", rule="each target must have an intercept"
+            f"{intercepts.size} intercepts for {count} targets", rule="each target must have an intercept"
         )
     return y + tensor(intercepts)
 
@@ -146,15 +143,11 @@ def imputer(op: OperatorContext) -> Expr:
     if x.dtype.kind not in "iuf":
         raise OperandError(f"elements of {x.dtype.name}", rule="Imputer must be given numbers")
     end = "int64" if x.dtype.kind in "iu" else "float"
-    values = _reals(op, f"imputed_value_{end}s").astype(x.dtype)
-    if values.size not in (1, x.shape[-1] if x.ndim else 1):
-        raise OperandError(
-            f"{values.size} values for {x.type}", rule="Imputer must have one value, or one for each feature"
-        )
+    values = _per_feature(op, f"imputed_value_{end}s", x)
     replaced = op.number(f"replaced_value_{end}", 0)
     if x.dtype.kind == "f" and replaced != replaced:  # NaN
-        return where(isnan(x), tensor(values), x)
-    return where(x == np.asarray(replaced, x.dtype), tensor(values), x)
+        return where(isnan(x), values, x)
+    return where(x == np.asarray(replaced, x.dtype), values, x)
 
 
 @operator("ai.onnx.ml.FeatureVectorizer")

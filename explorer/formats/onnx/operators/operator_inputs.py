@@ -8,6 +8,7 @@ the arrays that the net is built for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,27 @@ def rows(op: OperatorContext) -> Expr:
             f"rows of {x.type}", rule=f"{op.definition.type}: rows must be numbers of shape (n, features)"
         )
     return x
+
+
+def numbers(op: OperatorContext, name: str, dtype: Any, default: Sequence[int] | None = None) -> Array:
+    """Return an attribute that is a list of numbers, or the tensor that stands for it in files of float64."""
+    for own in (f"{name}_as_tensor", name):
+        if own in op.definition.weights:
+            array: Array = op.weight(own).array
+            if array.dtype.kind not in "iuf":
+                raise OperandError(
+                    f"{own} of {array.dtype.name}", rule=f"{op.definition.type}: {name} must be a list of numbers"
+                )
+            return array.reshape(-1)
+    value = op.argument(name, None if default is None else tuple(default))
+    items = value if isinstance(value, tuple) else (value,)
+    allowed = int if np.dtype(dtype).kind == "i" else (int, float)
+    if not all(isinstance(item, allowed) and not isinstance(item, bool) for item in items):
+        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be a list of numbers")
+    try:
+        return np.asarray(items, dtype)
+    except OverflowError as error:
+        raise OperandError(f"{name}: {error}", rule=f"{op.definition.type}: {name} must fit 64 bits") from None
 
 
 def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:

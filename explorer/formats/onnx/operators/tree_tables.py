@@ -6,7 +6,6 @@ which they are named by their place. Both become the table that ``DecisionTrees`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE
+from explorer.formats.onnx.operators.operator_inputs import numbers
 from explorer.net.operators.context import OperatorContext
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
@@ -40,27 +40,6 @@ class TreeTables:
     def operands(self) -> tuple[Array, ...]:
         """The operands behind the rows, in their order."""
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
-
-
-def numbers(op: OperatorContext, name: str, dtype: Any, default: Sequence[int] | None = None) -> Array:
-    """Return an attribute that is a list of numbers, or the tensor that stands for it in files of float64."""
-    for own in (f"{name}_as_tensor", name):
-        if own in op.definition.weights:
-            array: Array = op.weight(own).array
-            if array.dtype.kind not in "iuf":
-                raise OperandError(
-                    f"{own} of {array.dtype.name}", rule=f"{op.definition.type}: {name} must be a list of numbers"
-                )
-            return array.reshape(-1)
-    value = op.argument(name, None if default is None else tuple(default))
-    items = value if isinstance(value, tuple) else (value,)
-    kinds = int if np.dtype(dtype).kind == "i" else (int, float)
-    if not all(isinstance(item, kinds) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be a list of numbers")
-    try:
-        return np.asarray(items, dtype)
-    except OverflowError as error:
-        raise OperandError(f"{name}: {error}", rule=f"{op.definition.type}: {name} must fit 64 bits") from None
 
 
 def named_trees(

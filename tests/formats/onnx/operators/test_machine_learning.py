@@ -114,6 +114,15 @@ def test_an_imputer_replaces_one_number_by_another_of_each_feature(tmp_path: Pat
     np.testing.assert_array_equal(y, np.float32([[1, 8], [3, 4], [-1, 0.5]]))
 
 
+def test_an_imputer_of_whole_numbers_keeps_all_their_digits(tmp_path: Path) -> None:
+    node = helper.make_node(
+        "Imputer", ["x"], ["y"], domain="ai.onnx.ml", imputed_value_int64s=[2**53 + 1], replaced_value_int64=-1
+    )
+    file = model([node], {"x": (INT64, [2])}, ["y"])
+    file.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    assert opened(file, tmp_path).run(np.array([-1, 5])).tolist() == [2**53 + 1, 5]
+
+
 def test_columns_are_put_beside_one_another(tmp_path: Path) -> None:
     node = helper.make_node("FeatureVectorizer", ["x", "n"], ["y"], domain="ai.onnx.ml", inputdimensions=[2, 1])
     inputs = {"x": (FLOAT, [3, 2]), "n": (INT64, [3, 1])}
