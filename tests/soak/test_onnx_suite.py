@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.formats.onnx.operators.delegated import Delegated
+from explorer.formats.onnx.operators.base.delegated import Delegated
 from tests.formats.onnx.standard import DISPUTED, cases, file_cases, outcome
 
 pytestmark = pytest.mark.soak

@@ -18,7 +18,7 @@ TESTED_BESIDE = {
 }  # fmt: skip
 """types that no case of one operator shows: sequences are made and read by several operators
 (operators/test_sequences.py), and of most of classical machine learning there are none (test_scikit_learn.py, and
-test_machine_learning.py, test_tree_ensembles.py, test_support_vectors.py and test_lookup.py of operators)"""
+operators/machine_learning)"""
 LEAST = 980
 """cases that must be right; more is better, and then this is raised"""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.onnx.operators.operator_inputs import (
+from explorer.formats.onnx.operators.base.operator_inputs import (
     axis_of,
     first,
     is_given,
@@ -24,7 +24,7 @@ from explorer.formats.onnx.operators.operator_inputs import (
     required,
     word,
 )
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where

@@ -15,8 +15,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
-from explorer.formats.onnx.operators.operator_inputs import first, members, required, word
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import first, members, required, word
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
 from explorer.ops.creation.constants import full

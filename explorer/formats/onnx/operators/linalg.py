@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import members, optional, required
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import members, optional, required
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.einsum import einsum
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import first, optional_integers
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import first, optional_integers
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.unary import absolute, log, sqrt, square

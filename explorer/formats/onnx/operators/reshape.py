@@ -18,7 +18,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Shape, broadcast_shapes, normalize_axis
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.operator_inputs import (
+from explorer.formats.onnx.operators.base.operator_inputs import (
     dtype_of,
     first,
     input_value,
@@ -31,7 +31,7 @@ from explorer.formats.onnx.operators.operator_inputs import (
     whole,
     word,
 )
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.creation.constants import full

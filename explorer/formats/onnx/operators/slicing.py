@@ -16,8 +16,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import (
+from explorer.formats.onnx.operators.base.delegated import delegated
+from explorer.formats.onnx.operators.base.operator_inputs import (
     axis_of,
     first,
     fold,
@@ -32,7 +32,7 @@ from explorer.formats.onnx.operators.operator_inputs import (
     whole,
     word,
 )
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import word
+from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import Padding, Pair

@@ -15,10 +15,10 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
-from explorer.formats.onnx.operators.conv import convolved
-from explorer.formats.onnx.operators.narrow_elements import limits, narrowed
-from explorer.formats.onnx.operators.operator_inputs import dtype_of, optional, required
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, optional, required
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
+from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast, reshape

@@ -90,3 +90,9 @@ def test_an_unknown_category_fails_where_zeros_are_not_allowed(tmp_path: Path) -
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, "LabelEncoder", WORDS, **arguments).check()
     assert rule in finding
+
+
+def test_an_encoder_gives_each_category_a_place_and_others_zeros(tmp_path: Path) -> None:
+    x = np.float32([[1, 2], [3, 4], [-1, 0.5]])
+    y = net_of(tmp_path, "OneHotEncoder", x, cats_int64s=[1, 3], zeros=1).run(x)
+    np.testing.assert_array_equal(y, (x[..., None] == [1, 3]).astype(np.float32))

@@ -12,9 +12,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.class_scores import constant, label_of, labels
-from explorer.formats.onnx.operators.operator_inputs import first
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import first
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.machine_learning.class_scores import constant, label_of, labels
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.manipulation.reshape import expand_dims

@@ -14,8 +14,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
-from explorer.formats.onnx.operators.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE
-from explorer.formats.onnx.operators.operator_inputs import numbers
+from explorer.formats.onnx.operators.base.operator_inputs import numbers
+from explorer.formats.onnx.operators.machine_learning.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE
 from explorer.net.operators.context import OperatorContext
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")

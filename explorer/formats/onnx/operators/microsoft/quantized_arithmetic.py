@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import optional, required
-from explorer.formats.onnx.operators.quantized import columns, exact_product, saturated
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import optional, required
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where

@@ -17,9 +17,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.class_scores import label_of, labels, transform_of, transformed
-from explorer.formats.onnx.operators.operator_inputs import numbers, rows, word
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows, word
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.machine_learning.class_scores import label_of, labels, transform_of, transformed
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum, where

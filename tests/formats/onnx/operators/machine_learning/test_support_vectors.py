@@ -119,7 +119,7 @@ def test_other_kernels(tmp_path: Path, kernel: str, function: Any) -> None:
 
 def test_probabilities_of_pairs_that_agree_are_found(tmp_path: Path) -> None:
     """Where each pair is in the proportion of its classes, the probabilities are these proportions."""
-    from explorer.formats.onnx.operators.support_vectors import CoupledProbabilities
+    from explorer.formats.onnx.operators.machine_learning.support_vectors import CoupledProbabilities
 
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
     pairs = np.stack([p[:, i] / (p[:, i] + p[:, j]) for i, j in ((0, 1), (0, 2), (1, 2))], 1)
@@ -140,3 +140,11 @@ def test_probabilities_of_pairs_that_agree_are_found(tmp_path: Path) -> None:
 def test_a_machine_that_does_not_fit_is_refused(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, "SVMClassifier", **{**TWO, **changed}).check()
     assert rule in finding
+
+
+def test_a_support_vector_machine_sums_products_with_its_vectors(tmp_path: Path) -> None:
+    y = net_of(
+        tmp_path, "SVMRegressor", kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], n_supports=2,
+        support_vectors=[1.0, 2.0, 0.0, 1.0], coefficients=[2.0, -1.0], rho=[0.5], post_transform="NONE",
+    ).run(X)  # fmt: skip
+    np.testing.assert_allclose(y[:, 0], X @ np.float32([2, 3]) + 0.5, rtol=1e-6)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.delegated import delegated
-from explorer.formats.onnx.operators.operator_inputs import required
-from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.window_attributes import (
+from explorer.formats.onnx.operators.base.delegated import delegated
+from explorer.formats.onnx.operators.base.operator_inputs import required
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
     as_image,

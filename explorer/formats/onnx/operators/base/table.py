@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.operator_inputs import fold, is_known
+from explorer.formats.onnx.operators.base.operator_inputs import fold, is_known
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.table import Builder, OperatorTable
 

@@ -9,11 +9,17 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.onnx.operators.class_scores import TRANSFORMS, label_of, labels, transform_of, transformed
-from explorer.formats.onnx.operators.decision_trees import COMBINE, DecisionTrees
-from explorer.formats.onnx.operators.operator_inputs import is_given, numbers, rows, word
-from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.tree_tables import TreeTables, named_trees, placed_trees
+from explorer.formats.onnx.operators.base.operator_inputs import is_given, numbers, rows, word
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.machine_learning.class_scores import (
+    TRANSFORMS,
+    label_of,
+    labels,
+    transform_of,
+    transformed,
+)
+from explorer.formats.onnx.operators.machine_learning.decision_trees import COMBINE, DecisionTrees
+from explorer.formats.onnx.operators.machine_learning.tree_tables import TreeTables, named_trees, placed_trees
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.manipulation.concat import concatenate

@@ -14,10 +14,10 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.class_scores import constant, labels
-from explorer.formats.onnx.operators.lookup import Lookup
-from explorer.formats.onnx.operators.operator_inputs import first, word
-from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.base.operator_inputs import first, word
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.machine_learning.class_scores import constant, labels
+from explorer.formats.onnx.operators.machine_learning.lookup import Lookup
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 
