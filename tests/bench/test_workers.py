@@ -69,7 +69,7 @@ def test_estimates(name: str) -> None:
             for value, other in zip(there(), expected, strict=True):
                 np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-5)
             times = samples({"here": here, "there": there}, rounds=3)
-        paper = scale_estimate(planned.schedule, count)
+        paper = scale_estimate(planned, count)
         here_ms, there_ms, paper_ms = median(times["here"]), median(times["there"]), paper.micros / 1000
         figures = [here_ms, paper.alone / 1000, there_ms, paper_ms]
         rows.append([str(count), *[f"{ms:.1f}" for ms in figures], f"{paper_ms / there_ms:.2f}"])

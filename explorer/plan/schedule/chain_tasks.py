@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.schedule.schedule import Kernel, Schedule
-from explorer.plan.schedule.task_assignment import Task
+from explorer.plan.schedule.task_assignment import Network, Task
 
 _SMALL = 4096
 """bytes of a leaf up to which it travels with the tasks that read it, not in a message of its own"""
@@ -83,6 +83,16 @@ def chain_tasks(
         [leaf.uid for leaf in schedule.leaves if leaf.uid not in local],
         list(roots),
     )
+
+
+def ends_before_messages(kernel: Kernel, network: Network) -> bool:
+    """Whether a kernel ends sooner than its operands would arrive on a worker.
+
+    One that computes nothing and only copies is compared with its bytes on the link, any other with an empty message:
+    the process that asks is not one more worker.
+    """
+    size = 0 if kernel.cost.flops else kernel.result.type.nbytes
+    return kernel.cost.estimate <= network.latency + size / network.bandwidth
 
 
 def bases(schedule: Schedule) -> dict[int, Expr]:

@@ -74,7 +74,8 @@ class InspectablePlan(ABC):
 
         ``bandwidth`` of a worker's link in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; by default
         those of Dask between processes of one machine. Chains of kernels go to the worker that would end them first.
-        Members of a batch are one kernel: plan ``without="batch"`` to see them spread. Raises OperandError.
+        Members of ``ex.map`` are divided where that pays; those of a batch found by the plan are one kernel: plan
+        ``without="batch"`` to see them spread. Raises OperandError.
 
         >>> x = ex.tensor(np.ones((400, 400)))
         >>> plan = ex.EvalPlan(without="batch")
@@ -83,7 +84,7 @@ class InspectablePlan(ABC):
         >>> estimate.worthwhile, estimate.network.workers
         (True, 4)
         """
-        return scale_estimate(self.planned.schedule, workers, bandwidth, latency, overhead)
+        return scale_estimate(self.planned, workers, bandwidth, latency, overhead)
 
     def reproducer(self, decision: Decision) -> str:
         """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.

@@ -1,30 +1,33 @@
 """Estimates of a plan on several workers: how long it would take there, what is sent, and who waits.
 
 Nothing is run and nothing is connected: the plan's own prices are assigned to workers on paper
-(plan/schedule/task_assignment.py), by the algorithm that the executor "dask" uses.
+(plan/schedule/task_assignment.py), by the algorithm that the executor "dask" uses. Mapped calls are divided over the
+workers by the pass that divides them there, so a graph that has some is planned anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.hooks import hooks
-from explorer.plan.schedule.chain_tasks import ChainTasks, chain_tasks
+from explorer.plan.passes import Inline
+from explorer.plan.planner import Plan
+from explorer.plan.schedule.chain_tasks import chain_tasks, ends_before_messages
 from explorer.plan.schedule.schedule import Schedule
 from explorer.plan.schedule.task_assignment import (
     BANDWIDTH,
     HOME,
     LATENCY,
     OVERHEAD,
-    Assignment,
     Network,
     assign,
     critical_path,
 )
 from explorer.record.lanes import Lane, Span, lanes_text
 from explorer.record.reasons import bytes_text, counted_text, micros_text
+from explorer.run.diagnosis.replan import recorded_input, replan
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,9 +92,9 @@ class ScaleEstimate:
 
 
 def scale_estimate(
-    schedule: Schedule, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
+    planned: Plan, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
 ) -> ScaleEstimate:
-    """Estimate a schedule on workers; see ``EvalPlan.estimate``."""
+    """Estimate a plan on workers; see ``EvalPlan.estimate``."""
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise OperandError(
             f"estimate(workers={workers!r})", rule="workers must be a whole number of 1 or more", fix="workers=4"
@@ -100,13 +103,26 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
-    # The process that asks sends and receives, and takes over the kernels that end sooner than a message would arrive.
-    work = chain_tasks(schedule, at_home=lambda kernel: kernel.cost.estimate <= network.latency)
-    return estimate_of(work, assign(work.tasks, work.sizes, work.inputs, work.results, network), schedule, network)
+    alone = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
+    return _estimate(_planned_over(planned, network).schedule, network, alone)
 
 
-def estimate_of(work: ChainTasks, assignment: Assignment, schedule: Schedule, network: Network) -> ScaleEstimate:
-    """Return an assignment as an estimate, with its lanes."""
+def _planned_over(planned: Plan, network: Network | None) -> Plan:
+    """Return the plan whose mapped calls are divided over a network, or not at all; the same one where it has none."""
+    if not any(decision.code in (Inline.batched.code, Inline.divided.code) for decision in planned.graph.decisions):
+        return planned
+    inline = planned.options.inline or Inline()
+    if inline.network == network:
+        return planned
+    options = replace(planned.options, inline=replace(inline, network=network))
+    return replan(recorded_input(planned.graph), options)[0]
+
+
+def _estimate(schedule: Schedule, network: Network, alone: float) -> ScaleEstimate:
+    """Assign a schedule to workers; ``alone`` are the µs of one worker that holds the inputs."""
+    # The process that asks sends and receives, and takes over the kernels that end sooner than messages would arrive.
+    work = chain_tasks(schedule, at_home=lambda kernel: ends_before_messages(kernel, network))
+    assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]
     for number in assignment.order:
         first = schedule.kernels[work.kernels[number][0]].result.operation.label
@@ -119,7 +135,7 @@ def estimate_of(work: ChainTasks, assignment: Assignment, schedule: Schedule, ne
     return ScaleEstimate(
         network,
         assignment.micros,
-        sum([task.micros for task in work.tasks]),
+        alone,
         critical_path(work.tasks),
         sum([transfer.bytes for transfer in assignment.transfers]),
         len(assignment.transfers),

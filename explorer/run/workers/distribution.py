@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.types.device import cpu
 from explorer.plan.planner import Plan
-from explorer.plan.schedule.chain_tasks import ChainTasks, bases, chain_tasks
+from explorer.plan.schedule.chain_tasks import ChainTasks, bases, chain_tasks, ends_before_messages
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.task_assignment import HOME, Assignment, Network, assign
 from explorer.record.reasons import counted_text, micros_text
@@ -62,9 +62,7 @@ def all_at_home(planned: Plan) -> tuple[Piece, ...]:
 
 
 def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
-    return not _away(kernel, always) or (
-        kernel.cost.estimate <= network.latency if not always else not _is_call(kernel)
-    )
+    return not _away(kernel, always) or (ends_before_messages(kernel, network) if not always else not _is_call(kernel))
 
 
 def _away(kernel: Kernel, always: bool) -> bool:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import plan
+from explorer.plan.passes import Inline
 from explorer.plan.schedule.chain_tasks import chain_tasks
 from explorer.plan.schedule.task_assignment import HOME, Network, Task, assign, critical_path
 from explorer.record.lanes import Lane, Span, lanes_text
@@ -108,6 +109,51 @@ def test_a_plan_tells_what_it_would_take_on_workers() -> None:
     assert "not worth it: alone it takes" in str(dear)
     assert made.estimate(workers=64, bandwidth=math.inf, latency=0, overhead=0).micros == pytest.approx(cheap.critical)
     assert branches().estimate(workers=4).lanes == made.estimate(workers=4).lanes  # the same on every machine
+
+
+def mapped(size: int, **options: Any) -> ex.EvalPlan:
+    weight = ex.tensor(np.ones((size, size), np.float32))
+
+    @ex.function
+    def layers(x: ex.Expr) -> ex.Expr:
+        return ex.tanh(ex.tanh(x @ weight) @ weight)
+
+    plan = ex.EvalPlan(**options)
+    plan.register(ex.map(layers, ex.tensor(np.ones((16, size, size), np.float32))))
+    return plan.prepare()
+
+
+@pytest.mark.spec("P-11", "C-14")
+def test_members_of_a_map_are_divided_on_paper_as_on_workers() -> None:
+    """A part for each worker where that pays; "alone" stays the time of all members at once in one process."""
+    network = Network(4, 1000.0, 100.0, 100.0)
+    plan = mapped(400)
+    estimate = plan.estimate(4, 1000, 100, 100)
+    labels = [[span.label for span in lane.spans if not span.receiving] for lane in estimate.lanes[1:]]
+    assert [lane[0] for lane in labels] == ["layers ×4"] * 4
+    assert [label for lane in labels for label in lane].count("layers ×4") == 4
+    assert estimate.speedup > 2
+    assert estimate.alone == sum([kernel.cost.estimate for kernel in plan.planned.schedule.kernels])
+    for inline in (Inline(network=network), Inline(network=Network(2))):
+        again = mapped(400, inline=inline).estimate(4, 1000, 100, 100)
+        assert (again.micros, again.alone, again.bytes) == (estimate.micros, estimate.alone, estimate.bytes)
+    assert not mapped(8).estimate(4, 1000, 100, 100).worthwhile
+
+
+@pytest.mark.spec("C-14")
+def test_what_only_copies_stays_here_where_the_link_is_slower_than_memory() -> None:
+    """Parts of a stack are sent from here; without that the whole stack went to one worker, which sent them on."""
+    rows = [ex.tensor(np.ones((400, 400), np.float32)) for _ in range(8)]
+    weight = ex.tensor(np.ones((400, 400), np.float32))
+
+    @ex.function
+    def layers(x: ex.Expr) -> ex.Expr:
+        return ex.tanh(ex.tanh(x @ weight) @ weight)
+
+    plan = ex.EvalPlan()
+    plan.register(ex.stack(list(ex.map(layers, rows))))
+    here = plan.prepare().estimate(2, 1000, 100, 100).lanes[0]
+    assert [span.label.startswith("stack") for span in here.spans if not span.receiving][:1] == [True]
 
 
 def test_an_estimate_is_text_and_a_picture() -> None:
