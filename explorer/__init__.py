@@ -259,7 +259,7 @@ _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, expl
 _hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
 _hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
 _hooks.note_declaration = _note_declaration
-_hooks.describe_operation = _later("explorer.ops.catalogue.pages", "page")
+_hooks.describe_operation = _later("explorer.ops.catalogue.help_pages", "page")
 _hooks.compare = _later("explorer.api", "compare")
 _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
     lanes, micros

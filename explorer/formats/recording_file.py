@@ -9,7 +9,7 @@ from pathlib import Path
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import content
 from explorer.record import Recording
-from explorer.record.codec import loads
+from explorer.record.json_form.codec import loads
 
 
 def stored_recording(path: str | os.PathLike[str]) -> Recording | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry as _registry
 from explorer.ops.catalogue import functions as _functions  # registers every family
-from explorer.ops.catalogue.pages import document as _document
+from explorer.ops.catalogue.help_pages import document as _document
 
 if TYPE_CHECKING:
     # type checkers alone read these names: one for each registered operation

@@ -15,17 +15,17 @@ from explorer.ops.nn.learning_rates import (
 )
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
-from explorer.train.linear import Linear
-from explorer.train.losses import (
+from explorer.train.linear_module import Linear
+from explorer.train.module import Module
+from explorer.train.node import Node
+from explorer.train.optimizer import SGD, Adagrad, Adam, Ftrl, Momentum, Optimizer, RMSProp
+from explorer.train.training_losses import (
     BinaryCrossEntropy,
     CrossEntropy,
     Loss,
     MeanSquaredError,
     NegativeLogLikelihood,
 )
-from explorer.train.module import Module
-from explorer.train.node import Node
-from explorer.train.optimizer import SGD, Adagrad, Adam, Ftrl, Momentum, Optimizer, RMSProp
 
 __all__ = [
     "SGD",

@@ -25,10 +25,10 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.run.execution.executors import EXECUTORS
-from explorer.train.linear import SAMPLES
-from explorer.train.losses import Loss
+from explorer.train.linear_module import SAMPLES
 from explorer.train.node import Apply, Node
 from explorer.train.optimizer import Optimizer
+from explorer.train.training_losses import Loss
 
 DTYPES = ("float32", "float64")
 

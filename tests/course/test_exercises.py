@@ -172,6 +172,6 @@ def test_an_answer_that_is_refused_is_told_so() -> None:
 
 
 def test_an_error_of_the_check_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.course.chapters.fusion.recording_of", partial(divmod, 1))
+    monkeypatch.setattr("explorer.course.chapters.notebook_09_fusion.recording_of", partial(divmod, 1))
     with pytest.raises(TypeError, match="divmod"):
         ex.exercise("09.1").check(ex.EvalPlan())

@@ -12,7 +12,7 @@ from explorer.core.ir.operation import Operation
 from explorer.testing.laws.cases import Case, cases_of
 
 FAMILIES = "explorer."
-EXERCISES = {"explorer.course.chapters.own", "explorer.course.chapters.passes"}
+EXERCISES = {"explorer.course.chapters.notebook_15_own", "explorer.course.chapters.notebook_18_passes"}
 """modules that declare operations and passes as a reader would"""
 
 

@@ -14,10 +14,10 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.ops.manipulation.one_hot import OneHotEncoding
 from explorer.plan import Plan, plan
-from explorer.plan.batching.reasons import BatchReasons
+from explorer.plan.batching.batching_reasons import BatchReasons
 from explorer.plan.graph.reasons import Reason
+from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.plan.memory.memory_format import MemoryFormat
-from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.passes import (
     Algorithms,
     Constants,

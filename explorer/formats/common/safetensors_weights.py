@@ -22,7 +22,7 @@ from explorer.formats.common.stored_dtypes import decode as decode_elements
 from explorer.formats.common.stored_dtypes import stored_bytes
 from explorer.net.definition.definition import WeightReference
 from explorer.net.definition.operator_definition import memory_dtype
-from explorer.record.decoder import decode, spoken
+from explorer.record.json_form.decoder import decode, spoken
 
 ENDING = ".safetensors"
 _DTYPES = {

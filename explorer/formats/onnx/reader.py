@@ -15,9 +15,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, he
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
-from explorer.formats.onnx.attributes import arguments, constant
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.large_elements import Elements
+from explorer.formats.onnx.node_attributes import arguments, constant
 from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at

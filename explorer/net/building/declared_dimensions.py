@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.core.ir.dimension_names import DeclaredNames, declare_dimensions
+from explorer.core.ir.dimension_declarations import DeclaredNames, declare_dimensions
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import TensorType
 from explorer.net.definition.definition import NetDefinition

@@ -24,8 +24,8 @@ from explorer.net.definition.operator_definition import (
     Weights,
     memory_dtype,
 )
-from explorer.record.codec import schema_of
-from explorer.record.decoder import decode, spoken
+from explorer.record.json_form.codec import schema_of
+from explorer.record.json_form.decoder import decode, spoken
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""

@@ -2,8 +2,8 @@
 
 A loop over samples records the same operations once a sample. The pass finds them (buckets.py), writes the body of the
 function over a leading axis of members (vectorize.py), stacks the operands, and gives every reader its row
-(members.py). `ex.function` marks what is worth batching as a whole; single operations are batched only where there are
-several, since a stack of operands costs as much as a few small kernels.
+(batch_members.py). `ex.function` marks what is worth batching as a whole; single operations are batched only where
+there are several, since a stack of operands costs as much as a few small kernels.
 
 The rules behind it, and how they were found, are in assets/decisions/0003-what-a-thousand-calls-taught.md.
 """
@@ -22,9 +22,9 @@ from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TupleType
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
+from explorer.plan.batching.batch_members import BatchMembers
+from explorer.plan.batching.batching_reasons import BatchReasons
 from explorer.plan.batching.buckets import Bucket, buckets_of
-from explorer.plan.batching.members import BatchMembers
-from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.batching.unbatched import record_unbatched
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
-from explorer.plan.batching.reasons import BatchReasons
+from explorer.plan.batching.batching_reasons import BatchReasons
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, RuleInfo

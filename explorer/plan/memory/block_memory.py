@@ -8,7 +8,7 @@ from typing import Any
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
-from explorer.plan.memory.reasons import BuffersReasons
+from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
 
 _WORTH = 0.9

@@ -17,9 +17,9 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 from explorer.plan.memory.block_memory import record_blocks
 from explorer.plan.memory.buffer_assignment import assign_buffers
+from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.plan.memory.live_bytes import live_bytes
 from explorer.plan.memory.offsets import packed, side_by_side
-from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.schedule.schedule import Placement, Schedule
 
 

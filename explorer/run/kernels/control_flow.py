@@ -14,7 +14,7 @@ from explorer.ops.control.cond import Cond
 from explorer.ops.control.recurrence import Recurrence
 from explorer.ops.control.scan import Scan
 from explorer.ops.control.while_loop import WhileLoop
-from explorer.run.kernels.recurrent import recurrence_runner
+from explorer.run.kernels.recurrence_loop import recurrence_runner
 from explorer.run.kernels.runners import Runner, Values
 from explorer.run.runtime.memory import allocate
 

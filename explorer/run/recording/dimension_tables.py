@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.core.ir.dimension_names import declared_dimensions
+from explorer.core.ir.dimension_declarations import declared_dimensions
 from explorer.core.ir.expr import Expr
 from explorer.record import DimensionNames, Recording
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from explorer.record import Group, Recording, shape_text
 from explorer.record.escape import visible
-from explorer.record.formulas import formula
+from explorer.record.node_formulas import formula
 from explorer.view.base import font
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0

@@ -27,7 +27,7 @@ from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
 from operator import attrgetter, itemgetter, ne, sub
 from typing import Any
 
-from explorer.record.codec import row_names, stands
+from explorer.record.json_form.codec import row_names, stands
 
 LONG = 48
 """minimum length of a packed list: shorter ones are easier to read unpacked"""

@@ -45,9 +45,9 @@ from itertools import groupby
 from typing import Any
 
 from explorer.record import Decision, Layer, Recording, Template
-from explorer.record.codec import row_names, stands
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
+from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
 from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields

@@ -10,7 +10,7 @@ import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
 import { flowsRight, Turning } from "./scene/direction.js";
-import { Prediction } from "./controls/prediction.js";
+import { Prediction } from "./exercises/prediction.js";
 import { takeOver } from "./controls/handover.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";

@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.core.ir.call_chain import CalledCode, differing
 from explorer.core.ir.source_location import Place
 from explorer.record import Recording, Source
-from explorer.record.codec import from_json, to_json
+from explorer.record.json_form.codec import from_json, to_json
 
 
 def line() -> int:

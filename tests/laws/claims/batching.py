@@ -14,8 +14,8 @@ from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.tensor_type import TupleType
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
+from explorer.plan.batching.batching_reasons import BatchReasons
 from explorer.plan.batching.buckets import single_operation_body
-from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.batching.vectorize import batch_body
 from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.reasons import Facts

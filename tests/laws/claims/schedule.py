@@ -9,8 +9,8 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.memory import offsets
+from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.plan.memory.memory_format import MemoryFormat
-from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.passes import Order
 from explorer.plan.planner import plan
 from explorer.plan.schedule.schedule import Kernel, Placement, align_up, aligned_size

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import explorer as ex
-from explorer.core.ir import dimension_names
+from explorer.core.ir import declared_dimensions as dimension_names
 from explorer.record import from_json, to_json
 from explorer.record.compare.comparison import compare
 from explorer.view.export.dot import to_graphviz

@@ -14,7 +14,7 @@ import explorer as ex
 from assets import front_end_types
 from assets.front_end_types import hints
 from explorer.record import Recording
-from explorer.record.codec import OPTIONAL
+from explorer.record.json_form.codec import OPTIONAL
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.columns import unpack
 from explorer.view.payload.payload import payload

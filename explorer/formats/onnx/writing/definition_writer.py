@@ -27,7 +27,7 @@ from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.formats.common.onnx_words import FLATTENS, SLOPES_OF_CHANNELS
-from explorer.formats.onnx.writing.model import Model, note_boxes, refused, schema_of, value_info
+from explorer.formats.onnx.writing.written_model import Model, note_boxes, refused, schema_of, value_info
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain
 
 _EXPORT = "export the model again with the framework that made it"

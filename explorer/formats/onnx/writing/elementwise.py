@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from explorer.formats.onnx.operators.elementwise import BINARY, UNARY
-from explorer.formats.onnx.writing.model import code_of
 from explorer.formats.onnx.writing.node_writer import GraphWriter, unwritten, written
+from explorer.formats.onnx.writing.written_model import code_of
 
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 _COMPARED = {"equal", "less", "less_equal", "greater", "greater_equal"}

@@ -14,8 +14,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.traversal import reachable
 from explorer.formats.onnx.writing import operations  # noqa: F401 - declares how each operation is written
-from explorer.formats.onnx.writing.model import Model, value_info
 from explorer.formats.onnx.writing.node_writer import Counterparts, GraphWriter
+from explorer.formats.onnx.writing.written_model import Model, value_info
 
 
 def written(

@@ -17,8 +17,8 @@ from explorer.core.ir.function import Parameter
 from explorer.core.pytree import flatten
 from explorer.core.types.tensor_type import TensorType
 from explorer.formats.onnx.writing import expression_writer
-from explorer.formats.onnx.writing.model import Model
 from explorer.formats.onnx.writing.node_writer import Counterparts
+from explorer.formats.onnx.writing.written_model import Model
 
 _LENGTHS = 3, 5
 """lengths that the first unknown one has in two recordings; the next ones are 2 longer"""

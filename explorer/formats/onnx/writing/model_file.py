@@ -7,7 +7,7 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from explorer.core.files.atomic_write import Replacement, replacing
-from explorer.formats.onnx.writing.model import Model
+from explorer.formats.onnx.writing.written_model import Model
 
 LARGEST = (1 << 31) - (1 << 24)
 """most bytes of weights inside the message, which protocol buffers limit to 2 GB"""

@@ -14,8 +14,8 @@ from explorer.core.errors import ExplorerError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.onnx.writing import expression_writer
-from explorer.formats.onnx.writing.model import Model, refused
 from explorer.formats.onnx.writing.node_writer import NAMELESS, Counterparts
+from explorer.formats.onnx.writing.written_model import Model, refused
 from explorer.net import Net
 from explorer.net.building.builder import Build
 from explorer.net.definition.shape_notes import is_open

@@ -19,7 +19,7 @@ from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.tensor import Tensor
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name, is_text
-from explorer.formats.onnx.writing.model import Model, code_of, refused, value_info
+from explorer.formats.onnx.writing.written_model import Model, code_of, refused, value_info
 from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import STRING
 

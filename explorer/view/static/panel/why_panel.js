@@ -23,7 +23,7 @@ export class Panel {
     this.heldRow = new HeldRow(this.root);
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} other the second of two nodes @param {import("../controls/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} other the second of two nodes @param {import("../exercises/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
   show(moment, selected, box, other, prediction) {
     Object.assign(this.parts, { moment, selected });
     const content = prediction.isOn ? prediction.content() : selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();

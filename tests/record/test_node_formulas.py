@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record.formulas import formula
+from explorer.record.node_formulas import formula
 from explorer.view.model.labels import WIDEST
 from explorer.view.model.model import build_model
 

@@ -12,7 +12,7 @@ from itertools import chain
 from operator import lt
 from typing import Any
 
-from explorer.record.decoder import spoken
+from explorer.record.json_form.decoder import spoken
 from explorer.record.reasons import FIELD
 from explorer.record.recording import Recording
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
-from explorer.record.decoder import decode, hints, spoken
 from explorer.record.gc_pause import gc_paused
+from explorer.record.json_form.decoder import decode, hints, spoken
+from explorer.record.json_form.upgrade import upgrade_1
+from explorer.record.json_form.validate import check
 from explorer.record.recording import Recording
 from explorer.record.substitutions import in_order
-from explorer.record.upgrade import upgrade_1
-from explorer.record.validate import check
 
 SCHEMA = 2
 """Version of the JSON form; it is increased when a field changes its meaning."""

@@ -1,0 +1,1 @@
+"""The JSON form of recordings: written, read, checked, and read from older versions."""
