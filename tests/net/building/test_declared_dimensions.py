@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import explorer as ex
-from explorer.core.ir import declared_dimensions as dimension_names
+from explorer.core.ir import dimension_declarations
 from explorer.record import from_json, to_json
 from explorer.record.compare.comparison import compare
 from explorer.view.export.dot import to_graphviz
@@ -126,13 +126,13 @@ def test_names_are_kept_in_files_and_checked(tmp_path: Path) -> None:
 def test_names_go_with_their_expressions(tmp_path: Path) -> None:
     net = net_of(tmp_path)
     y = net.build(np.zeros((2, 16, 64), "float32"), np.zeros((16, 2, 64), "float32"))
-    assert len(dimension_names._declared) >= 4
-    known = set(dimension_names._declared)
+    assert len(dimension_declarations._declared) >= 4
+    known = set(dimension_declarations._declared)
     before = {node.uid for node in [y]}
     assert before.isdisjoint(known)
     del net, y
     gc.collect()
-    assert len(dimension_names._declared) < len(known)
+    assert len(dimension_declarations._declared) < len(known)
 
 
 @pytest.mark.spec("V-7")
