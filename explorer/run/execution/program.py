@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
@@ -31,8 +29,9 @@ from explorer.run.execution.task_graph import ExecutionChains, chains, dependenc
 from explorer.run.kernels.control_flow import BodyRun, call_runner
 from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
+from explorer.run.kernels.fixed_view import FixedCopy, FixedView, fixed_view, handed_out
 from explorer.run.kernels.fused_reduction import FusedReduction
-from explorer.run.kernels.runners import ComputeOnce, FixedView, Runner, Values, single
+from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import FreeAfter, devices_of, finish
 from explorer.run.runtime.marshalling import parameter_value, read_only
@@ -79,6 +78,7 @@ class Program:
             passing = {leaf.uid for leaf in schedule.leaves}
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
+        self._handed_out = handed_out(schedule)
         steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
         # In scheduled order: whether a runner's operands stay at one address is known from the runners before it.
         self.runners: list[tuple[Runner, int]] = [
@@ -168,22 +168,20 @@ class Program:
             runner = ComputeOnce(runner, slot)
         elif out is not None:
             self.values[slot] = out
-        elif (view := self._fixed_view(kernel, runner)) is None:
+        elif (fixed := self._fixed_view(kernel, runner)) is None:
             return runner
         else:
-            self.values[slot], runner = view, FixedView(view)
+            self.values[slot], runner = fixed.value, fixed
         self.fixed_memory.add(kernel.result.uid)
         return runner
 
-    def _fixed_view(self, kernel: Kernel, runner: Runner) -> Any:
-        """Return the result of a view of memory that is the same in every run; None if it copies."""
-        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self.fixed_memory:
+    def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | FixedCopy | None:
+        """Return the runner of a view of memory that is the same in every run; None for any other kernel."""
+        result, reads = kernel.result, kernel.reads
+        if not result.operation.view or len(reads) != 1 or reads[0].uid not in self.fixed_memory:
             return None
-        source = self.values[self.slots[kernel.reads[0].uid]]
-        if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
-            return None
-        view = runner(self.values)  # a reshape of memory in another order copies, and must do so in every run
-        return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
+        source = self.values[self.slots[reads[0].uid]]
+        return fixed_view(result.operation, runner, self.values, source, result.uid in self._handed_out)
 
     def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
         """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""

@@ -116,21 +116,6 @@ class BoundOperation:
         return None if self._call is None else [(self._call, self._out, None)]
 
 
-class FixedView:
-    """View of memory that is the same in every run."""
-
-    def __init__(self, view: Any) -> None:
-        self._view = view
-
-    def __call__(self, values: Values) -> Any:
-        """Return the view."""
-        return self._view
-
-    def bound_steps(self) -> list[BoundStep]:
-        """Return nothing: there is nothing to compute."""
-        return []
-
-
 class ComputeOnce:
     """Kernel whose result is the same in every run: it runs once, and its slot keeps the result."""
 

@@ -14,6 +14,7 @@ from explorer.core.ir.tiles import scratch, scratch_memory
 from explorer.plan import plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
+from explorer.run.kernels.fixed_view import FixedCopy
 
 
 def parameter(*shape: int) -> Any:
@@ -54,6 +55,39 @@ def test_bound_runs_compute_the_same_bits() -> None:
     assert program.bound is not None
     assert program.bound.kernels_bound == len(program.runners) - 1 > 5
     assert program.bound.is_of(program.runners)
+
+
+def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
+    """As in attention, where heads come together again before a product."""
+    x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
+    heads = ex.transpose(ex.reshape(ex.tanh(x), (6, 2, 2)), (1, 0, 2))
+    joined = ex.reshape(heads, (6, 4))
+    program = Program(plan([(joined @ np.eye(4, dtype=np.float32)).sum(1)]), held={x: memory})
+    for seed in range(5):
+        memory[...] = drawn(seed)
+        (value,) = run(program)
+        expected = np.tanh(memory).reshape(6, 2, 2).transpose(1, 0, 2).reshape(6, 4).sum(1)
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+    assert program.bound is not None
+    (copied,) = [index for index, (runner, _) in enumerate(program.runners) if isinstance(runner, FixedCopy)]
+    assert program.bound.kernels_bound >= copied + 2
+
+
+@pytest.mark.parametrize("view", [lambda joined: joined, lambda joined: joined[:3].T], ids=["whole", "view"])
+def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> None:
+    x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
+    joined = ex.reshape(ex.tanh(x).T, (6, 4))
+    program = Program(plan([view(joined)]), held={x: memory})
+    values = []
+    for seed in range(4):
+        memory[...] = drawn(seed)
+        run_simple(program)
+        values += program.take()
+        expected = np.tanh(memory).T.reshape(6, 4)
+        np.testing.assert_allclose(values[-1], expected if values[-1].shape == (6, 4) else expected[:3].T, rtol=1e-6)
+    for seed, value in enumerate(values):
+        whole = np.tanh(drawn(seed)).T.reshape(6, 4)
+        np.testing.assert_allclose(value, whole if value.shape == (6, 4) else whole[:3].T, rtol=1e-6)
 
 
 def test_another_thread_and_other_scratch_memory_bind_anew() -> None:

@@ -1,0 +1,76 @@
+"""Fixed views: views of memory that is the same in every run, so that their readers cut their blocks once."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Array
+from explorer.ops.manipulation.reshape import Reshape
+from explorer.plan.schedule.schedule import Schedule
+from explorer.run.kernels.runners import BoundStep, Runner, Values
+
+_KEPT_COPY = 2**16
+"""bytes of a copied reshape up to which it has memory of its own: of larger ones the calls between them cost nothing"""
+
+
+class FixedView:
+    """View of memory that is the same in every run."""
+
+    def __init__(self, view: Any) -> None:
+        self.value = view
+
+    def __call__(self, values: Values) -> Any:
+        """Return the view."""
+        return self.value
+
+    def bound_steps(self) -> list[BoundStep]:
+        """Return nothing: there is nothing to compute."""
+        return []
+
+
+class FixedCopy:
+    """Copy, in row-major order, of memory that is the same in every run, into memory that is, too."""
+
+    def __init__(self, source: Array, memory: Array) -> None:
+        self.value = memory
+        self._copy = functools.partial(np.copyto, memory.reshape(source.shape), source)
+
+    def __call__(self, values: Values) -> Array:
+        """Copy, and return the copy."""
+        self._copy()
+        return self.value
+
+    def bound_steps(self) -> list[BoundStep]:
+        """Return the call that copies."""
+        return [(self._copy, None, None)]
+
+
+def fixed_view(
+    operation: Operation, runner: Runner, values: Values, source: Any, handed_out: bool
+) -> FixedView | FixedCopy | None:
+    """Return the runner of a view of ``source``, which lies at one address; None where its result is new in each run.
+
+    A reshape of memory in another order copies, in every run. A small copy that is not handed out has memory of its
+    own.
+    """
+    if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
+        return None
+    view = runner(values)
+    if isinstance(source, tuple) or np.may_share_memory(view, source):
+        return FixedView(view)
+    if handed_out or not isinstance(operation, Reshape) or view.nbytes > _KEPT_COPY:
+        return None
+    return FixedCopy(source, view)
+
+
+def handed_out(schedule: Schedule) -> set[int]:
+    """Return the uids of a schedule's results, and of the values of which they are views, however indirectly."""
+    uids = {root.uid for root in schedule.roots}
+    for kernel in reversed(schedule.kernels):
+        if kernel.result.operation.view and kernel.result.uid in uids:
+            uids |= {read.uid for read in kernel.reads}
+    return uids
