@@ -5,6 +5,7 @@ Plans and programs are kept per input types, so that repeated runs cost only the
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -38,6 +39,12 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 
 
+@functools.lru_cache
+def _options(lanes: int) -> Options:
+    """Return the options of a net's plan; hashed once, not in each run."""
+    return Options(lanes=lanes)
+
+
 class RunnableNet(BuildableNet):
     """Buildable net with its plans and programs."""
 
@@ -65,7 +72,7 @@ class RunnableNet(BuildableNet):
         arrays = self._arrays(inputs, named)
         # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
-            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, _options(EXECUTORS[executor].lanes))
             program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, run_log(program, self._builder))
             values = program.take()
@@ -83,7 +90,7 @@ class RunnableNet(BuildableNet):
         self.run(*inputs, executor=executor, **named)
         arrays = self._arrays(inputs, named)
         with self._lock:
-            program, build = self._program(arrays, Options(lanes=EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, _options(EXECUTORS[executor].lanes))
             timings = []
             for _ in range(runs):
                 program.bind(build.bound(arrays))
@@ -110,7 +117,7 @@ class RunnableNet(BuildableNet):
             build = self._built_for(arrays)
             self._grant(build)
             # A program that has run has computed its constants, and let go of most.
-            program = Program(self._plan(build, Options(lanes=EXECUTORS[executor].lanes)))
+            program = Program(self._plan(build, _options(EXECUTORS[executor].lanes)))
             program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 

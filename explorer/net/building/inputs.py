@@ -27,7 +27,6 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         named, inputs = {**inputs[0], **named}, ()
     names = definition.inputs
-    expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
     for name in named:
         if name not in names:
             raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=names)
@@ -35,6 +34,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     doubled = [name for name in by_name if name in named]
     missing = [name for name in names if name not in by_name and name not in named]
     if len(inputs) > len(names) or doubled or missing:
+        expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
         counts = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
         difference = (
             f"; {doubled[0]!r} is given twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
@@ -77,27 +77,32 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     dtype = noted_dtype(blob)
     if dtype is not None and is_text(dtype):
         return _texts(blob, value)
-    rule = f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
         if array.dtype.kind in _NO_NUMBERS:
             raise TypeError(f"its elements are of {array.dtype}")
     except (TypeError, ValueError, OverflowError) as error:
-        raise OperandError(f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=rule) from None
+        raise OperandError(
+            f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=_rule(blob, dtype)
+        ) from None
     # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
     if dtype is not None and not _has_dtype(value):
         held = f"numbers of {array.dtype.name}" + (f" from {array.min()} to {array.max()}" if array.size else "")
         converted = _converted(array, dtype)
         if converted is None:
             fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
-            raise OperandError(f"input {blob.name!r} is given {held}", rule=rule, fix=fix)
+            raise OperandError(f"input {blob.name!r} is given {held}", rule=_rule(blob, dtype), fix=fix)
         array = converted
     # a tensor of bfloat16 is held as float32
-    if blob.dtype == array.dtype.name == "bfloat16":
+    if blob.dtype == "bfloat16" == array.dtype.name:
         array = array.astype(np.float32)
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _rule(blob: BlobDefinition, dtype: np.dtype[Any] | None) -> str:
+    return f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
 
 
 def _texts(blob: BlobDefinition, value: Any) -> Array:

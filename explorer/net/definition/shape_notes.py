@@ -142,20 +142,18 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
     for name, type_ in types:
         blob = definition.input(name)
         dtype = noted_dtype(blob)
-        expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
-        mismatch = f"input {name!r} of net {definition.name!r}: given {dtype_name(type_.dtype)} {type_.shape}"
         if dtype is not None and not is_noted(type_.dtype, dtype):
             raise OperandError(
-                mismatch,
-                rule=f"the array must be as the file says, {expected}",
+                _mismatch(name, type_, definition),
+                rule=f"the array must be as the file says, {_expected(blob)}",
                 fix=f"convert it: x.astype({dtype.name!r})",
             )
         if blob.shape is None:
             continue
         if not fits(blob.shape, type_.shape):
             raise OperandError(
-                mismatch,
-                rule=f"the array must be as the file says, {expected}; ? is any length",
+                _mismatch(name, type_, definition),
+                rule=f"the array must be as the file says, {_expected(blob)}; ? is any length",
                 fix="reshape or resize the input to that shape",
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
@@ -164,7 +162,17 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
                 first, where = named.setdefault(dimension, (length, name))
                 if first != length:
                     raise OperandError(
-                        f"{mismatch}, where {dimension} is {length}; input {where!r} has {dimension} = {first}",
-                        rule=f"the file expects {expected}; lengths of one name must be equal",
+                        f"{_mismatch(name, type_, definition)}, where {dimension} is {length}; "
+                        f"input {where!r} has {dimension} = {first}",
+                        rule=f"the file expects {_expected(blob)}; lengths of one name must be equal",
                         fix="pass inputs whose lengths agree",
                     )
+
+
+def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
+    return f"input {name!r} of net {definition.name!r}: given {dtype_name(type_.dtype)} {type_.shape}"
+
+
+def _expected(blob: BlobDefinition) -> str:
+    dtype = noted_dtype(blob)
+    return f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
