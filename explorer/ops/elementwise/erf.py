@@ -56,10 +56,16 @@ _Q3 = (
 _AT_ONE = 8.45062911510467529297e-01
 """erf(1) to 24 bits; the second approximation is the difference from it"""
 
+
+def _singles(*coefficients: float) -> tuple[Array, ...]:
+    """Return coefficients as arrays of no axis, which a ufunc takes sooner than numbers."""
+    return tuple([np.array(coefficient, np.float32) for coefficient in coefficients])
+
+
 # In single precision one quotient does for all: degree 5 over 5 in x², the minimax fit to erf(x) / x below the x from
 # which the function rounds to one (found by weighted least squares, the weights raised where the error was large).
-_P = (1.12837911, 0.1872987, 0.0524173118, 0.00365235284, 0.000285936316, 2.1232363e-06)
-_Q = (1.0, 0.499322057, 0.112896569, 0.0147416973, 0.0011416137, 3.88989902e-05)
+_P = _singles(1.12837911, 0.1872987, 0.0524173118, 0.00365235284, 0.000285936316, 2.1232363e-06)
+_Q = _singles(1.0, 0.499322057, 0.112896569, 0.0147416973, 0.0011416137, 3.88989902e-05)
 _ONE_FROM = np.float32(3.8325)
 
 
@@ -109,24 +115,23 @@ class Erf(Elementwise):
 def _single(x: Array, out: Array) -> Array:
     """Compute the function in single precision into ``out``."""
     # beyond it the quotient would leave 1 again; atleast_1d, because results are written into slices
-    near = np.clip(np.asarray(np.atleast_1d(x), np.float32), -_ONE_FROM, _ONE_FROM)
+    near = np.asarray(np.atleast_1d(x), np.float32).clip(-_ONE_FROM, _ONE_FROM)
     square = near * near
     above, below = _horner(_P, square), _horner(_Q, square)
-    above *= near
-    np.divide(above, below, out=above)
+    np.multiply(above, near, above)
+    np.divide(above, below, above)
     # rounding may reach beyond ±1 by a unit in the last place
-    np.clip(above.reshape(out.shape), -1, 1, out=out, casting="same_kind")
+    above.reshape(out.shape).clip(-1, 1, out, casting="same_kind")
     return out
 
 
-def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """Evaluate a polynomial, lowest power first, in the dtype of ``x``."""
-    result: Array = np.multiply(x, x.dtype.type(coefficients[-1]))
+def _horner(coefficients: tuple[Array, ...], x: Array) -> Array:
+    """Evaluate a polynomial in single precision, lowest power first."""
+    result: Array = np.multiply(x, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
-        result += x.dtype.type(coefficient)
-        result *= x
-    result += x.dtype.type(coefficients[0])
-    return result
+        np.add(result, coefficient, result)
+        np.multiply(result, x, result)
+    return np.add(result, coefficients[0], result)
 
 
 def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:

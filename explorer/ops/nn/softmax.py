@@ -74,12 +74,13 @@ class Softmax(Normalization):
     range = "unit"
 
     def kernel(self, out: Array, x: Array) -> Array:
-        x = x.astype(out.dtype, copy=False)
         with np.errstate(invalid="ignore"):  # ∞ / ∞ and 0 / 0 are NaN, as in the formula
-            np.subtract(x, _largest(x, self.axes), out=out)
-            np.exp(out, out=out)
-            np.divide(out, np.add.reduce(out, axis=self.axes, keepdims=True), out=out)
-        return out
+            return _softmax(out, x.astype(out.dtype, copy=False), self.axes)
+
+    def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
+        if x.dtype != out.dtype:
+            return super().bind_kernel(out, x)
+        return functools.partial(_softmax, out, x, self.axes)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (SoftmaxGradient(self.axes)(g, y),)
@@ -137,6 +138,13 @@ class LogSoftmax(Normalization):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g - exp(y) * Sum(self.axes, True)(g),)
+
+
+def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    np.subtract(x, _largest(x, axes), out)
+    np.exp(out, out)
+    np.divide(out, np.add.reduce(out, axis=axes, keepdims=True), out)
+    return out
 
 
 def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
