@@ -85,6 +85,9 @@ def _compiled(function: _Function, plain: Mapping[str, Plain]) -> _Function:
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function  # it has names of its own to check
+    single = {key: each for key, each in parameters.items() if each.kind is not Parameter.VAR_POSITIONAL}
+    required = [key for key, each in single.items() if each.default is Parameter.empty]
+    checked = {key: plain[each.annotation] for key, each in single.items() if each.annotation in plain}
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     names: dict[str, Any] = {
         "_function": function,
@@ -93,52 +96,55 @@ def _compiled(function: _Function, plain: Mapping[str, Plain]) -> _Function:
         "_check": _check_plain,
         "_lacking": _lacking,
         "_refuse": refuse_option,
+        **{f"_default_{key}": _ABSENT if key in required else each.default for key, each in single.items()},
+        **{f"_plain_{key}": rule for key, rule in checked.items()},
+        **{f"_kind_{key}": rule.kinds[0] for key, rule in checked.items()},
     }
-    declared: list[str] = []
-    tests: list[str] = []
-    passed: list[str] = []
-    required: list[str] = []
-    before: Any = Parameter.POSITIONAL_ONLY
-    for key, parameter in parameters.items():
-        parameter_kind, default = parameter.kind, parameter.default
-        # / and * where the kind of parameter changes, as in the signature that is repeated
-        if before is Parameter.POSITIONAL_ONLY is not parameter_kind and declared:
-            declared.append("/")
-        if parameter_kind is Parameter.KEYWORD_ONLY and before < Parameter.VAR_POSITIONAL:
-            declared.append("*")
-        before = parameter_kind
-        passed.append(
-            f"{key}={key}" if parameter_kind is Parameter.KEYWORD_ONLY else _STARS.get(parameter_kind, "") + key
-        )
-        if parameter_kind is Parameter.VAR_POSITIONAL:
-            declared.append(f"*{key}")
-            continue
-        if default is Parameter.empty:
-            names[f"_default_{key}"] = _ABSENT
-            required.append(key)
-        else:
-            names[f"_default_{key}"] = default
-        declared.append(f"{key}=_default_{key}")
-        if parameter.annotation in plain:
-            rule = names[f"_plain_{key}"] = plain[parameter.annotation]
-            names[f"_kind_{key}"] = rule.kinds[0]
-            # the usual type and the default pass by identity; only other values cost a call of the check
-            other = f"type({key}) is not _kind_{key} and {key} is not _default_{key}"
-            tests.append(f" if {other}: _check({function.__name__!r}, {key!r}, {key}, _plain_{key})")
-    if before is Parameter.POSITIONAL_ONLY:
-        declared.append("/")
     name = function.__name__
     lines = [
-        f"def {name}({', '.join([*declared, '**_others'])}):",
+        f"def {name}({', '.join([*_declared(parameters), '**_others'])}):",
         f" if _others: _refuse(next(iter(_others)), {_title(function)!r}, _known)",
         *[f" if {key} is _absent: return _lacking(_function, locals())" for key in required],
-        *tests,
-        f" return _function({', '.join(passed)})",
+        *[_test(name, key) for key in checked],
+        f" return _function({', '.join(_passed(parameters))})",
     ]
     exec(compile("\n".join(lines), f"{__file__}: {name}", "exec"), names)
     wrapper = functools.wraps(function)(names[name])
     setattr(wrapper, _REFUSES, True)
     return cast("_Function", wrapper)
+
+
+def _declared(parameters: Mapping[str, Parameter]) -> list[str]:
+    """Return the parameters of a signature as source, with / and * where their kind changes."""
+    declared: list[str] = []
+    before: Any = Parameter.POSITIONAL_ONLY
+    for key, parameter in parameters.items():
+        if before is Parameter.POSITIONAL_ONLY is not parameter.kind and declared:
+            declared.append("/")
+        if parameter.kind is Parameter.KEYWORD_ONLY and before < Parameter.VAR_POSITIONAL:
+            declared.append("*")
+        before = parameter.kind
+        declared.append(f"*{key}" if before is Parameter.VAR_POSITIONAL else f"{key}=_default_{key}")
+    if before is Parameter.POSITIONAL_ONLY:
+        declared.append("/")
+    return declared
+
+
+def _passed(parameters: Mapping[str, Parameter]) -> list[str]:
+    """Return the arguments of a call that hands all parameters on, as source."""
+    return [
+        f"{key}={key}" if each.kind is Parameter.KEYWORD_ONLY else _STARS.get(each.kind, "") + key
+        for key, each in parameters.items()
+    ]
+
+
+def _test(name: str, key: str) -> str:
+    """Return the statement that checks an argument.
+
+    The usual type and the default pass by identity; only other values cost a call of the check.
+    """
+    other = f"type({key}) is not _kind_{key} and {key} is not _default_{key}"
+    return f" if {other}: _check({name!r}, {key!r}, {key}, _plain_{key})"
 
 
 def _title(function: Callable[..., Any]) -> str:

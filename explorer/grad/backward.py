@@ -11,7 +11,7 @@ derivatives are cheaper by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -77,25 +77,7 @@ def _backward(
         if isinstance(operation, Item):
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
-        if operation.nondifferentiable:
-            if operation.refuses_gradient:
-                raise OperandError(
-                    f"the gradient of {operation.name}",
-                    rule=operation.nondifferentiable,
-                    fix="ex.stop_gradient of the value, if no gradient has to go this way",
-                )
-            continue
-        upstream = gradients[node.uid]
-        if isinstance(node.type, TupleType):
-            upstream = [None if part is None else _total(part) for part in upstream]
-        else:
-            upstream = _total(upstream)
-        if isinstance(operation, Call):  # unwanted gradients are not built inside the body
-            asked = tuple([operand.uid in wanted for operand in node.operands])
-            parts: Sequence[Expr | None] = operation.wanted_gradients(upstream, node, node.operands, asked)
-        else:
-            parts = operation.gradient(upstream, node, *node.operands)
-        for operand, gradient in zip(node.operands, parts, strict=True):
+        for operand, gradient in zip(node.operands, _of_operands(node, gradients[node.uid], wanted), strict=True):
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     totals: list[Expr | None] = []
@@ -103,6 +85,27 @@ def _backward(
         enter_gradient_of(node)
         totals.append(_total(gradients[node.uid]) if node.uid in gradients else None)
     return totals
+
+
+def _of_operands(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
+    """Return the gradients of a node's operands from the parts of its own."""
+    operation = node.operation
+    if operation.nondifferentiable:
+        if operation.refuses_gradient:
+            raise OperandError(
+                f"the gradient of {operation.name}",
+                rule=operation.nondifferentiable,
+                fix="ex.stop_gradient of the value, if no gradient has to go this way",
+            )
+        return [None] * len(node.operands)
+    if isinstance(node.type, TupleType):
+        upstream = [None if part is None else _total(part) for part in upstream]
+    else:
+        upstream = _total(upstream)
+    if isinstance(operation, Call):  # unwanted gradients are not built inside the body
+        asked = tuple([operand.uid in wanted for operand in node.operands])
+        return operation.wanted_gradients(upstream, node, node.operands, asked)
+    return operation.gradient(upstream, node, *node.operands)
 
 
 def _has_gradient(node: Expr) -> bool:

@@ -10,14 +10,14 @@ of the members' gradients, and so do values that the body computes from such ope
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record, record_typed
 from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
 from explorer.core.ir.mapped_call import MappedCall, call_like
 from explorer.core.ir.policy_operations import under
-from explorer.core.ir.recording_context import recording_at, scope, state
+from explorer.core.ir.recording_context import Scope, recording_at, scope, state
 from explorer.core.ir.traversal import reachable, rebuild, rescope
 from explorer.core.pytree import flatten
 from explorer.core.recursion_limit import one_deeper
@@ -60,6 +60,40 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 
 def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
+    inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
+    gradients = list({node.uid: node for node in by_input if node is not None}.values())
+    nodes, residuals = _residuals(body, gradients, borders={node.uid for node in (*inputs, *seeds)})
+    reached = {node.uid for node in nodes}
+    used = [index for index, node in enumerate(inputs) if node.uid in reached]
+    augmented, places = _augmented(body, residuals)
+    first = body.outputs[0]
+    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient taken
+        stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
+        parameters = [*stand_ins.values()]
+        for same in residuals.values():
+            parameters.append(_stand_in(same[0]))
+            stand_ins.update({node.uid: parameters[-1] for node in same})
+    boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
+    fixed = {**stand_ins, **{seed.uid: seed for seed in seeds}}
+    copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
+    vjp = None
+    if gradients:
+        outputs = tuple([copies[node.uid] for node in gradients])
+        vjp = Call(make_body(inside.name, (*parameters, *seeds), (), outputs, inside))
+    order_of = {node.uid: index for index, node in enumerate(gradients)}
+    return Differentiated(
+        Call(augmented),
+        tuple(places),
+        vjp,
+        tuple(used),
+        tuple([None if node is None else order_of[node.uid] for node in by_input]),
+    )
+
+
+def _backward_inside(
+    body: Body, inputs: tuple[Expr, ...], seeded: tuple[bool, ...], wanted: tuple[bool, ...]
+) -> tuple[Scope, list[Expr], list[Expr | None]]:
+    """Record the gradients of a body's inputs over its own nodes; return their box, the seeds and the gradients."""
     asked = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
     first = body.outputs[0]
     scope_kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
@@ -68,62 +102,44 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
             Parameter(output.type, f"g{index}")() if is_used else None
             for index, (output, is_used) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
-        by_uid = {
-            node.uid: gradient
-            for node, gradient in zip(
-                asked, backward(body.outputs, seeds, asked, border=inputs, within=body.scope), strict=True
-            )
-        }
-    input_gradients = [by_uid.get(node.uid) for node in inputs]
-    given_seeds = [seed for seed in seeds if seed is not None]
+        gradients = backward(body.outputs, seeds, asked, border=inputs, within=body.scope)
+    by_uid = {node.uid: gradient for node, gradient in zip(asked, gradients, strict=True)}
+    return inside, [seed for seed in seeds if seed is not None], [by_uid.get(node.uid) for node in inputs]
+
+
+def _residuals(
+    body: Body, gradients: Sequence[Expr], borders: set[int]
+) -> tuple[Sequence[Expr], dict[tuple[int, int], list[Expr]]]:
+    """Return the nodes that gradients are computed by, and of these the forward values at which the walk ends.
+
+    Several Items may read one output of an inner call: they are one residual.
+    """
     forward = {node.uid for node in body.nodes}
-    borders = {node.uid for node in (*inputs, *given_seeds)}
 
     def is_residual(node: Expr) -> bool:
         value, _ = _value(node)  # outputs of an inner call count separately
         return value in forward and bool(node.operands) and node.uid not in borders
 
-    gradients = [node for node in input_gradients if node is not None]
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
-    reached = {node.uid for node in nodes}
-    used = [index for index, node in enumerate(inputs) if node.uid in reached]
-    # several Items may read one output of an inner call: they are one residual
     residuals: dict[tuple[int, int], list[Expr]] = {}
     for node in filter(is_residual, nodes):
         residuals.setdefault(_value(node), []).append(node)
+    return nodes, residuals
+
+
+def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) -> tuple[Body, list[int]]:
+    """Return a body that returns its residuals, too, and the position of each; the body itself if it does already."""
     outputs = list(body.outputs)
     numbers = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
     for value, (node, *_) in residuals.items():
         if numbers.setdefault(value, len(outputs)) == len(outputs):
             outputs.append(node)
-    places = [numbers[value] for value in residuals]
     augmented = body
     if len(outputs) > len(body.outputs):
         structure = flatten(tuple(outputs))[1]
         augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
         augmented.derived["structure"] = body.structure
-    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient taken
-        stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
-        parameters = [*stand_ins.values()]
-        for same in residuals.values():
-            parameters.append(_stand_in(same[0]))
-            stand_ins.update({node.uid: parameters[-1] for node in same})
-    boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
-    fixed = {**stand_ins, **{seed.uid: seed for seed in given_seeds}}
-    copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
-    vjp = None
-    order = list({node.uid: node for node in gradients}.values())
-    if gradients:
-        taken = (*parameters, *given_seeds)
-        vjp = Call(make_body(inside.name, taken, (), tuple([copies[node.uid] for node in order]), inside))
-    order_of = {node.uid: index for index, node in enumerate(order)}
-    return Differentiated(
-        Call(augmented),
-        tuple(places),
-        vjp,
-        tuple(used),
-        tuple([None if node is None else order_of[node.uid] for node in input_gradients]),
-    )
+    return augmented, [numbers[value] for value in residuals]
 
 
 def _value(node: Expr) -> tuple[int, int]:

@@ -7,7 +7,7 @@ the operands into their places: the plan finds that they are computed already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -71,13 +71,7 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
         )
         result = forward(OperatorContext(called, tuple(places), op.weight))
         forwards = (result,) if isinstance(result, Expr) else tuple(result)
-        for at, seed in seeds.items():
-            if seed.type != forwards[at].type:
-                raise OperandError(
-                    f"a gradient {seed.type} of output {at}, which is {forwards[at].type}",
-                    rule="a gradient must have its output's type",
-                    fix="give the gradient of this output",
-                )
+        _check_seeds(seeds, forwards)
         slopes = backward(
             [forwards[at] for at in seeds], list(seeds.values()), [places[at] for at in op.integers(WANTED)]
         )
@@ -86,13 +80,7 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
         known |= {seed.uid: seed for seed in seeds.values()}
         needed = reachable([slope for slope in slopes if slope is not None], stop=lambda node: node.uid in known)
         reached = {node.uid for node in needed} - known.keys()
-        for at, place in enumerate(places):
-            if place.uid in reached:
-                raise OperandError(
-                    f"input {at} of {type} is not there any more",
-                    rule=f"the gradient of {type} must have the input that it was computed from",
-                    fix="write the output of the operator under a name of its own",
-                )
+        _check_places(type, places, reached)
         copies = rebuild(needed, known, lambda node: state.scope)
         gradients = tuple(
             [
@@ -106,3 +94,25 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
 
     build.__doc__ = f"The gradients of the inputs of {type}."
     return build
+
+
+def _check_seeds(seeds: Mapping[int, Expr], forwards: Sequence[Expr]) -> None:
+    """Refuse the gradient of an output that has another type."""
+    for at, seed in seeds.items():
+        if seed.type != forwards[at].type:
+            raise OperandError(
+                f"a gradient {seed.type} of output {at}, which is {forwards[at].type}",
+                rule="a gradient must have its output's type",
+                fix="give the gradient of this output",
+            )
+
+
+def _check_places(type: str, places: Sequence[Expr], reached: Collection[int]) -> None:
+    """Refuse a gradient that needs an input which an output has overwritten."""
+    for at, place in enumerate(places):
+        if place.uid in reached:
+            raise OperandError(
+                f"input {at} of {type} is not there any more",
+                rule=f"the gradient of {type} must have the input that it was computed from",
+                fix="write the output of the operator under a name of its own",
+            )

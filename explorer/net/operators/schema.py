@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -71,6 +71,56 @@ class Argument:
         return f"{self.name}: {kind_text(self.kind)}{default}"
 
 
+@dataclass(slots=True)
+class _Declared:
+    """Parameters of a declaring function: blobs that it reads, from ``least`` to ``most``, arguments and weights."""
+
+    inputs: list[str] = field(default_factory=list)
+    least: int = 0
+    most: int | None = 0
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    weights: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, type: str, function: Callable[..., Any], hints: Mapping[str, Any]) -> _Declared:
+        declared = cls()
+        variadic = False
+        for name, parameter in inspect.signature(function).parameters.items():
+            annotation, required = hints.get(name, Any), parameter.default is parameter.empty
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                declared.inputs.append(name if required else f"{name} = None")
+                declared.least += required
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                declared.inputs.append(f"*{name}")
+                variadic = True
+            # Not arguments of the file: the builder tells how many outputs there are, and the name of the first.
+            elif name in ("outputs", "blob"):
+                continue
+            elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
+                raise DeclarationError(
+                    f"{type}: the parameter {name!r}",
+                    rule=f"arguments must be named one by one, and not {', '.join(sorted(RESERVED))}",
+                    fix="declare each argument after * under a name of its own",
+                )
+            # A keyword of this type is a weight, as is one that may be None: ``Tensor | None``.
+            elif Tensor in (annotation, *get_args(annotation)):
+                declared.weights[name] = required
+            else:
+                declared.arguments[name] = _argument(name, annotation, parameter)
+        declared.most = None if variadic else len(declared.inputs)
+        return declared
+
+
+def _argument(name: str, annotation: Any, parameter: inspect.Parameter) -> Argument:
+    """Return the argument of a keyword parameter; ``Annotated`` gives it words."""
+    doc = ""
+    if get_origin(annotation) is Annotated:
+        annotation, doc, *_ = get_args(annotation)
+    if parameter.default is parameter.empty:
+        return Argument(name, annotation, True, None, str(doc))
+    return Argument(name, annotation, False, parameter.default, str(doc))
+
+
 @dataclass(frozen=True)
 class OperatorSchema:
     """Inputs, arguments and weights of an operator type; :meth:`of` reads a declaration, :meth:`check` an operator.
@@ -118,47 +168,16 @@ class OperatorSchema:
 
         Raises DeclarationError for a signature that no operator can have.
         """
-        kinds = get_type_hints(function, include_extras=True)
-        names: list[str] = []
-        least, most = 0, 0
-        variadic = False
-        arguments: dict[str, Argument] = {}
-        weights: dict[str, bool] = {}
-        for name, parameter in inspect.signature(function).parameters.items():
-            annotation, required = kinds.get(name, Any), parameter.default is parameter.empty
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                names.append(name if required else f"{name} = None")
-                least, most = least + required, most + 1
-            elif parameter.kind is parameter.VAR_POSITIONAL:
-                names.append(f"*{name}")
-                variadic = True
-            # Not arguments of the file: the builder tells how many outputs there are, and the name of the first.
-            elif name in ("outputs", "blob"):
-                continue
-            elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
-                raise DeclarationError(
-                    f"{type}: the parameter {name!r}",
-                    rule=f"arguments must be named one by one, and not {', '.join(sorted(RESERVED))}",
-                    fix="declare each argument after * under a name of its own",
-                )
-            # A keyword of this type is a weight, as is one that may be None: ``Tensor | None``.
-            elif Tensor in (annotation, *get_args(annotation)):
-                weights[name] = required
-            else:
-                bare, doc = (
-                    (get_args(annotation)[0], get_args(annotation)[1])
-                    if get_origin(annotation) is Annotated
-                    else (annotation, "")
-                )
-                arguments[name] = Argument(name, bare, required, None if required else parameter.default, str(doc))
+        hints = get_type_hints(function, include_extras=True)
+        declared = _Declared.of(type, function, hints)
         return cls(
             type,
             inspect.getdoc(function) or "",
-            Count(least, None if variadic else most, frozenset(inputs) or None),
-            _outputs(kinds.get("return"), outputs),
-            tuple(names),
-            arguments,
-            weights,
+            Count(declared.least, declared.most, frozenset(inputs) or None),
+            _outputs(hints.get("return"), outputs),
+            tuple(declared.inputs),
+            declared.arguments,
+            declared.weights,
             ((0, 0),) if in_place is True else tuple(in_place or ()),
             tuple(enforced),
             gradient,

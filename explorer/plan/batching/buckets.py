@@ -7,6 +7,7 @@ make the depth of the second larger. So one walk that counts depths replaces a s
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record
@@ -80,15 +81,18 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         assert isinstance(call, Call)
         buckets.append(((deep, 0, 0), Bucket(members, call.body, True)))
     for (deep, level), nodes in operations.items():
-        if len(nodes) < fewest:
-            continue
-        by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
-        for node in nodes:
-            by_pattern.setdefault((node.operation, *[operand.type for operand in inputs[node.uid]]), []).append(node)
-        for members in by_pattern.values():
-            if len(members) >= fewest:
-                types = tuple([operand.type for operand in inputs[members[0].uid]])
-                buckets.append(
-                    ((deep, 1, level), Bucket(members, single_operation_body(members[0].operation, types), False))
-                )
+        buckets += [((deep, 1, level), bucket) for bucket in _alike(nodes, inputs, fewest)]
     return [bucket for _, bucket in sorted(buckets, key=lambda pair: pair[0])], items
+
+
+def _alike(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
+    """Yield the operations of one level that are ``fewest`` or more over operands of the same types."""
+    if len(nodes) < fewest:
+        return
+    by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
+    for node in nodes:
+        by_pattern.setdefault((node.operation, *[operand.type for operand in inputs[node.uid]]), []).append(node)
+    for members in by_pattern.values():
+        if len(members) >= fewest:
+            operation, *types = members[0].operation, *[operand.type for operand in inputs[members[0].uid]]
+            yield Bucket(members, single_operation_body(operation, tuple(types)), False)

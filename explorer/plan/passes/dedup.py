@@ -7,6 +7,7 @@ Expressions are equal by structure alone; whether two tensors hold equal numbers
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,18 +108,25 @@ class Dedup(Pass):
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)
-        explained = (
-            {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
-            if turned
-            else ()
-        )
+        if turned:
+            self._explain_turned(turned, numbers, survivor, graph)
+        self._augment(numbers, survivor, graph)
+
+    def _explain_turned(
+        self,
+        turned: Sequence[tuple[Expr, int, int]],
+        numbers: Mapping[Any, Expr],
+        survivor: Mapping[int, int],
+        graph: PlanGraph,
+    ) -> None:
+        """Say why operations stay whose operands are those of another one, the other way round."""
+        explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
         # A decision about 0.0 and −0.0 is worth it only where an operation with turned operands exists.
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
                 facts = {"other": other, "operation": node.operation.name}
                 graph.decline(self, self.order_of_zeros, facts, node)
-        self._augment(numbers, survivor, graph)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
         """Put the first of equal nodes in the place of the others; constants share one decision, for they are many.

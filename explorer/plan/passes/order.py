@@ -129,21 +129,14 @@ class Order(Pass):
     def run(self, graph: PlanGraph) -> None:
         """Make the kernels, and simulate a run that takes them by priority; fills in ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
-        producers: list[list[int]] = [[] for _ in kernels]
-        users: list[list[int]] = [[] for _ in kernels]
-        for index, kernel in enumerate(kernels):
-            for read in kernel.reads:
-                producer = kernel_of.get(read.uid)
-                if producer is not None:
-                    users[producer].append(index)
-                    producers[index].append(producer)
-        ranks = graph.position_of
-        priorities: list[Priority] = []
+        producers, users = _producers_and_users(kernels, kernel_of)
         heuristic, places = self.heuristic, None
         if type(self).sequence is not Order.sequence:
             heuristic, places = "own_order", self._places(kernels, producers)
         elif heuristic == "depth_first":
             places = depth_first(leaves, kernels, users)
+        ranks = graph.position_of
+        priorities: list[Priority] = []
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
@@ -151,27 +144,33 @@ class Order(Pass):
             priorities.append((not kernel.constant, rank, uid, index))
         waits, releases = _with_updates(graph, kernels, kernel_of, producers, users)
         queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
-        began: list[int] = []  # numbers of kernels, in the order in which they begin
+        began, picks, runs_until, end = self._simulate(kernels, queue, heuristic)
+        levels, chains, chain_count = _levels_and_chains(began, producers, users)
+        ordered = OrderedKernels(
+            graph.roots,
+            tuple(leaves),
+            kernels=tuple([kernels[index] for index in began]),
+            picks=tuple(picks),
+            levels=tuple(levels),
+            chains=tuple(chains),
+            runs_until=tuple(runs_until),
+        )
+        if self.lanes > 1:
+            self._record(graph, ordered, chain_count, end)
+        graph.schedule = ordered
+
+    def _simulate(
+        self, kernels: Sequence[Kernel], queue: _Queue, heuristic: str
+    ) -> tuple[list[int], list[Pick], list[int], float]:
+        """Return the kernels as they begin, why each does, the last to begin before each one's end, and the time."""
+        began: list[int] = []
         picks: list[Pick] = []
         runs_until: list[int] = []
-        levels, chains = [0] * len(kernels), [0] * len(kernels)  # by the number that kernels_of gave
-        chain_count = 0
         running: list[tuple[float, int, int]] = []  # when each ends, its place in the order, its number
         now = 0.0
         while queue.ready:
             index = queue.ready[0][-1]
             picks.append(queue.begin(kernels[index].constant, heuristic))
-            before = producers[index]
-            # Most kernels have one producer: no list for them.
-            if len(before) == 1:
-                levels[index] = levels[before[0]] + 1
-            else:
-                levels[index] = 1 + max([levels[number] for number in before], default=0)
-            if len(before) == 1 and len(users[before[0]]) == 1:
-                chains[index] = chains[before[0]]
-            else:
-                chain_count += 1
-                chains[index] = chain_count
             place = len(began)
             runs_until.append(place)
             began.append(index)
@@ -184,18 +183,7 @@ class Order(Pass):
                 now, place, ended = heapq.heappop(running)
                 runs_until[place] = len(began) - 1
                 queue.end(ended)
-        ordered = OrderedKernels(
-            graph.roots,
-            tuple(leaves),
-            kernels=tuple([kernels[index] for index in began]),
-            picks=tuple(picks),
-            levels=tuple([levels[index] for index in began]),
-            chains=tuple([chains[index] for index in began]),
-            runs_until=tuple(runs_until),
-        )
-        if self.lanes > 1:
-            self._record(graph, ordered, chain_count, now)
-        graph.schedule = ordered
+        return began, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
         """Return the numbers of the kernels in an order of one's own, for subclasses: each after its producers.
@@ -244,6 +232,46 @@ class Order(Pass):
             graph.decide(self.rule, self.together, facts, overlapping)
         elif kernels:
             graph.decline(self.rule, self.nothing_independent, facts, kernels[-1].result, estimated_cost_us=0.0)
+
+
+def _producers_and_users(
+    kernels: Sequence[Kernel], kernel_of: Mapping[int, int]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return for each kernel those whose results it reads, and those that read its results."""
+    producers: list[list[int]] = [[] for _ in kernels]
+    users: list[list[int]] = [[] for _ in kernels]
+    for index, kernel in enumerate(kernels):
+        for read in kernel.reads:
+            producer = kernel_of.get(read.uid)
+            if producer is not None:
+                users[producer].append(index)
+                producers[index].append(producer)
+    return producers, users
+
+
+def _levels_and_chains(
+    began: Sequence[int], producers: Sequence[Sequence[int]], users: Sequence[Sequence[int]]
+) -> tuple[list[int], list[int], int]:
+    """Return the level and the chain of each kernel, as they begin, and the number of chains.
+
+    A level is the length of the longest way to a kernel; a kernel goes on with the chain of its only producer if
+    nothing else reads that.
+    """
+    levels, chains = [0] * len(began), [0] * len(began)
+    chain_count = 0
+    for index in began:
+        before = producers[index]
+        # Most kernels have one producer: no list for them.
+        if len(before) == 1:
+            levels[index] = levels[before[0]] + 1
+        else:
+            levels[index] = 1 + max([levels[number] for number in before], default=0)
+        if len(before) == 1 and len(users[before[0]]) == 1:
+            chains[index] = chains[before[0]]
+        else:
+            chain_count += 1
+            chains[index] = chain_count
+    return [levels[index] for index in began], [chains[index] for index in began], chain_count
 
 
 def _with_updates(
