@@ -102,7 +102,7 @@ class Options:
 
     @cached_property
     def _hash(self) -> int:
-        """The hash, made once: options are looked up at each evaluation."""
+        """The hash, computed once: options are looked up at each evaluation."""
         return hash(tuple([getattr(self, item.name) for item in fields(self)]))
 
     @cached_property
@@ -191,10 +191,10 @@ def _configured(step: Pass, options: Options) -> Pass:
 def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     """Return the plan of a body, and the parameters for a call's operands, in their order.
 
-    The plan is made once and kept with the body, for the options and the rules of that time. Its kernels run one at a
+    The plan is built once and kept with the body, for the options and the rules of that time. Its kernels run one at a
     time, whatever ``lanes`` says: the call is one kernel of the plan around it.
     """
-    # Before the key is made, so that plans with and without lanes, or updates, share bodies.
+    # Before the key is built, so that plans with and without lanes, or updates, share bodies.
     if options.lanes > 1 or options.update is not None:
         options = replace(options, lanes=1, update=None)
     if options.inline is not None and options.inline.network is not None:
@@ -212,7 +212,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
 def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedule]:
     """Plan the bodies of the calls that were not inlined; return their schedules by id of the body.
 
-    Before the kernels are made: a call's kernel needs as working memory what the plan of its body says.
+    Before the kernels are built: a call's kernel needs as working memory what the plan of its body says.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
     bodies = [body for call in calls for body in call.planned_bodies]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Batch of operations or calls, made by one decision."""
+    """Batch of operations or calls, formed by one decision."""
 
     decision: int
     label: str
@@ -25,7 +25,7 @@ class Batch:
     members: tuple[int, ...]
     """nodes that the batch replaces"""
     nodes: tuple[int, ...]
-    """nodes that compute it: stacked operands, the batched operation, its rows, and what later passes made of these"""
+    """nodes that compute it: stacked operands, the batched operation, its rows, and their replacements by later passes"""
     kernels: tuple[int, ...]
     """numbers of the kernels that compute these nodes, from 0 in the schedule"""
 

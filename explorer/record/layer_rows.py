@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def use(self) -> str:
-        """Purpose that it was made for: training or inference."""
+        """Purpose that it was built for: training or inference."""
         return "training" if self.training else "inference"
 
     @property

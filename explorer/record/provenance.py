@@ -77,7 +77,7 @@ class Provenance:
         return tuple([self.sources[row] for row in self.kernels[kernel].sources])
 
     def at(self, line: int | str, where: str | None = None) -> tuple[int, ...]:
-        """Return the kernels that compute part of a line, given by its number or part of its text."""
+        """Return the kernels that compute part of a line, named by its number or part of its text."""
         rows = {
             row
             for row, source in enumerate(self.sources)

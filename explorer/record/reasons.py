@@ -46,7 +46,7 @@ def count_text(count: float) -> str:
 
 
 def micros_text(micros: float) -> str:
-    """Format a time given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
+    """Format a time in µs: 3.4 µs, 12.1 ms, 2.5 s."""
     if micros < _ROUNDS_UP:
         return f"{micros:.3g} µs"
     return f"{micros / 1000:.3g} ms" if micros < 1000 * _ROUNDS_UP else f"{micros / 1e6:.3g} s"

@@ -78,7 +78,7 @@ class Recording:
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)
     """names that a model's file declares for the dimensions of values, by node"""
     variables: dict[int, str] = field(default_factory=dict)
-    """variable of the user's program that a value was given to, by node, where the source leaves no doubt"""
+    """variable of the user's program that holds a value, by node, where the source leaves no doubt"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)
     """summaries of values that exist before any run, such as a file's weights, by node"""
     schedule: Schedule | None = None
@@ -132,17 +132,17 @@ class Recording:
         return " ".join([nodes.label[node], *inside[:2]]) if nodes.kind[node] == "operation" else nodes.label[node]
 
     def named_label(self, node: int) -> str:
-        """Return the name of a node behind the variable that its value was given to: ``h = tanh``."""
+        """Return the name of a node behind the variable that holds its value: ``h = tanh``."""
         variable = self.variables.get(node)
         return f"{variable} = {self.label(node)}" if variable else self.label(node)
 
     def variable_note(self, node: int) -> str:
-        """Return how many values the variable of a node was given; "" for one value, or a node without a variable."""
+        """Return how many values were assigned to a node's variable; "" for one value, or a node without a variable."""
         variable = self.variables.get(node)
         born = self.nodes.born
-        # a node that a pass made has the value of the recorded node that it replaces
+        # a node that a pass recorded has the value of the recorded node that it replaces
         count = sum(name == variable and born[other] < 0 for other, name in self.variables.items())
-        return f"{count:,} values were given to a variable {variable}; this is one of them" if count > 1 else ""
+        return f"{count:,} values were assigned to a variable {variable}; this is one of them" if count > 1 else ""
 
     def reason(self, decision: Decision) -> str:
         """Return the sentence of a decision; nodes of one name in it are told apart: ``add (line 2)``."""

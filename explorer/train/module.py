@@ -138,7 +138,7 @@ class Module(BuildableModule):
     def train_on(self, value: Any, label: Any) -> float:
         """Make one training step, forward, backward and update in one plan; return the loss before it.
 
-        The plan is made at the first step for a type of input, and reused.
+        The plan is built at the first step for a type of input, and reused.
         """
         self._ready("train_on")
         array, label = self._input(value), self._label(label)

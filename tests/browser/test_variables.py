@@ -44,4 +44,4 @@ def test_a_variable_of_several_values_says_so(show):
     plan.register(y)
     view = show(plan.prepare().recording, position=0)
     view.locator('.ex-node[aria-label^="y = tanh,"]').first.click()
-    expect(view.locator(".ex-why")).to_contain_text("3 values were given to a variable y; this is one of them")
+    expect(view.locator(".ex-why")).to_contain_text("3 values were assigned to a variable y; this is one of them")

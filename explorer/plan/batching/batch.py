@@ -34,7 +34,7 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
 _ROW = 0.12
-"""µs to take one row into a stack, beside moving its bytes"""
+"""µs to take one row into a stack, on top of moving its bytes"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Batch(BatchReasons, Pass):
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
-    """operations of one kind and type that are looked at: of fewer, stacking costs as much as it saves"""
+    """equal operations over equal types that are looked at: of fewer, stacking costs as much as it saves"""
     name = "batch"
 
     def run(self, graph: PlanGraph) -> None:

@@ -27,7 +27,7 @@ class BatchMembers:
         self._members: dict[int, tuple[Expr, int]] = {}
         """uid → the value whose member the node is, and its index"""
         self._entered: dict[int, list[Expr]] = {}
-        """decision → the nodes that it made members"""
+        """decision → the nodes that it took into a batch"""
         self._wanted: set[int] = set()
         """uids of members that a batch reads by themselves"""
 

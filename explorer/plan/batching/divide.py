@@ -51,7 +51,7 @@ def part_count(call: MappedCall, network: Network) -> int:
 def divided_body(call: MappedCall, parts: int) -> Body:
     """Return the body that computes a mapped call in parts: rows of its operands, calls of these, results joined.
 
-    It is made once for each number of parts and kept with the mapped body. Parts of one size share their body.
+    It is derived once for each number of parts and kept with the mapped body. Parts of one size share their body.
     """
     key = ("divided", call.size, call.batched, parts)
     cached: Body | None = call.body.derived.get(key)

@@ -31,7 +31,7 @@ def batched_type(type_: TensorType, size: int) -> TensorType:
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     """Return the body over ``size`` members; ``batched`` says which of its operands differ between them.
 
-    It is made once and kept with the body. Every output has the leading axis. Raises NotBatchableError where an
+    It is derived once and kept with the body. Every output has the leading axis. Raises NotBatchableError where an
     operation cannot compute members at once.
     """
     key = ("batch", size, batched)

@@ -2,7 +2,7 @@
 
 A decision has three forms on its way to the panel. A rule answers `Applied` or `Declined` (plan/graph/reasons.py); the
 graph enters that as a `PlanDecision`, in which expressions stand for nodes; the recorder (run/recording/recorder.py)
-turns expressions into ids, which gives the row `record.Decision`. Rows are made only when somebody asks for a
+turns expressions into ids, which gives the row `record.Decision`. Rows are written only when somebody asks for a
 recording: most evaluations never do.
 """
 

@@ -50,7 +50,7 @@ class Pass(ABC):
     name: ClassVar[str]
     kind: ClassVar[PassKind] = "rewrite"
     required: ClassVar[bool] = False
-    """whether no schedule is made without it"""
+    """whether a schedule needs it"""
     purpose: ClassVar[str] = ""
     """the first line of the docstring"""
     info: ClassVar[RuleInfo]
@@ -90,7 +90,7 @@ class Pass(ABC):
         """Enter decisions, and substitute nodes or put another schedule into ``graph.schedule``."""
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Figures of the graph after the pass, for its stage, beside nodes, operations, flops, bytes."""
+        """Figures of the graph after the pass, for its stage, in addition to nodes, operations, flops and bytes."""
         return {}
 
 

@@ -48,7 +48,7 @@ class PlanGraph(DecisionLog):
         self.updates_after: dict[int, tuple[int, ...]] = {}
         """uid of such a result → others of them, which read the old value and therefore run before"""
         self.body_schedules: dict[int, Schedule] = {}
-        """id of the body of a call that is not inlined → the body's own schedule, made before the pass order"""
+        """id of the body of a call that is not inlined → the body's own schedule, planned before the pass order"""
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
@@ -83,7 +83,7 @@ class PlanGraph(DecisionLog):
         self.introduced.update(self.inputs)
         kinds = {type(node.operation) for node in self.live}
         self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
-        """whether some values are given at each run: what depends on none of them is computed once for all runs"""
+        """whether some values are passed at each run: what depends on none of them is computed once for all runs"""
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
 
@@ -94,7 +94,7 @@ class PlanGraph(DecisionLog):
 
     @property
     def ordered(self) -> OrderedKernels:
-        """The kernels in their order; raises StateError before the pass order has made it."""
+        """The kernels in their order; raises StateError before the pass order has run."""
         if self.schedule is None:
             raise StateError(
                 "the schedule of a graph that is not ordered",

@@ -169,7 +169,7 @@ class Applied:
 
     @property
     def entry(self) -> Reason:
-        """The reason, declared or made of sentence and code."""
+        """The reason, declared or built from sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 
@@ -184,7 +184,7 @@ class Declined:
 
     @property
     def entry(self) -> Reason:
-        """The reason, declared or made of sentence and code."""
+        """The reason, declared or built from sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 

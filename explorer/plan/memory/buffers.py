@@ -27,7 +27,7 @@ from explorer.plan.schedule.schedule import Placement, Schedule
 class Buffers(BuffersReasons, Pass):
     """Assign memory: results share space unless both are needed at one time; outputs have memory of their own.
 
-    The arena is cpu's: a result on another device has memory of its own, which is given back when it is read last.
+    The arena is cpu's: a result on another device has memory of its own, which is freed when it is read last.
     """
 
     name = "buffers"

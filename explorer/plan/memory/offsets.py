@@ -10,7 +10,7 @@ from explorer.plan.memory.buffer_assignment import BufferAssignment
 from explorer.plan.schedule.schedule import OrderedKernels, align_up
 
 _MEETINGS = 200_000
-"""pairs of results alive at one moment, beside eight a kernel, up to which results are packed; gaps among more take
+"""pairs of results alive at one moment, on top of eight a kernel, up to which results are packed; gaps among more take
 too long to find"""
 
 

@@ -24,7 +24,7 @@ _TILES = 32
 """tiles of a result from which on the method pays: with fewer, reading the transformed filters, 16/9 as large as the
 filters, takes longer than the multiplications that are saved"""
 _CHANNELS = 32
-"""channels from which on the method pays: with fewer, the products are too small beside the additions around them"""
+"""channels from which on the method pays: with fewer, the products are too small against the additions around them"""
 
 _SAVED = 20 / 36
 """part of the multiplications that is saved: 16 instead of 36 for a tile of 2×2 pixels"""

@@ -82,7 +82,7 @@ class Dedup(Pass):
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
-            if not node.operation.pure:  # what it does beside its value is done for each
+            if not node.operation.pure:  # a side effect takes place for each
                 key: Any = node.uid
             elif count == 1:
                 key = (node.operation, survivor[operands[0].uid])
@@ -97,7 +97,7 @@ class Dedup(Pass):
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
-            # Two tensors over one array are one value; parameters are given values of their own at each run.
+            # Two tensors over one array are one value; a parameter has a value of its own at each run.
             elif isinstance(node, Tensor):
                 key = node.storage
             else:

@@ -156,7 +156,7 @@ class Fuse(FuseReasons, Pass):
             if group is None:
                 below = operand
                 # Decline where a view alone keeps the reduction from operations that it could have joined.
-                # Views are looked through: the reader could have joined the operation that made what they show.
+                # Views are looked through: the reader could have joined the operation that computed the viewed value.
                 while below.operation.view and below.operands:
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:

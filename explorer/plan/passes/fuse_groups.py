@@ -29,7 +29,7 @@ class FusionGroup:
     def __init__(self, members: list[Expr], product: Expr | None = None) -> None:
         self.members = members
         self.product = product
-        """the member that is made tile by tile: a matrix product, a convolution or a pooling"""
+        """the member that is computed tile by tile: a matrix product, a convolution or a pooling"""
         self.tiling: Tiling | None = None
         """the blocks of the reduction at its end, if there is one"""
 

@@ -102,7 +102,7 @@ class Inline(Pass):
     )
     not_asked = Reason(
         "left_out",
-        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because the plan was made "
+        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because the plan was built "
         "without batching.",
         meaning=_MAP,
         change="Plan it by ex.EvalPlan(), which batches.",

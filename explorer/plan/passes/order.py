@@ -3,7 +3,7 @@
 The algorithm is Kahn's: a kernel is ready when the values that it reads exist. Where several kernels may run at a
 time, the order is that in which kernels begin in a simulated run with the estimates of the cost model: a value exists
 when the kernel that gives it has ended in that run. Kernels that read a value still being computed wait; they are
-recorded beside those that are ready. The pass buffers takes from the same simulation which kernels overlap.
+recorded with those that are ready. The pass buffers takes from the same simulation which kernels overlap.
 
 The simulation stands for all machines: by default its estimates are those of the reference table, since measured ones
 would give another order, and other places in memory, on each. Executors (run/execution/executors) may begin kernels in

@@ -24,13 +24,13 @@ class Constants(Pass):
         "prepared_once",
         "{count:operation is|operations are} computed once, before the first run, not in every run, because nothing "
         "but weights goes into the result; {kept_bytes} of results are kept in memory for that.",
-        meaning="Weights are tensors that the program holds; what is given at each run is an input. A result that "
+        meaning="Weights are tensors that the program holds; an input is a value that each run passes. A result that "
         "depends on no input is the same in every run.",
         change='ex.EvalPlan(without=["constants"]) computes them in every run, and keeps nothing.',
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether some values are given at each run."""
+        """Whether some values are passed at each run."""
         return graph.has_parameters
 
     def run(self, graph: PlanGraph) -> None:

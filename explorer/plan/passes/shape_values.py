@@ -1,4 +1,4 @@
-"""Shape values: what was computed before the plan was made, because shapes in it depend on values."""
+"""Shape values: results that were computed before the plan was built, because shapes in it depend on values."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ShapeValues(Pass):
     name = "shape values"
     computed_first = Reason(
         "computed_first",
-        "{count:operation was|operations were} computed before this plan was made, because their value decides the "
+        "{count:operation was|operations were} computed before this plan was built, because their value decides the "
         "shape of a result: `{value}` of `{operator}` is {text}. Inputs that give this value again use this plan; for "
-        "any other value a new plan is made.",
+        "any other value a new plan is built.",
         meaning="Memory, order and fusion follow from shapes. Where a shape depends on the values of inputs, what "
-        "decides it is computed first, and a plan is made and kept for each outcome.",
+        "decides it is computed first, and a plan is built and kept for each outcome.",
         change="Export the model with fixed sizes; or give inputs that decide the same shapes, whose plan is kept.",
     )
 

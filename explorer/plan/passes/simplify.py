@@ -45,7 +45,7 @@ class Simplify(Pass):
         "unreached",
         "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value with "
         "respect to which it is differentiated.",
-        meaning="A zero of this kind (ZeroTensor) is only described; it takes neither time nor memory.",
+        meaning="Such a zero (ZeroTensor) is only described; it takes neither time nor memory.",
         change="Check whether the loss should use this value.",
     )
     no_kernel = Reason(
@@ -198,7 +198,7 @@ _Asked: TypeAlias = list[tuple[int, Rule]]
 
 
 class _ApplicableRules(dict[type, _Asked]):
-    """Rules that are asked at a class of operation, by that class; made at the first question.
+    """Rules that are asked at a class of operation, by that class; collected at the first question.
 
     ``kinds`` are all classes of operations in a graph, ``rules`` the registered rules; graphs with the same share them.
     """

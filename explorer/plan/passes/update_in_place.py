@@ -2,7 +2,7 @@
 
 A training step asks for it (train/training_step.py). Three things are proved before a value is written over its
 parameter: every other kernel that reads the old value has run; nothing is computed from the new value but other
-updates; and the kernel is made of elementwise operations of Explorer, which do not fail. So all updates run at the end
+updates; and the kernel consists of elementwise operations of Explorer, which do not fail. So all updates run at the end
 of a step, after everything that can fail, and a step that does leaves every parameter as it was.
 """
 
@@ -18,7 +18,9 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
-_BESIDE = "`{result}`, the new value of `{parameter}`, is written beside it, and copied when the step has run, because "
+_BESIDE = (
+    "`{result}`, the new value of `{parameter}`, is written to other memory, and copied when the step has run, because "
+)
 _SAFE = "A step that fails or is interrupted leaves all parameters as they were, so updates run last and cannot fail."
 
 
@@ -47,7 +49,7 @@ class UpdateInPlace(Pass):
     name = "update"
     in_place = Reason(
         "in_place",
-        "{count:parameter is|parameters are} updated in place, instead of writing new values beside the old ones and "
+        "{count:parameter is|parameters are} updated in place, instead of writing new values to other memory and "
         "copying them, because everything else that reads the old values runs before, and the updates themselves "
         "cannot fail; {saved_bytes} less memory is needed.",
         meaning=f"A kernel is one operation, or several fused ones. {_SAFE} Elementwise ones write over an operand, as "
@@ -72,7 +74,7 @@ class UpdateInPlace(Pass):
         "not_elementwise",
         f"{_BESIDE}the kernel of `{{result}}` computes `{{operation}}`, which writes to the memory of the result "
         "before all old values have been read.",
-        meaning="A kernel is one operation, or several fused ones. A matrix product is made in the memory of the "
+        meaning="A kernel is one operation, or several fused ones. A matrix product is written into the memory of the "
         "result; elementwise operations then finish it there.",
         change="An optimizer with state, such as Adam, reads the gradient twice, so that the product stays apart.",
     )

@@ -1,4 +1,4 @@
-"""Constant folding: operations on described constants alone are computed when the plan is made.
+"""Constant folding: operations on described constants alone are computed when the plan is built.
 
 Described constants (numbers written in the program or a file, zeros, one-hot vectors) are attributes of operations: the
 structure of a graph, by which cached plans are found, includes them. Tensors are data, whose values no plan depends on,
@@ -55,11 +55,11 @@ class Folding:
     """
 
     rule = RuleInfo(
-        "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."
+        "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is built."
     )
     folded = Reason(
         "folded",
-        "`{operation}` is computed while the plan is made, not in each run, because it reads only constants written "
+        "`{operation}` is computed while the plan is built, not in each run, because it reads only constants written "
         "in the program. Its value is {value}. Each run saves {count:operation}, with {saved_flops} of arithmetic and "
         "{saved_bytes} of memory.",
         meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
@@ -68,21 +68,21 @@ class Folding:
     )
     impure = Reason(
         "impure",
-        "`{operation}` is computed in each run, not once while the plan is made, although it reads only constants, "
+        "`{operation}` is computed in each run, not once while the plan is built, although it reads only constants, "
         "because it may give another value each time, or do something besides, such as printing.",
         meaning="Random numbers and operations that print or count are such operations.",
         change="Declare the operation pure where it always gives the same value.",
     )
     fails = Reason(
         "fails",
-        "`{operation}` is computed in the run, not while the plan is made, although it reads only constants, because "
+        "`{operation}` is computed in the run, not while the plan is built, although it reads only constants, because "
         "computing it from these fails: {error}. The run will fail there with the same error.",
         meaning="Where the run reaches it, it will fail there with the same error.",
         change="Correct the constants.",
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in each run, not once while the plan is made, although it reads only constants, "
+        "`{operation}` is computed in each run, not once while the plan is built, although it reads only constants, "
         "because it reads {read:element} and gives {size}: a plan computes only small constants, and stores no more "
         "than {listed} elements of one.",
         meaning="A constant in a plan is written down element by element, which is good for small ones only.",

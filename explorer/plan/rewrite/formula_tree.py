@@ -112,7 +112,7 @@ def _attribute(word: ast.keyword, text: str) -> tuple[str, Any]:
 def _refusal(text: str, reason: str) -> OperandError:
     return OperandError(
         f"the formula {text[:80]!r}: {reason[:80]}",
-        rule="a formula must be made of names, numbers, operators, and operations with their attributes",
+        rule="a formula must consist of names, numbers, operators, and operations with their attributes",
         fix='"x * sigmoid(x)", "softmax(x, axis=1)"',
     )
 

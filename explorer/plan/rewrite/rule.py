@@ -111,7 +111,7 @@ class Rule(ABC):
 
     @classmethod
     def remove(cls) -> None:
-        """Take the rule out of the chain, for plans made from now on; raise StateError where it is not in it."""
+        """Take the rule out of the chain, for plans built from now on; raise StateError where it is not in it."""
         for index, rule in enumerate(Rule.rules):
             if type(rule) is cls:
                 del Rule.rules[index]

@@ -46,7 +46,7 @@ class Blocks:
     targets: tuple[int, ...]
     """for each step the register that it writes, or RESULT"""
     shares: bool
-    """whether the product is made in the result's memory; else it has memory of its own"""
+    """whether the product is written into the result's memory; else it has memory of its own"""
     tiling: Tiling | None = None
     """cuts of the operand of the reduction"""
 
@@ -110,9 +110,9 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:
-    """Whether a product needs no memory beside the result of elementwise steps on it, of which ``last`` is the last.
+    """Whether a product needs only the memory of the result of elementwise steps on it, of which ``last`` is the last.
 
-    It is made in the result's memory, unless the last step would destroy an operand that it still reads.
+    It is written into the result's memory, unless the last step would destroy an operand that it still reads.
     """
     if product.type is not last.type and product.dtype != last.dtype:
         return False

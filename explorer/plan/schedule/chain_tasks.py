@@ -33,7 +33,7 @@ def chain_tasks(
 ) -> ChainTasks:
     """Return the chains of a schedule as tasks; a chain may run at home, or away, where each of its kernels may.
 
-    Views of whole values are not sent but made again, and constants are computed wherever they are read.
+    Views of whole values are not sent but taken again, and constants are computed wherever they are read.
     """
     members: list[list[int]] = []
     numbers: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """Schedules: which kernels run, in which order and why, and where in memory their results lie.
 
-A schedule grows in three steps, each a frozen record made once, so that nothing can be read before it is valid. A
+A schedule grows in three steps, each a frozen record built once, so that nothing can be read before it is valid. A
 `Kernel` is what runs as one step, with its cost (plan/graph/kernels.py makes it; the pass memory_format puts kernels
 with another memory format in the place of some). `OrderedKernels` adds when each begins, and why then (the pass order).
 A `Schedule` adds where each result lies, and the memory of the whole run (the pass buffers). What belongs to one kernel
@@ -11,8 +11,8 @@ Executors run a schedule, the program (run/execution/program.py) allocates its m
 words for memory are the same everywhere:
 
 - results of kernels are *written*; values between the operations of one kernel are not;
-- *working memory* is memory that a kernel needs beside its operands and its result while it runs: blocks, partial
-  results, a product of another dtype. *Scratch memory* is the part of it that lies in the arena;
+- *working memory* is memory that a kernel needs in addition to its operands and its result while it runs: blocks,
+  partial results, a product of another dtype. *Scratch memory* is the part of it that lies in the arena;
 - results are *live* from the kernel that writes them to the last one that reads them, working memory while its kernel
   runs;
 - the *arena* is one piece of memory for results and scratch memory. Results that are asked for lie outside it;

@@ -44,7 +44,7 @@ class Network:
     bandwidth: float = float("inf")
     """bytes per µs, which are MB/s, of each worker's link"""
     latency: float = 0.0
-    """µs of a message beside its bytes"""
+    """µs of a message without its bytes"""
     overhead: float = 0.0
     """µs that it takes to start work on a worker: its first task, and each that waits for a message"""
 

@@ -164,7 +164,7 @@ class _Match:
                         self._pair(reader, others[way])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Pair operands that may be exchanged: those that are paired already, and then those of one kind."""
+        """Pair operands that may be exchanged: those that are paired already, and then those alike."""
         kinds = self.first.kind, self.second.kind
         return _together(
             reads,
@@ -174,7 +174,7 @@ class _Match:
         )
 
     def _meet(self, node: int, other: int) -> None:
-        """Pair two nodes of one kind; if one side has an extra node, pair that node's operand instead."""
+        """Pair two nodes alike; if one side has an extra node, pair that node's operand instead."""
         first, second = self.first, self.second
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return

@@ -10,7 +10,7 @@ from explorer.record.recording import Recording
 
 
 class RecordedGraph:
-    """Recorded nodes of one graph; equal digests in two graphs that were made together mean equal structures."""
+    """Recorded nodes of one graph; equal digests in two graphs that were digested together mean equal structures."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
         self.recording, self.body, self.nodes = recording, body, nodes

@@ -1,7 +1,7 @@
-"""Decoders of rows from plain JSON values: one per field type, made once; errors name the field.
+"""Decoders of rows from plain JSON values: one per field type, built once; errors name the field.
 
-Recordings are read from files that anybody may have written, so each value is checked before a row is made of it. The
-decoders are closures, not a walk over type hints per value: a recording has hundreds of thousands of values.
+Recordings are read from files that anybody may have written, so each value is checked before a row is built from it.
+The decoders are closures, not a walk over type hints per value: a recording has hundreds of thousands of values.
 """
 
 from __future__ import annotations

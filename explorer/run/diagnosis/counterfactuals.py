@@ -208,7 +208,7 @@ def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
     replacements = {images.uid: _always(pixels)}
     if weights is not None:
         replacements[filters.uid] = _always(weights)
-    yield Counterfactual("images given at each run, and filters that stay", nodes=replacements)
+    yield Counterfactual("images passed at each run, and filters that stay", nodes=replacements)
 
 
 def _reads(base: ReplanInput, reader: Expr) -> list[Expr]:

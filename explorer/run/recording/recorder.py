@@ -153,7 +153,7 @@ def node_id(planned: Plan, expr: Expr) -> int:
     raise OperandError(
         f"{expr!r} in this plan",
         rule="an expression must be one that its results need, or that a pass produced",
-        fix="register the expression, or one that reads it, before the plan is made",
+        fix="register the expression, or one that reads it, before the plan is built",
     )
 
 

@@ -14,7 +14,7 @@ from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
-"""maximum number of rows of each kind"""
+"""maximum number of rows of each difference"""
 _MEMBERS = 6
 """maximum number of named nodes of a kernel, and kernels of a group"""
 

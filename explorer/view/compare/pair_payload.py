@@ -1,4 +1,4 @@
-"""Payload of a comparison, beside the payloads of both recordings.
+"""Payload of a comparison, added to the payloads of both recordings.
 
 Its long tables are packed (columns.py). Side 0 is before, side 1 after::
 

@@ -43,7 +43,7 @@ class SideBySide(NotebookWidget):
     before = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
     after = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
     comparison = traitlets.Unicode().tag(sync=True)
-    """JSON text made by pair_payload.py"""
+    """JSON text of pair_payload.py"""
     tied = traitlets.Enum(TIES, "nodes").tag(sync=True)
 
     def __init__(self, comparison: Comparison, *, tied: Tie = "nodes", **options: Any) -> None:

@@ -38,7 +38,7 @@ def _line(recording: Recording, decision: Decision) -> str:
 
 
 def gains(recording: Recording) -> str:
-    """Return the measured time of each batch and the estimates that it was made on; "" without a run or batches.
+    """Return the measured time of each batch and the estimates that it was decided on; "" without a run or batches.
 
     Batches computed by one kernel share a line.
     """

@@ -1,4 +1,4 @@
-"""Outputs of notebooks: ``ex.outputs`` says, for all cells, which parts stand beside the widget and the text."""
+"""Outputs of notebooks: ``ex.outputs`` says, for all cells, which parts are stored with the widget and the text."""
 
 from __future__ import annotations
 

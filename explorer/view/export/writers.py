@@ -36,7 +36,7 @@ class ViewState:
     depth: int | None = None
     """boxes are open down to this depth, instead of ``open_boxes``: at 0 none is"""
     edge_types: bool = False
-    """whether a picture tells the types of values beside edges; a page does so near"""
+    """whether a picture writes the types of values next to edges; a page does so near"""
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; None is the end."""

@@ -1,7 +1,7 @@
 """Places every box alone, with its child boxes closed: each layout is small, and equal boxes are laid out once.
 
 Pictures and payloads ask for the boxes that they show; others are never laid out. A layout of the whole graph at once
-takes longer than linear time, and would have to be made anew for each box that is opened.
+takes longer than linear time, and would have to be computed anew for each box that is opened.
 """
 
 from __future__ import annotations

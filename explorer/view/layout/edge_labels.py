@@ -1,4 +1,4 @@
-"""Labels of edges, where there is room for them: the type of the value, beside the middle of the edge.
+"""Labels of edges, where there is room for them: the type of the value, next to the middle of the edge.
 
 Room is found once, in a box whose child boxes are closed. It stays free when some are opened: the axes are stretched,
 which moves everything apart, and a label stays at its point of the edge.

@@ -24,7 +24,7 @@ class LayoutGraph:
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """ports at the top and at the bottom, from left to right"""
     growing: frozenset[int] = frozenset()
-    """boxes that are much larger when they are open: routes beside them are prepared for it"""
+    """boxes that are much larger when they are open: routes around them are prepared for it"""
     title: int = 0
     """width in px of the title above everything"""
 

@@ -1,4 +1,4 @@
-"""Routes of edges, finished after dot: ends beside each other, vertical where they meet boxes and pass by them."""
+"""Routes of edges, finished after dot: ends next to each other, vertical where they meet boxes and pass by them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[li
 def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
     """Spread the ends of edges at a node: operands arrive side by side, in the order they come from.
 
-    A trunk arrives in the middle, and the others beside it.
+    A trunk arrives in the middle, and the others next to it.
     """
     straight = trunk(len(graph.sizes), graph.edges)
     arriving: dict[int, list[int]] = {}

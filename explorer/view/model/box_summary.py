@@ -24,7 +24,7 @@ _WIDEST = 290.0
 _MOST = 3
 """maximum number of operations counted by name"""
 _FOLDED = ("part", "chain", "repeat", "stack", "block")
-"""kinds of boxes made by folding, whose names do not describe their contents"""
+"""kinds of boxes from folding, whose names do not describe their contents"""
 _NUMBERED = re.compile(r"(?:.*\.)?[0-9]+")
 _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 

@@ -32,10 +32,10 @@ class Ports:
     ends: list[list[tuple[int, int]]]
     """for each edge of each box, the ports at its start and at its end; 0 for an end that is not at a border"""
     read: dict[tuple[int, int], int]
-    """(box, reader) → the item inside that the reader reads, an item beside the box or the border (−1) around both"""
+    """(box, reader) → the item inside that the reader reads, an item next to the box or the border (−1) around both"""
 
     def read_by(self, box: int, reader: int) -> int:
-        """Return the item of a box that an item beside it reads, or the border (−1) around both; −1 for several."""
+        """Return the item of a box that an item next to it reads, or the border (−1) around both; −1 for several."""
         return self.read.get((box, reader), -1)
 
 

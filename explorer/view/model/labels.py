@@ -159,7 +159,7 @@ def title_within(titles: Sequence[tuple[str, float]], room: float) -> tuple[str,
 
 @lru_cache(maxsize=8192)
 def node_size(role: str, text: Text) -> tuple[int, int]:
-    """Return width and height in px of a node of this kind with its texts."""
+    """Return width and height in px of a node with its texts."""
     second = text.second or text.type
     mark = 2 * ENTER if role == "call" else 0
     wide = max(font.width(text.name, NAME, True) + mark, font.width(second, TYPE), font.width(text.ghost, TYPE))

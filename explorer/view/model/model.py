@@ -1,6 +1,6 @@
 """Model of a picture without positions: slots, boxes, edges, fused kernels and all texts.
 
-Every view starts from it: the layout places it, and the static picture and the payload of the browser are made of both.
+Every view starts from it: the layout places it, and the static picture and the browser's payload are built from both.
 All text is measured and shortened here, so that Python and the browser draw boxes of the same size.
 """
 

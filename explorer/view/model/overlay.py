@@ -1,6 +1,6 @@
 """Overlays: numbers of a reader's own laid over one view's graph, negative ones among them.
 
-A registered heat metric (heat.py) belongs to all views; an overlay belongs to the one that was given it.
+A registered heat metric (heat.py) belongs to all views; an overlay belongs to one view.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def stage_result(recording: Recording, number: int) -> str:
 
 
 def _changed(recording: Recording, number: int) -> list[str]:
-    """List the changes of a pass: groups made, nodes replaced, nodes removed."""
+    """List the changes of a pass: groups formed, nodes replaced, nodes removed."""
     stage, nodes = recording.stages[number], recording.nodes
     groups: dict[str, int] = {}
     grown: set[int] = set()

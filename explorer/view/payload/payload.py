@@ -31,7 +31,7 @@ box is laid out once, alone, with its child boxes closed::
            "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
            "layer": k,                                      row of the recording's layers, −1 for another box
            "operator": k,                                   row of the recording's operators, −1 for another box
-           "batches": [decision, …],                        those that made its contents, of the box of a batch
+           "batches": [decision, …],                        those that formed its contents, of the box of a batch
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
@@ -39,7 +39,7 @@ box is laid out once, alone, with its child boxes closed::
            "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
            "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …],   cubic Bézier points, or none
-           "labels": [[from item, to item, x, y, side, slot], …]}   room beside edges for the type of a slot's value
+           "labels": [[from item, to item, x, y, side, slot], …]}   room next to edges for the type of a slot's value
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
 own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
@@ -60,7 +60,7 @@ ports of their own. Where one of its ends is at a port of a layer, two more valu
 that has none. An edge from node u to node v is the segments u → … → −1 in each box that holds u only, one segment in
 the innermost box that holds both, and −1 → … → v in each box that holds v only; a segment is drawn where its box is
 open, once, however many node edges run through it, while one of them is alive. A *label* belongs to the segment between
-its items: there is room for it beside a point of the segment, which is moved by (X, Y) alone: to the right of it, for
+its items: there is room for it next to a point of the segment, which is moved by (X, Y) alone: to the right of it, for
 ``side`` −1 to the left; where values flow to the right, above it or below. A segment without a route, or one that is
 not in ``edges`` (of a box that is laid out plainly, as are those with very many edges, or one that stood only between
 two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that ends at a slot or a
@@ -75,7 +75,7 @@ its entry, so that a straight line stays straight; its middle at y goes to Y(y),
 middle of its mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of
 its ``size``. Every edge point goes through (X, Y); then the first point is put where its end is (an item that is not
 opened: its centre plus the same offset as before; an opened one: its top or bottom at the child's composed port), the
-last likewise, and the points beside them are corrected, too, so that edges leave and arrive in the direction they had:
+last likewise, and the points next to them are corrected, too, so that edges leave and arrive in the direction they had:
 of points 0 … n, k moves by 1 − (k − 1) / d of the first correction and by 1 − (n − 1 − k) / d of the last, each cut to
 0 … 1, where d is the smaller of n − 2 and 3. Ports −1 map with X; round at the end, halves up.
 
@@ -144,7 +144,7 @@ def payload(
 ) -> dict[str, Any]:
     """Return everything that the front end needs of a recording, as JSON data; ``position`` None is the end.
 
-    ``drawing`` is the recording's, if it has been made already. Boxes outside ``boxes`` (None: all) are sent without
+    ``drawing`` is the recording's, if it has been drawn already. Boxes outside ``boxes`` (None: all) are sent without
     their layout. Raises ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:

@@ -1,4 +1,4 @@
-"""Stored form of a view: data that a notebook keeps beside the picture, so that it steps without a kernel.
+"""Stored form of a view: data that a notebook keeps with the picture, so that it steps without a kernel.
 
 The JupyterLab extension of this package (explorer/lab) renders the MIME type. The payload is compressed, because a
 notebook keeps one for each output; measured times are left out, because two runs of a notebook differ by them alone.

@@ -71,7 +71,7 @@ def cross(points: list[int]) -> str:
 
 
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
-    """Draw the names of layers' ports beside the edges that end there, each once at a place."""
+    """Draw the names of layers' ports next to the edges that end there, each once at a place."""
     labels: dict[tuple[int, int, str | None], dict[str, None]] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
@@ -90,7 +90,7 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
 
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
-    """Draw the types of values beside the edges of which there is room for a label; a declined one has a ✗ there."""
+    """Draw the types of values next to the edges of which there is room for a label; a declined one has a ✗ there."""
     standing = {(segment.box, segment.start, segment.end) for segment, is_alive in segments if is_alive}
     drawn = []
     declined = declined_keys(model, state)

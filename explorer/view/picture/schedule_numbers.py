@@ -1,4 +1,4 @@
-"""Places in the schedule, beside kernels and closed boxes of a static picture."""
+"""Places in the schedule, next to kernels and closed boxes of a static picture."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def svg(
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
     made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
     to the layout, and ``depth`` opens those down to it instead; values flow in the ``direction`` "down" or "right";
-    ``edge_types`` writes the types of values beside edges, where there is room. Raises ValueError outside 0 … ``end``.
+    ``edge_types`` writes the types of values next to edges, where there is room. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:

@@ -72,7 +72,7 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
 def _changing(recording: Recording, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]]) -> list[Stage]:
     """Return the stages at whose end other rows stand, or in other boxes without own nodes, than at the end before."""
     born, gone = recording.nodes.born, recording.nodes.gone
-    # A row that is made or removed by a decision stands, or does not, from the next position on.
+    # A row that is added or removed by a decision stands, or does not, from the next position on.
     changed = {decision + 1 for _, node in rows for decision in (born[node], gone[node]) if decision >= 0}
     if changed:
         changed.update(emptied.values())

@@ -20,7 +20,7 @@ Edges = Sequence[tuple[int, int]]
 
 
 def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
-    """Split boxes until no box reads itself by way of others beside it; return whether any was split."""
+    """Split boxes until no box reads itself by way of other boxes; return whether any was split."""
     edges = lift(tree, slots.recorded)
     in_circles = [box for box in tree.postorder() if _has_circle(len(tree.boxes[box].items), edges[box])]
     if not in_circles:
@@ -106,7 +106,7 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
 
 
 def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:
-    """Give a slot that a pass made the visit of the slots of its item that read it, or that it reads."""
+    """Give a slot that a pass added the visit of the slots of its item that read it, or that it reads."""
     produced = {slot for slot in item_of if slot not in visit_of}
     visit_of.update(dict.fromkeys(produced, 0))
     neighbour_visits: dict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Tree of boxes around slots, made from the scopes of the user's program.
+"""Tree of boxes around slots, built from the scopes of the user's program.
 
 Boxes around a single item are dropped. Folding then adds boxes of its own; models, layouts and payloads are indexed by
 this tree. Boxes are kept in flat lists with parent indices: graphs may be nested deeper than Python can recurse.
@@ -35,7 +35,7 @@ class Box:
     type: str = ""
     """type of the operator of a file, or class of the layer, that it stands for; "" for other boxes"""
     scope: int = -1
-    """row of its scope, or −1 if folding made it"""
+    """row of its scope, or −1 if it comes from folding"""
     layer: int = -1
     """row of the layer that it stands for, if it is recorded"""
     batches: tuple[int, ...] = ()

@@ -21,7 +21,7 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
 class NodesByName:
     """Recorded nodes of scopes, by name or path, ``fc`` or ``layer1 / conv2``, and those of variables, ``loss``.
 
-    An operator of a file is a scope, too, and may be given as the file has it: ``/layer1/conv2`` or ``layer1.conv2``.
+    An operator of a file is a scope, too, and may be written as the file has it: ``/layer1/conv2`` or ``layer1.conv2``.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -57,7 +57,7 @@ def nodes_named(recording: Recording, name: str) -> list[int]:
 
 
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
-    """Return the nodes recorded at a line, given by number or part of its text, of one cell or file or of all.
+    """Return the nodes recorded at a line, named by number or part of its text, of one cell or file or of all.
 
     Raises ValueError where there is none.
     """

@@ -1,6 +1,6 @@
 """Slots: a node and the nodes that replace it share one place, so that nothing jumps while stepping.
 
-Models are made of slots, and so are layouts: a graph is laid out once for all steps. A layout for each step would move
+Models consist of slots, and so are layouts: a graph is laid out once for all steps. A layout for each step would move
 everything with every decision.
 """
 
@@ -66,7 +66,7 @@ def _predecessors(recording: Recording) -> dict[int, int]:
     nodes = recording.nodes
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
-        # Only a node that was made for this one, and stands in the same graph, takes its place; one that was there
+        # Only a node that was recorded for this one, and stands in the same graph, takes its place; one that was there
         # keeps its own.
         follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
         if follows and old < new and nodes.body[old] == nodes.body[new]:

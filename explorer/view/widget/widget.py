@@ -130,7 +130,7 @@ class GraphView(SteppedWidget):
     def overlay(
         self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour the graph by numbers of nodes: a choice beside the costs, which every box sums up.
+        """Colour the graph by numbers of nodes: a choice next to the costs, which every box sums up.
 
         Keys are ids of nodes, or names of operators, layers or scopes, whose last node has the number; a node that
         replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
@@ -237,7 +237,7 @@ class GraphView(SteppedWidget):
         return [what] if isinstance(what, int) else nodes_named(self.recording, what)
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the nodes recorded at a line, given by number or part of its text, and select the first one.
+        """Return the nodes recorded at a line, named by number or part of its text, and select the first one.
 
         ``cell`` is a cell ("In[3]", or 3) or the base name of a file; in a model's file, lines are operators.
         """

@@ -118,7 +118,7 @@ def test_what_would_let_a_convolution_work_in_tiles() -> None:
     strided = convolution((4, 64, 16, 16), (64, 64, 3, 3), strides=2)
     assert flipped(strided, "windows") == "strides=(1, 1) of the windows"
     varying = convolution((4, 64, 16, 16), (64, 64, 3, 3), later=False)
-    assert flipped(varying, "filters_vary") == "images given at each run, and filters that stay"
+    assert flipped(varying, "filters_vary") == "images passed at each run, and filters that stay"
 
 
 @pytest.mark.spec("P-18")

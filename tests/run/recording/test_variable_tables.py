@@ -145,7 +145,7 @@ def test_each_value_of_a_loop_is_named_and_their_number_is_told(x: ex.Expr) -> N
         h = ex.tanh(h)
     recording = recorded(h)
     assert [recording.named_label(node) for node in recording.variables] == ["h = tanh"] * 3
-    note = "3 values were given to a variable h; this is one of them"
+    note = "3 values were assigned to a variable h; this is one of them"
     assert recording.variable_note(recording.roots[0]) == note
     single = ex.tanh(x)
     assert recorded(single).variable_note(recorded(single).roots[0]) == ""

@@ -1,4 +1,4 @@
-"""Copies between devices that need not be made: the way there and back, and copies of constants.
+"""Needless copies between devices: the way there and back, and copies of constants.
 
 A copy is the dearest operation of a small program: it waits for the other device. No rule moves an operation to another
 device, though: where a program computes is the user's decision.
@@ -17,7 +17,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class RoundTripCopy(Rule):
-    """A copy of a copy is made of the original, and is the original where that lives there."""
+    """A copy of a copy copies the original, and is the original where that lives there."""
 
     roots = (ToDevice,)
 

@@ -127,7 +127,7 @@ class _Product:
 
     @property
     def borders(self) -> bool:
-        """Whether some elements of the result add up fewer elements of the operand than others, as beside padding."""
+        """Whether some elements of the result add up fewer elements of the operand than others, as next to padding."""
         operation = self.node.operation
         if isinstance(operation, Conv2d):
             return any(count for sides in operation.padding for count in sides)
@@ -200,7 +200,7 @@ class _Walk:
         """why the walk ended, where that is worth a decision"""
 
     def next(self) -> _Step | None:
-        """Return the outermost step that is left, and go below it; None where the value is not made by channel."""
+        """Return the outermost step that is left, and go below it; None where the value is not computed by channel."""
         node, graph = self.value, self.graph
         if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
             return None
@@ -233,7 +233,7 @@ class _Walk:
 
 
 def _is_weights(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value depends on weights alone; where no input is given at the run, whether it is stored."""
+    """Whether a value depends on weights alone; where the run passes no input, whether it is stored."""
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 

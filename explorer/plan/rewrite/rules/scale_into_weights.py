@@ -51,7 +51,7 @@ class IntoWeights(Rule, abstract=True):
 
     other_consumers = Reason(
         "other_consumers",
-        "`{operation}` is computed as written, not by changing the weights that `{product}` is made of, because "
+        "`{operation}` is computed as written, not by changing the weights that `{product}` multiplies by, because "
         "{consumers} operations read `{product}`: the others need it unchanged, so it would have to be computed twice.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
         change="Nothing, where all of its readers are needed.",
@@ -75,7 +75,7 @@ class IntoWeights(Rule, abstract=True):
     not_constant = Reason(
         "not_constant",
         "`{operation}` with `{part}` is computed in each run, instead of once on the weights of the product or "
-        "convolution beside it, because `{part}` depends on an input and may differ in each run.",
+        "convolution next to it, because `{part}` depends on an input and may differ in each run.",
         meaning="(x @ W) · s is x @ (W · s): where s is always the same, W · s is computed once, before the first run. "
         "A batch norm that takes the statistics of each batch has another s in each run.",
         change="Use stored statistics (inference mode) in place of a batch's own.",

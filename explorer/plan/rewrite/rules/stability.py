@@ -1,6 +1,6 @@
 """Compositions that overflow as written, and their stable forms.
 
-Frameworks usually offer a second function for each: log_softmax beside softmax, a loss "with logits" beside the loss.
+Frameworks usually offer a second function for each: log_softmax next to softmax, a loss "with logits" next to the loss.
 Here a user writes the formula of the textbook, and the plan computes the form that a numerical analyst would write.
 Both are the same number in exact arithmetic; they differ where exp overflows (beyond 709, or 88 in float32) or is
 rounded to 0, and in the last digits elsewhere. Powers in other shapes are left to cancel_powers.py.

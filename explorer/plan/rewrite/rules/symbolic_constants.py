@@ -30,7 +30,7 @@ def _zero(node: Expr) -> Expr:
 
 
 class ProductWithZero(Rule):
-    """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is given up."""
+    """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is not kept."""
 
     roots = (Multiply, Matmul)
     producers = (Zero,)

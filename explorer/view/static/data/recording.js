@@ -122,7 +122,7 @@ export class Trace {
     return this.recording.variables?.[node] ?? "";
   }
 
-  /** How many recorded values were given to a variable of this name. @param {string} name */
+  /** How many recorded values were assigned to a variable of this name. @param {string} name */
   valuesOf(name) {
     return Object.entries(this.recording.variables ?? {}).filter(([node, each]) => each === name && this.nodes.born[node] < 0).length;
   }

@@ -90,7 +90,7 @@ export class NodePanel {
   #namesakes(node) {
     const name = this.parts.trace.variable(node);
     const count = name ? this.parts.trace.valuesOf(name) : 0;
-    return count > 1 && html("div", { class: "ex-sub" }, `${grouped(count)} values were given to a variable `, html("code", {}, name), "; this is one of them");
+    return count > 1 && html("div", { class: "ex-sub" }, `${grouped(count)} values were assigned to a variable `, html("code", {}, name), "; this is one of them");
   }
 
   /** Elements between neighbours along each axis of a tensor that is held: one contiguous block, its last axis the closest. */

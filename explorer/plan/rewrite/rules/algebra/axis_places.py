@@ -1,6 +1,6 @@
-"""Places of axes: where the axes of a value stand in another that is a view of it, or is made of it by broadcasting.
+"""Places of axes: where the axes of a value stand in another that is a view of it, or is broadcast from it.
 
-Terms of one exponent meet in different shapes: (n,) below a sum, (n, 1) beside it. Named by places from the end, as
+Terms of one exponent meet in different shapes: (n,) below a sum, (n, 1) next to it. Named by places from the end, as
 broadcasting counts axes, they are known as the same value without looking at the views between.
 """
 

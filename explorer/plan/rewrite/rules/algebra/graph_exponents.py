@@ -124,12 +124,12 @@ class Powers(ExponentReader):
         return None
 
     def _outermost(self, atoms: list[Atom]) -> Total | OnePlus | None:
-        """Return the atom that is made of other atoms, and of none in the list; None if all are variables."""
+        """Return the atom that contains other atoms, and of none in the list; None if all are variables."""
         composed = [atom for atom in atoms if not isinstance(atom, Variable)]
         return max(composed, key=self._height) if composed else None
 
     def _height(self, atom: Atom) -> int:
-        """Return how many atoms are made of each other in an atom."""
+        """Return how many atoms are nested in an atom."""
         if isinstance(atom, Variable):
             return 0
         inner = (

@@ -37,7 +37,7 @@ class Risks:
         self.replacements = replacements
         """uids of values recorded in the place of powers that cancelled"""
         self._levels: dict[int, int] = {}
-        """by uid: 2 for values that may overflow, 1 for values made of powers that do not, 0 for others"""
+        """by uid: 2 for values that may overflow, 1 for values computed from powers that do not, 0 for others"""
         self._single: set[int] = set()
         """uids of one power times factors without any: nothing cancels there"""
 
