@@ -75,6 +75,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
             stand_ins.update({node.uid: parameters[-1] for node in same})
     boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**stand_ins, **{seed.uid: seed for seed in seeds}}
+    # The gradient was recorded over the body's own nodes: its copy reads parameters in their place.
     copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
     vjp = None
     if gradients:
@@ -182,6 +183,7 @@ def call_gradient(
         gradients = record(differentiated.vjp, vjp_operands)
         return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
     rows = [call.batched[i] for i in differentiated.inputs]
+    # Residuals and seeds have a row for each member; only operands may be shared by all.
     rows += [True] * (len(vjp_operands) - len(rows))
     gradients = record(call_like(call, differentiated.vjp.body, tuple(rows)), vjp_operands)
     return [
@@ -209,6 +211,7 @@ def _split_gradient(
     outputs = [_output(values, index) for index in range(len(invariant.outputs))]
     rows = (*call.batched, *[False] * len(outputs))
     inner = (*wanted, *[is_floating(output.dtype) for output in outputs])
+    # The member body reads the invariant values as operands that all members share.
     mapped = MappedCall(member, call.size, rows)
     direct = call_gradient(mapped, upstream, result, (*operands, *outputs), inner)
     gradients, seeds = direct[: len(operands)], direct[len(operands) :]

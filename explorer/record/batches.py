@@ -25,7 +25,7 @@ class Batch:
     members: tuple[int, ...]
     """nodes that the batch replaces"""
     nodes: tuple[int, ...]
-    """nodes that compute it: stacked operands, the batched operation, its rows, and their replacements by later passes"""
+    """nodes that compute it: stacked operands, the batched operation, its rows, and later replacements of these"""
     kernels: tuple[int, ...]
     """numbers of the kernels that compute these nodes, from 0 in the schedule"""
 

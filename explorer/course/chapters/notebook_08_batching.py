@@ -165,7 +165,10 @@ answer = plan
             )
             return
         has_run = recording_of(answer).run is not None
-        text = "a new plan was built: no graph of this structure, these shapes and these numbers in the text had run before"
+        text = (
+            "a new plan was built: no graph of this structure, these shapes and these numbers in the text had run "
+            "before"
+        )
         yield Finding(False, f"The plan {f'has run, and {text}' if has_run else 'has not run'}.")
 
 

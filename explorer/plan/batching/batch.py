@@ -188,6 +188,7 @@ class _Batching:
                 result = first.operation.batch(len(members), batched, *operands)
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
+        # The decision comes after the recording, because it names the result.
         decision = graph.decide(
             self.rule,
             self.rule.batched_calls if isinstance(first.operation, Call) else self.rule.batched_operations,
@@ -197,6 +198,7 @@ class _Batching:
         )
         graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > last_old]
+        # A batch rule may record several operations on its way from the operands to the result.
         between = [
             node for node in reachable([result], stop=lambda node: node.uid < last_operand) if node.uid > last_operand
         ]

@@ -67,6 +67,7 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
     kernel, placement = schedule.kernels[number], schedule.placements[number]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost
     has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
+    # Operands from outside count only if their memory is freed here; others live on, and are in `placement.live`.
     unmet = {node.uid: node.type.nbytes for node in kernel.nodes}
     for node in placement.frees:
         unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
@@ -85,6 +86,7 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
             needed += node.operation.workspace(*[operand.type for operand in operands])
         if alive + needed > most:
             most = alive + needed
+    # The schedule counts the result and the working memory already: they are taken off, as is the end's count.
     own = cost.bytes if placement.reuses is None and result.uid in number_of else 0
     return most + placement.live - cost.workspace - own - alive
 

@@ -64,6 +64,7 @@ class MemoryFormat(Pass):
         kernels: list[Kernel] = []
         for kernel in ordered.kernels:
             result = kernel.result
+            # A kernel that reads an image pixel by pixel says so, whatever format its own result has.
             kernels.append(_reading_pixels(kernel, pixel_by_pixel))
             if not (_is_image(result) and not kernel.constant and self._prefers(kernel, pixel_by_pixel)):
                 continue

@@ -182,6 +182,7 @@ class Dedup(Pass):
             for operation in operations
             if isinstance(operation, Call)
         }
+        # A derived body may belong to another program: only those that this graph calls count.
         augmented_of = {call: others for call, others in augmented_of.items() if not operations.isdisjoint(others)}
         if not augmented_of:
             return
@@ -221,6 +222,7 @@ class Dedup(Pass):
                     output = Item(
                         reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
                     )
+                    # The gradient may have asked for the same output already; then its Item is read.
                     item = numbers.get((output, other.uid))
                     if item is None:
                         with recording_at(reader.scope, reader.code, reader.instruction):

@@ -119,6 +119,7 @@ class Fuse(FuseReasons, Pass):
         ``base`` is the group of earlier operands, which the node has joined already.
         """
         facts: Facts = {"operand": operand, "reader": node.operation.label}
+        # The first fact that holds is the reason: a result that is asked for is written to memory whatever else holds.
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
@@ -192,6 +193,7 @@ class Fuse(FuseReasons, Pass):
             tiling = tiling_for([*members, node], lambda member: graph.inputs[member.uid])
             if tiling is not None:
                 return tiling
+            # Without a way to combine parts, each row must fit into a block; with one, only their number is limited.
             if operation.combine_ufunc is None:
                 row = math.prod([operand.shape[axis] for axis in operation.reduced_axes or ()]) * operand.dtype.itemsize
                 reason = self.long_rows

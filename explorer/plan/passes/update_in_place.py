@@ -132,6 +132,7 @@ class UpdateInPlace(Pass):
                 accepted[result.uid] = parameter
             else:
                 refused.append((parameter, result, refusal))
+        # A refusal may break the rule of another update, which read the new value: so all are asked again.
         while True:
             failing = self._first_failing(accepted, kernels, users, readers)
             if failing is None:
@@ -168,11 +169,13 @@ class UpdateInPlace(Pass):
             return _Refusal(self.not_computed, {"type": str(result.type)})
         if result.type.device is not cpu:
             return _Refusal(self.not_computed, {"type": f"on {result.type.device.name}"})
+        # The root of the pair is one; another one means that the caller wants the value as a result, too.
         if roots.count(result.uid) > 1:
             return _Refusal(self.asked_for, {})
         for node in kernel.nodes:
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
+            # A kernel that fails half-way would leave a parameter of old and new numbers.
             if not type(node.operation).__module__.startswith("explorer."):
                 return _Refusal(self.may_fail, {"operation": node})
         for read in kernel.reads:

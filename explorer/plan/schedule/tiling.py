@@ -1,8 +1,8 @@
 """Tiling: the blocks in which a reduction reads values computed for it, decided by shapes alone.
 
 Rows, which are the elements that one element of the result is reduced from, stay whole as long as they can: each is
-then summed as NumPy sums it alone. A row that is one run of memory and too long for a block is halved where NumPy's pairwise
-summation halves it, so that its sum keeps its bits too. Others are cut into parts, whose results are joined.
+then summed as NumPy sums it alone. A row that is one run of memory and too long for a block is halved where NumPy's
+pairwise summation halves it, so that its sum keeps its bits too. Others are cut into parts, whose results are joined.
 
 The pass fuse asks for tilings, run/kernels/fused_reduction.py runs over them. Threads do not count: a tiling that
 depended on how many there are would give other last digits on each machine. What was tried, and why sums are cut where

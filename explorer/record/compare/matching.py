@@ -62,6 +62,7 @@ def match(before: Recording, after: Recording) -> Matching:
         pairs.update(matched)
         for node, partner in matched.items():
             inner, other_inner = before.nodes.callee[node], after.nodes.callee[partner]
+            # Bodies are matched once, by their first pair of calls: a body has one partner.
             if inner >= 0 <= other_inner:
                 into = first[inner].body, second[other_inner].body
                 if into[0] not in bodies and into[1] not in reached:
@@ -76,6 +77,7 @@ def match(before: Recording, after: Recording) -> Matching:
             continue
         words, is_rewired = _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
+        # A call may look the same and run a body that was matched with another one.
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
             words.append("another function")
             is_rewired = False
@@ -116,6 +118,7 @@ class _Match:
 
     def run(self) -> dict[int, int]:
         first, second = self.first, self.second
+        # From the surest to the weakest evidence: a wrong early pair would pull its neighbours with it.
         self._equal(first.structure, second.structure)
         self._equal(first.bare, second.bare)
         self._grow(zip(first.outputs, second.outputs, strict=False))

@@ -64,6 +64,7 @@ def repeated(
             blocks.append(operations[first:end])
         series.append(blocks)
     flat = [block for blocks in series for block in blocks]
+    # A weight that two blocks share belongs to neither, else the blocks would read each other.
     for leaf, reading in readers.items():
         inside = {block_of[position] for position in reading}
         if len(inside) == 1 and inside != {-1}:

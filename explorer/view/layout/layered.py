@@ -33,6 +33,7 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
     for row in rows:
         for index, item in enumerate(row):
             place[item] = (index + 0.5) / len(row)
+    # A chain has nothing to sort: the common case of the graphs that come here.
     if max(map(len, rows), default=0) == 1:
         return
     for sweep in range(_SWEEPS):

@@ -83,8 +83,10 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
     while whole or partial:
         first, item = (-1, heapq.heappop(whole)) if whole else heapq.heappop(partial)
         pending = ready[item]
+        # Heaps have no removal: an entry whose slot has been visited since is passed over.
         if first in visit_of or not pending:
             continue
+        # Everything that a visit can compute is computed in it: each further visit is one more box.
         while pending:
             slot = pending.pop()
             visit_of[slot] = visits[item]

@@ -51,6 +51,7 @@ def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[
     behind = levels(count + len(groups), contracted)
     if min(behind, default=0) >= 0:
         return [True] * len(groups)
+    # What is neither behind all cycles nor before them lies on one, or between two.
     left = [(head, tail) for tail, head in contracted if behind[tail] < 0]
     before = levels(count + len(groups), left)
     return [max(behind[number], before[number]) >= 0 for number in range(count, count + len(groups))]
@@ -80,5 +81,6 @@ def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int
             missing[reader] -= 1
             if missing[reader] == 0:
                 heapq.heappush(ready, reader)
+    # Items on cycles are never ready, nor are leaves that nothing reads: they come last.
     done.update(dict.fromkeys(range(count)))
     return list(done)

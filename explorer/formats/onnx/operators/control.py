@@ -143,6 +143,7 @@ def _repeated(
     op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int, probe: Sequence[Expr]
 ) -> list[Expr]:
     """Return the results of so many turns, whatever condition the body gives; ``probe`` is what one turn records."""
+    # The number of turns is known, so that no turn asks its condition.
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
         return _unrolled(op, body, state, turns, stacked)

@@ -148,6 +148,7 @@ def _weights(
     state_weights = ordered(of_state[number]).T
     if bias is None:
         return entering, state_weights, None
+    # B holds the biases of the inputs' part, and behind them those of the state's part.
     count = len(order) * hidden
     return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 

@@ -113,6 +113,7 @@ class _Walk:
 
     def _down(self, nodes: Array, starts: Array, depth: int) -> Array:
         for level in range(depth):
+            # Trees are deep for few rows: from time to time, those that have arrived are taken out.
             if level % _PATIENCE == _PATIENCE - 1:
                 (inner,) = np.nonzero(self.branches.take(nodes * 2) != nodes)
                 if len(inner) * 2 < len(nodes):
@@ -132,6 +133,7 @@ class _Walk:
             np.copyto(answers, values == limits, where=self.equal.take(nodes))
         if self.tracks is not None:
             np.copyto(answers, self.tracks.take(nodes), where=np.isnan(values))
+        # Branches lie in pairs, the true one first: place 2 · node + 1 − answer.
         nodes = nodes * 2
         nodes += 1
         nodes -= answers

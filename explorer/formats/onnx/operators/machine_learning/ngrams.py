@@ -70,12 +70,14 @@ class NgramCounts(Operation):
                 if length < self.least or (length == 1 and skip):  # one token has nothing to leave out
                     continue
                 places = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
+                # One count over all rows: a row's columns begin at its own start.
                 counts += np.bincount((places + starts)[places >= 0], minlength=counts.size)
         out[...] = counts.reshape(out.shape)
         return out
 
     def _longer(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
         """Return the numbers of n-grams with one token more."""
+        # A pair of n-gram and token is one number, so that a level is one sorted list.
         wanted = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):
             return np.full(wanted.shape, _NONE)
@@ -114,6 +116,7 @@ def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]
     levels: list[dict[tuple[int, ...], int]] = [{(): 0}]
     for length in range(1, len(ngrams) + 1):
         own = {tuple(row): column for row, column in zip(ngrams[length - 1].tolist(), columns[length - 1], strict=True)}
+        # Beginnings of longer n-grams are in the tree, too, without a column.
         begins = {tuple(row[:length]) for longer in ngrams[length - 1 :] for row in longer.tolist()}
         pairs = {levels[-1][ngram[:-1]] * tokens + ngram[-1]: ngram for ngram in begins}
         order = sorted(pairs)

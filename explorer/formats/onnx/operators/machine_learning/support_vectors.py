@@ -82,6 +82,7 @@ class CoupledProbabilities(Operation):
             size = q[:, t, t]
             change = (level - product[:, t]) / size
             p[:, t] += change
+            # Probabilities are kept at a sum of 1, and products with them are updated instead of computed anew.
             scale = 1 + change
             level = (level + change * (change * size + 2 * product[:, t])) / scale**2
             product = (product + change[:, None] * q[:, t]) / scale[:, None]
@@ -130,6 +131,7 @@ def _kernel(op: OperatorContext, x: Expr, vectors: Array) -> Expr:
         )
     if name == "RBF":
         squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
+        # |x − v|² = x² + v² − 2 x·v, below 0 by rounding where both are close.
         return exp(maximum(squares - 2 * products, 0.0) * -gamma)
     inner = gamma * products + constant
     return tanh(inner) if name == "SIGMOID" else inner ** int(degree)
@@ -180,6 +182,7 @@ def svm_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
         return label, transformed(_scores(scores), transform)
     if transform == "PROBIT":
         raise OperandError("PROBIT of one score", rule="SVMClassifier: PROBIT must be of a score for each class")
+    # Two classes have one score, of the pair: ONNX Runtime's two columns are derived from it.
     score = _scores(scores)
     if transform in ("NONE", "LOGISTIC"):
         return label, transformed(concatenate([-score, score], 1), transform)
@@ -202,6 +205,7 @@ def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
     columns = []
     for i, j in combinations(range(len(sizes)), 2):
         column = np.zeros(ends[-1])
+        # LIBSVM's layout: a vector has a row for each other class, so that classes after its own are one row up.
         column[ends[i] : ends[i + 1]] = coefficients[j - 1, ends[i] : ends[i + 1]]
         column[ends[j] : ends[j + 1]] = coefficients[i, ends[j] : ends[j + 1]]
         columns.append(column)

@@ -65,12 +65,14 @@ class Tokenize(Operation):
         """Return the most tokens of one text: 0 where none has any, whether they are marked or not."""
         counts = [len(self.split(text)) for text in texts.reshape(-1).tolist()]
         most = max(counts, default=0)
+        # Marks around nothing are no tokens.
         return 0 if self.marked and most == 2 else most
 
     def split(self, text: str) -> list[str]:
         """Return the tokens of one text."""
         if self.pattern:
             pattern = re.compile(self.pattern, re.ASCII)
+            # findall gives the groups, where a pattern has some, instead of the match.
             parts = [match.group() for match in pattern.finditer(text)] if pattern.groups else pattern.findall(text)
         elif self.separators == ("",):
             parts = [*text]

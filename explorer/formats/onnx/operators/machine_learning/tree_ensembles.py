@@ -112,6 +112,7 @@ def tree_ensemble_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
         if base is not None:
             scores = scores + tensor(base)
         return label_of(names, argmax(scores, -1)), transformed(scores, transform)
+    # Weights of one sign are taken for probabilities: then the second class begins at 0.5, else at 0.
     are_positive = bool(np.all(numbers(op, "class_weights", np.float32) >= 0))
     (column,) = weighed.tolist() or [0]
     score = scores[:, column : column + 1]

@@ -64,6 +64,7 @@ def named_trees(
             raise _misfit(op, f"{what} must be nodes of the tree")
         return np.array(found, np.int64)
 
+    # A leaf leads to itself, so that rows that arrived early may go on walking with the others.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, name in enumerate(("nodes_truenodeids", "nodes_falsenodeids")):
         named = _as_long(op, name, numbers(op, name, np.int64), count)
@@ -77,6 +78,7 @@ def named_trees(
     values = numbers(op, f"{weights}_weights", np.float32)
     if not len(own) == len(columns) == len(values):
         raise _misfit(op, f"{weights}_ids and {weights}_weights must be as many as {weights}_nodeids")
+    # A tree's number in the file may be any; its place is that of its first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
     order = np.argsort(trees[roots])
     questions = _Questions(
@@ -105,6 +107,7 @@ def placed_trees(op: OperatorContext, features: int, targets: int, dtype: Any, c
         are_leaves = _as_long(op, f"nodes_{word}leafs", numbers(op, f"nodes_{word}leafs", np.int64), inner) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
             raise _misfit(op, f"nodes_{word}nodeids must be places of nodes, or of leaves")
+        # Nodes and leaves are numbered apart in the file; here leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = numbers(op, "tree_roots", np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
@@ -140,6 +143,7 @@ class _Questions:
 
 def _without_members(op: OperatorContext, questions: _Questions, members: Array) -> _Questions:
     """Return the questions with a chain of comparisons for each set: equal to the first, else to the second, …"""
+    # NaN ends each set.
     ends = np.flatnonzero(np.isnan(members))
     sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
     sets = [part for part in sets if len(part)]
@@ -157,6 +161,7 @@ def _without_members(op: OperatorContext, questions: _Questions, members: Array)
         true, false = branches[node].tolist()
         previous = node
         for _ in values[1:]:
+            # Each "no" leads to the next member's question; the last one's keeps the way of a "no" to the set.
             if previous == node:
                 branches[node, 1] = free
             else:
@@ -196,6 +201,7 @@ def _tables(
     limits[below] = np.where(
         np.isneginf(limits[below]), np.nan, np.nextafter(limits[below], limits.dtype.type(-np.inf))
     )
+    # The opposite question with exchanged branches, so that a walk knows two comparisons alone.
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
     branches = questions.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
@@ -231,6 +237,7 @@ def _weights(
         np.minimum.at(first, tree_of_node[nodes], columns)
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
+    # All rows of the table are as wide as the widest tree's: near the last target they begin earlier.
     first = np.minimum(first, targets - width)
     claim_constant(op.definition.type, count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight takes no part
@@ -239,6 +246,7 @@ def _weights(
         # as ONNX Runtime does, for which scikit-learn's exporter writes the number of a leaf once for each class
         nodes, kept = np.unique(nodes, return_index=True)
         offset, values = offset[kept], values[kept]
+    # Only nodes with weights: the start of a minimum or maximum stays elsewhere.
     table[nodes, offset] = 0
     np.add.at(table, (nodes, offset), values)
     return table, first

@@ -38,6 +38,7 @@ def rotary_embedding(op: OperatorContext) -> Expr:
     count, size = op.integer("num_heads", 0), op.integer("rotary_embedding_dim", 0)
     heads = x if x.ndim == 4 else _heads(x, count or x.shape[-1] // (size or 2 * cosines.shape[-1]))
     steps = heads.shape[2]
+    # One number is the position of the first step.
     if places.size == 1:
         places = reshape(places, (1, 1)) + np.arange(steps, dtype=places.dtype)
     turned = _turned(heads, places, cosines, sines, bool(op.integer("interleaved", 0)))
@@ -73,6 +74,7 @@ def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     if len(sizes) != 3 or sum(sizes) != features:
         raise OperandError(f"qkv_hidden_sizes={sizes}", rule=f"Attention: the three sizes must add up to {features}")
     product = x @ weights if bias is None else x @ weights + bias
+    # One product gives all three, next to each other along the last axis.
     ends = np.cumsum(sizes).tolist()
     parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
     query, key, value = (_heads(part, count) for part in parts)
@@ -106,6 +108,7 @@ def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
             places = tensor(np.arange(steps)[None])
         tables = required(op, "input 7"), required(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
         query, key = (_turned(x, places, *tables) for x in (query, key))
+    # The input is each sequence's length less one, which is the last key that counts.
     last = reshape(required(op, "input 5"), (-1, 1, 1, 1))
     claim_constant("a causal mask", steps * steps, 1)
     mask = (last >= np.arange(steps, dtype=last.dtype)) & np.tri(steps, dtype=bool)
@@ -138,6 +141,7 @@ def _turned(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: b
     """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
+    # Where the tables are shorter than a head, its last features are not turned.
     front, rest = x[..., : 2 * half], x[..., 2 * half :]
     if is_interleaved:
         first, second = front[..., ::2], front[..., 1::2]

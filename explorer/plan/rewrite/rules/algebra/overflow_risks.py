@@ -49,6 +49,7 @@ class Risks:
         """Whether powers above 1, or divisors that may be rounded to 0, are in a value, so that its terms are of
         use."""
         levels, carriers, graph = self._levels, self.carriers, self.graph
+        # A stack instead of recursion: graphs are deeper than Python's stack.
         pending = [] if node.uid in levels else [node]
         while pending:
             current = pending[-1]

@@ -192,6 +192,7 @@ def _transposed(mantissa: Mantissa, axes: tuple[int, ...]) -> Mantissa:
 def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     """The same terms at other places; axes that are mixed by the reshape make new values of their exponents."""
     (x,) = operands
+    # Only axes that a reshape leaves whole have a place afterwards: groups of one axis before and one after.
     pairs = [pair for pair in groups(x.shape, node.shape) if len(pair[0]) == len(pair[1]) == 1]
     to = {before - x.ndim: after - node.ndim for (before,), (after,) in pairs}
 
