@@ -109,10 +109,11 @@ class Copy:
 
     def _run(self, tests: Sequence[str], limit: float) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        command += ["-p", "no:nbval"]  # its imports take longer than most tests
         command += ["--hypothesis-profile", "first", *tests]
         settings = {
             "PYTHONPATH": str(self.folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "",  # no test is compiled twice; that of a mutant is forgotten
             "CI": "true",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",

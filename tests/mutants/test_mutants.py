@@ -98,6 +98,6 @@ def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
 def test_named_mutants_are_killed() -> None:
     """Tests bite: each mutant that is tried makes one of the nearest tests fail, or its survival is answered for."""
     chosen = [mutant for mutant in named() if package_of(mutant.file) in SETTLED][:: max(1, SHARE)]
-    verdicts = list(attempts(chosen, max(1, (os.cpu_count() or 2) // 2)))
+    verdicts = list(attempts(chosen, os.cpu_count() or 2))
     left = [v for v in verdicts if v.outcome != "killed" and not (v.outcome == "survived" and v.mutant.survives)]
     assert not left, "\n".join(f"{v.outcome}: {v.mutant.name} {v.told}" for v in left)
