@@ -45,7 +45,7 @@ test: $(VENV)/.ready ## all tests: units, laws, notebooks (strict nbval), browse
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
 	$(PYTEST) -n $(JOBS) --dist loadscope --nbval --nbval-current-env \
 		-m "not browser and not soak and not bench and not gpu" tests $(wildcard notebooks) $(ARGS) || failed $$?; \
-	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -m "browser and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
+	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -p no:nbval -m "browser and not soak and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 
 check: $(VENV)/.ready ## format, lint and types, changing nothing

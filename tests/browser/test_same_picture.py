@@ -174,6 +174,6 @@ def test_both_languages_draw_plain_curves_alike(module):
 
 
 @pytest.mark.spec("V-1", "V-4", "V-7")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 24))])
 def test_both_languages_replay_and_compose_random_stories_alike(module, seed):
     check(module, story(seed), seed, 12)

@@ -91,7 +91,10 @@ def _forked(path: str) -> str:
 
 if __name__ == "__main__":
     # once, before they are forked
+    import explorer.api
+    import explorer.formats.onnx.operators
     import explorer.formats.onnx.reader
+    import explorer.formats.pnnx.operators
     import explorer.formats.pnnx.param_reader  # noqa: F401  # imported for the forks
 
     for argument in sys.argv[1:]:

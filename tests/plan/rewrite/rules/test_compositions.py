@@ -16,19 +16,22 @@ from tests.support.compositions import RESULTS, WEIGHTS, Build, positives
 from tests.support.exact import exact
 from tests.support.interpreter import reference
 
+COMPOSITION = {
+    "first": positives(),
+    "second": positives(),
+    "result": st.sampled_from(RESULTS),
+    "row": st.lists(st.sampled_from([-800.0, -40.0, -1.5, 0.0, 0.25, 3.0, 40.0, 800.0]), min_size=3, max_size=3),
+}
+
 
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=150, deadline=None)
-@given(
-    first=positives(),
-    second=positives(),
-    result=st.sampled_from(RESULTS),
-    row=st.lists(st.sampled_from([-800.0, -40.0, -1.5, 0.0, 0.25, 3.0, 40.0, 800.0]), min_size=3, max_size=3),
-)
-def test_what_is_finite_as_it_is_written_is_as_right_once_planned(
-    first: Build, second: Build, result: Callable[[Any, Any], Any], row: list[float]
-) -> None:
+@pytest.mark.parametrize("examples", [50, pytest.param(300, marks=pytest.mark.soak)])
+def test_what_is_finite_as_it_is_written_is_as_right_once_planned(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(**COMPOSITION)(is_as_right_once_planned))()
+
+
+def is_as_right_once_planned(first: Build, second: Build, result: Callable[[Any, Any], Any], row: list[float]) -> None:
     x = ex.tensor(np.array(row))
     y = result(first(x), second(x))
     slope = ex.grad(y, x, seed=np.resize(WEIGHTS, y.shape))
