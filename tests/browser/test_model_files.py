@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from safetensors.numpy import save_file
 
 import explorer as ex
-from tests.browser.axe import complaints
+from tests.browser.axe import complaints, rules_of
 from tests.browser.notebook import Lab, Notebook
 from tests.browser.player import press
 
@@ -86,7 +86,7 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
         page.keyboard.press("Enter")
         expect(view.locator(".ex-why .ex-statistics")).to_contain_text("mean")
         assert view.evaluate("(view) => view.offsetHeight === view.parentElement.offsetHeight")
-        assert complaints(page, ".explorer-file:not(.lm-mod-hidden .explorer-file)") == []
+        assert complaints(page, ".explorer-file:not(.lm-mod-hidden .explorer-file)", rules_of(theme)) == []
     assert not list(folder.glob(".ipynb_checkpoints/*")), "JupyterLab made a copy of a model"
 
 

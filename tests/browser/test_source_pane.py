@@ -12,7 +12,7 @@ from explorer.record import Source
 from explorer.record.listings import without_source
 from explorer.view.export.html_page import html
 from explorer.view.payload.payload import payload
-from tests.browser.axe import complaints
+from tests.browser.axe import complaints, rules_of
 from tests.browser.player import mount, node, press
 from tests.view import sample
 
@@ -153,11 +153,11 @@ def test_axe_finds_nothing(show, recording, theme):
     view = show(recording, theme=theme)
     press(view, "l")
     line(view, 5).click()
-    assert complaints(view.page) == []
+    assert complaints(view.page, rules=rules_of(theme)) == []
     view.get_by_role("combobox", name="heat").select_option("colour: source line")
     view.page.set_viewport_size({"width": 600, "height": 900})
     expect(view).to_have_class(re.compile("ex-narrow"))
-    assert complaints(view.page) == []
+    assert complaints(view.page, rules=rules_of(theme)) == []
 
 
 def test_a_text_of_a_file_is_no_markup(view):
