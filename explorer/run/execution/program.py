@@ -29,7 +29,7 @@ from explorer.run.execution.task_graph import ExecutionChains, chains, dependenc
 from explorer.run.kernels.control_flow import BodyRun, call_runner
 from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
-from explorer.run.kernels.fixed_view import FixedCopy, FixedView, fixed_view, handed_out
+from explorer.run.kernels.fixed_view import FixedCopy, FixedView, fixed_view
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
@@ -78,7 +78,6 @@ class Program:
             passing = {leaf.uid for leaf in schedule.leaves}
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
-        self._handed_out = handed_out(schedule)
         steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
         # In scheduled order: whether a runner's operands stay at one address is known from the runners before it.
         self.runners: list[tuple[Runner, int]] = [
@@ -180,8 +179,7 @@ class Program:
         result, reads = kernel.result, kernel.reads
         if not result.operation.view or len(reads) != 1 or reads[0].uid not in self.fixed_memory:
             return None
-        source = self.values[self.slots[reads[0].uid]]
-        return fixed_view(result.operation, runner, self.values, source, result.uid in self._handed_out)
+        return fixed_view(result.operation, runner, self.values, self.values[self.slots[reads[0].uid]])
 
     def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
         """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""

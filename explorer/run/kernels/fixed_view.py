@@ -10,7 +10,6 @@ import numpy as np
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import Array
 from explorer.ops.manipulation.reshape import Reshape
-from explorer.plan.schedule.schedule import Schedule
 from explorer.run.kernels.runners import BoundStep, Runner, Values
 
 _KEPT_COPY = 2**16
@@ -49,28 +48,15 @@ class FixedCopy:
         return [(self._copy, None, None)]
 
 
-def fixed_view(
-    operation: Operation, runner: Runner, values: Values, source: Any, handed_out: bool
-) -> FixedView | FixedCopy | None:
+def fixed_view(operation: Operation, runner: Runner, values: Values, source: Any) -> FixedView | FixedCopy | None:
     """Return the runner of a view of ``source``, which lies at one address; None where its result is new in each run.
 
-    A reshape of memory in another order copies, in every run. A small copy that is not handed out has memory of its
-    own.
+    A reshape of memory in another order copies, in every run. A small copy has memory of its own; it is never handed
+    out, since results do not show planned memory, and those that show a parameter's value are copied.
     """
     if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
         return None
     view = runner(values)
     if isinstance(source, tuple) or np.may_share_memory(view, source):
         return FixedView(view)
-    if handed_out or not isinstance(operation, Reshape) or view.nbytes > _KEPT_COPY:
-        return None
-    return FixedCopy(source, view)
-
-
-def handed_out(schedule: Schedule) -> set[int]:
-    """Return the uids of a schedule's results, and of the values of which they are views, however indirectly."""
-    uids = {root.uid for root in schedule.roots}
-    for kernel in reversed(schedule.kernels):
-        if kernel.result.operation.view and kernel.result.uid in uids:
-            uids |= {read.uid for read in kernel.reads}
-    return uids
+    return FixedCopy(source, view) if isinstance(operation, Reshape) and view.nbytes <= _KEPT_COPY else None

@@ -76,18 +76,14 @@ def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
 @pytest.mark.parametrize("view", [lambda joined: joined, lambda joined: joined[:3].T], ids=["whole", "view"])
 def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
-    joined = ex.reshape(ex.tanh(x).T, (6, 4))
-    program = Program(plan([view(joined)]), held={x: memory})
+    program = Program(plan([view(ex.reshape(x.T, (6, 4)))]), held={x: memory})
     values = []
     for seed in range(4):
         memory[...] = drawn(seed)
         run_simple(program)
         values += program.take()
-        expected = np.tanh(memory).T.reshape(6, 4)
-        np.testing.assert_allclose(values[-1], expected if values[-1].shape == (6, 4) else expected[:3].T, rtol=1e-6)
     for seed, value in enumerate(values):
-        whole = np.tanh(drawn(seed)).T.reshape(6, 4)
-        np.testing.assert_allclose(value, whole if value.shape == (6, 4) else whole[:3].T, rtol=1e-6)
+        np.testing.assert_array_equal(value, view(drawn(seed).T.reshape(6, 4)))
 
 
 def test_another_thread_and_other_scratch_memory_bind_anew() -> None:
