@@ -50,8 +50,8 @@ class Simplify(Pass):
     )
     no_kernel = Reason(
         "no_kernel",
-        "`{node}` is computed as written, not rewritten with `{operation}`, because `{operation}` cannot run on the "
-        "device `{device}`, where `{node}` runs.",
+        "`{node}` is computed as written, not rewritten with `{operation}`, because there is code for `{node}` on the "
+        "device `{device}`, and none for `{operation}`.",
         meaning="An operation runs on a device only where somebody has written code (a kernel) for that device.",
         change="Register a kernel for the operation and the device: ex.kernel(...).",
     )

@@ -57,9 +57,8 @@ class SumOfMembers(Rule):
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the "
-        "terms of the sum are {given}, and the result is {wanted}: in another order, other additions would be rounded "
-        "to the narrower dtype.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms are "
+        "{given}: that sum would add the rows in their own dtype, not in {wanted}, the dtype of the result.",
         meaning="With y of float64 and rows of float32, y + x[0] + x[1] adds in float64, and y + x.sum(axis=0) adds "
         "the rows in float32.",
         change="Convert all terms to one dtype first: x.astype(...).",
@@ -157,8 +156,8 @@ class SumOfProducts(Rule):
 
     longer_axis = Reason(
         "sum_of_products",
-        "{members:matrix product|matrix products} and their sum are computed as one product of the matrices joined "
-        "end to end, because that gives the same sum, and the single products ({saved_bytes}) are never stored.",
+        "{members:matrix product|matrix products} and their sum are computed as one product of longer matrices, "
+        "because that gives the same sum, and the separate products ({saved_bytes} together) are never stored.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
         change="A product that is asked for, or read by another operation too, must be stored.",
     )

@@ -145,9 +145,9 @@ class EvenOfNegative(Rule):
     )
     unsigned = Reason(
         "dtype",
-        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, which has no negative "
-        "numbers.",
-        meaning="In uint8 −1 is 255, so f(−x) is f(256 − x), not f(x).",
+        "`{operation}` is computed of `{y}`, as written, not of `{x}`, because `{x}` is {given}, which has no negative "
+        "numbers: `{y}` does not only turn the sign.",
+        meaning="The cosine of −x is that of x. But in uint8 −1 is 255, and the cosine of 255 is not that of 1.",
         change="Convert the operand to a signed dtype first: x.astype(...).",
     )
     complex = Reason(
@@ -199,7 +199,8 @@ class ExtremeBeforeMonotone(Rule):
     domain = Reason(
         "domain",
         "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "`{f}` is NaN for some numbers: these decide the result now, and would not be picked.",
+        "`{f}` of some numbers is NaN, and the largest of elements with a NaN is NaN: picked before `{f}`, these "
+        "numbers could be passed over, and the NaN would be lost.",
         meaning="max([√−1, √4]) is NaN, and √(max([−1, 4])) is 2.",
         change="Pick the largest elements first in the program, where no NaN can occur.",
     )

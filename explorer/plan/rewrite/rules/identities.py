@@ -129,7 +129,8 @@ class NoOp(Rule):
 
     nothing_to_do = Reason(
         "nothing_to_do",
-        "`{operation}` is left out, because it returns its operand as it is, so the operand is used directly.",
+        "`{operation}` is left out, because here it changes neither the shape nor the elements of its operand, which "
+        "is used directly.",
         meaning="A reshape to the shape that an array has already, a slice of everything, padding of width 0, a sum "
         "over no axis.",
         change="Nothing has to change.",

@@ -116,8 +116,8 @@ class ProductWithOneHotRows(Rule):
     )
     dtype = Reason(
         "dtype",
-        "The matrix product of `{other}` and one-hot rows is computed, instead of picking rows of `{other}`, because "
-        "these would be {given}, and the product must be {wanted}.",
+        "The matrix product of `{other}` and one-hot rows (each a single 1 among zeros) is computed, instead of picking "
+        "rows of `{other}`, because picked rows would be {given}, as `{other}` is, and the product is {wanted}.",
         meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot rows with the dtype of the other factor.",
     )
@@ -186,8 +186,8 @@ class SumWithZero(Rule):
 
     dropped = Reason(
         "zero_term",
-        "{count:term is|terms are} left out of a sum of {terms}, because adding a ZeroTensor changes no number. An "
-        "ordinary array of 0.0 would not be left out: adding 0.0 turns −0.0 into {instead}.",
+        "{count:term is|terms are} left out of a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
+        "zero, changes no number. An array of 0.0 would not be left out: adding 0.0 turns −0.0 into {instead}.",
         meaning="A ZeroTensor is the zero of algebra: x + 0 is x, also for −0.0. −0.0 and 0.0 are equal in "
         "comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Nothing has to change.",
