@@ -78,8 +78,8 @@ class QuotientOfExponentials(Rule):
         "dtype",
         "`{powers}` / `{divisor}` is computed as written, not as one exp of the difference of the exponents, because "
         "these are {given}: they are subtracted only where both are {wanted}, as the result is.",
-        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents of any other "
-        "dtype than the result's are left alone.",
+        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents of any "
+        "other dtype than the result's are left alone.",
         change="Convert the exponents first: x.astype(...).",
     )
 

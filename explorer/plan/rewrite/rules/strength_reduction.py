@@ -100,10 +100,10 @@ class DivisionByPowerOfTwo(Rule):
     )
     type = Reason(
         "type",
-        "Dividing `{x}` by a number is computed as written, not as multiplying by its reciprocal, because that is done only "
-        "where operand and result have one shape and dtype: `{x}` is {given}, and the result is {wanted}.",
-        meaning="Of floats, both give the same number to the last bit where the divisor is a power of two. Integers would "
-        "be converted to floats either way.",
+        "Dividing `{x}` by a number is computed as written, not as multiplying by its reciprocal, because that is done "
+        "only where operand and result have one shape and dtype: `{x}` is {given}, and the result is {wanted}.",
+        meaning="Of floats, both give the same number to the last bit where the divisor is a power of two. Integers "
+        "would be converted to floats either way.",
         change="Convert the operand first: x.astype(...).",
     )
 
