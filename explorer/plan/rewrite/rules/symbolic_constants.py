@@ -117,7 +117,8 @@ class ProductWithOneHotRows(Rule):
     dtype = Reason(
         "dtype",
         "The matrix product of `{other}` and one-hot rows (each a single 1 among zeros) is computed, instead of "
-        "picking rows of `{other}`, because picked rows would be {given}, as `{other}` is, and the product is {wanted}.",
+        "picking rows of `{other}`, because picked rows would be {given}, as `{other}` is, and the product "
+        "is {wanted}.",
         meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Make the one-hot rows with the dtype of the other factor.",
     )
