@@ -16,6 +16,8 @@ from explorer.record.reasons import counted_text
 _FIX = "pip install 'explorer-graphs[dask]'"
 PATIENCE = 10.0
 """seconds that a scheduler may be silent before a run is given up"""
+_START = 60.0
+"""seconds that a process of this machine may take to start, however busy the machine is"""
 
 
 @named_methods
@@ -64,8 +66,10 @@ class Workers:
                 silence_logs=50,
             )
         try:
-            self.client: Any = distributed.Client(
-                self._cluster if self._cluster is not None else count, timeout=PATIENCE, set_as_default=False
+            self.client: Any = (
+                distributed.Client(count, timeout=PATIENCE, set_as_default=False)
+                if self._cluster is None
+                else distributed.Client(self._cluster, timeout=_START, set_as_default=False)
             )
         except (OSError, TimeoutError) as error:
             raise RunError(
@@ -131,7 +135,7 @@ class Workers:
         self.check()
         try:
             if not (names := self.names()):
-                self.client.wait_for_workers(1, timeout=PATIENCE)
+                self.client.wait_for_workers(1, timeout=PATIENCE if self._cluster is None else _START)
                 names = self.names()
         except self.losses() as error:
             cause = error
