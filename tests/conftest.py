@@ -48,8 +48,9 @@ def pytest_runtest_makereport(
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Tests that need a browser stand in tests/browser, or are benchmarks: no run would choose them elsewhere."""
     for item in items:
-        elsewhere = item.get_closest_marker("bench") or BROWSER in item.path.parents
-        if item.get_closest_marker("browser") and not elsewhere:
+        if not item.get_closest_marker("browser"):
+            continue
+        if not item.get_closest_marker("bench") and BROWSER not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid} is marked browser and stands outside of {BROWSER}: move it there")
 
 
