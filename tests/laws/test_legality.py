@@ -18,6 +18,7 @@ from explorer.testing.laws.cases import Case
 from tests.laws.cases import every_case, parameters
 
 CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
+COMPUTED = [case for case in CASES if case.example.operands]
 ONE_EACH = list({case.operation.name: case for case in CASES}.values())
 DTYPES = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient")
@@ -35,20 +36,38 @@ def outcome(case: Case, operands: list[TensorType]) -> Any:
 
 
 @pytest.mark.spec("M-O2")
-@settings(max_examples=25)
+@settings(max_examples=10)
 @pytest.mark.parametrize("case", parameters(CASES))
 @given(data=st.data())
 def test_illegal_operands_are_refused_when_written(case: Case, data: st.DataObject) -> None:
     """Any operands at all have a result type at once or are refused by an OperandError; nothing else escapes."""
-    operands = data.draw(st.lists(types, max_size=4))
-    outcome(case, operands)
+    outcome(case, data.draw(st.lists(types, max_size=4)))
 
 
-@settings(max_examples=25)
-@pytest.mark.parametrize("case", parameters(case for case in CASES if case.example.operands))
+@settings(max_examples=10)
+@pytest.mark.parametrize("case", parameters(COMPUTED))
 @given(data=st.data())
 def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> None:
     """Operands near the legal ones: what type inference accepts, the kernel computes, with that very type."""
+    computes_what_it_accepts(case, data)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_many_illegal_operands_are_refused_and_many_that_are_accepted_computed(case: Case) -> None:
+    """The two laws above with five times their examples."""
+
+    @settings(max_examples=50)
+    @given(data=st.data())
+    def both(data: st.DataObject) -> None:
+        outcome(case, data.draw(st.lists(types, max_size=4)))
+        if case.example.operands:
+            computes_what_it_accepts(case, data)
+
+    both()
+
+
+def computes_what_it_accepts(case: Case, data: st.DataObject) -> None:
     operands = list(case.types)
     for index, type_ in enumerate(operands):
         dtype = data.draw(st.sampled_from((type_.dtype.name, *DTYPES)))

@@ -198,9 +198,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert (again.tree, again.form) == (tree, "nested")
 
 
+@pytest.mark.parametrize("depth", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("form", ["nested", "prefix"])
-def test_an_expression_nested_100_000_deep_is_read(form: str) -> None:
-    depth = 100_000
+def test_an_expression_nested_deep_is_read(form: str, depth: int) -> None:
     text = "neg(" * depth + "@0" + ")" * (depth - (form == "prefix"))
     parsed = parse(text)
     assert parsed.form == form
