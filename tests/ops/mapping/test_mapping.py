@@ -14,7 +14,7 @@ from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.traversal import reachable
 from explorer.ops.linalg.matmul import Matmul
 from explorer.plan import Options, plan
-from explorer.record import codec
+from explorer.record import from_json, to_json
 from explorer.run.diagnosis.python_source import Source
 from tests.support.decisions import codes, facts
 from tests.support.unbatchable import Backwards
@@ -267,7 +267,7 @@ def test_a_mapped_call_is_written_as_source_and_as_a_recording() -> None:
     assert ex.evaluate(again).shape == (4, 2)
     prepared = ex.EvalPlan()
     prepared.register(others)
-    recording = codec.from_json(codec.to_json(prepared.prepare().recording))
+    recording = from_json(to_json(prepared.prepare().recording))
     calls = [node for node, label in enumerate(recording.nodes.label) if label in ("product ×4", "scaled ×4")]
     assert len(calls) == 2
     assert len({recording.nodes.callee[node] for node in calls} - {-1}) == 2
