@@ -23,10 +23,11 @@ ALL = exercises()
 
 
 @cache
-def verdicts(notebook: str) -> dict[str, list[dict[str, Any]]]:
-    """Verdicts of a notebook's exercises, found in a process of its own: answers define operations and rules."""
-    command = [sys.executable, ROOT / "tests/support/exercise_runs.py", notebook]
-    ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=300)
+def verdicts() -> dict[str, list[dict[str, Any]]]:
+    """Verdicts of all exercises, those of a notebook in a process of its own: answers define operations and rules."""
+    numbers = dict.fromkeys(exercise.number[:2] for exercise in ALL)
+    command = [sys.executable, ROOT / "tests/support/exercise_runs.py", *numbers]
+    ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
     return found
@@ -50,7 +51,7 @@ def test_an_exercise_is_complete(exercise: Exercise) -> None:
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)
 def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
     """Each solution of the notebooks' exercises is found right, each usual mistake is not, with facts of its plan."""
-    solved, *mistaken = verdicts(exercise.number[:2])[exercise.number]
+    solved, *mistaken = verdicts()[exercise.number]
     assert "error" not in solved, solved["error"]
     assert solved["right"], solved["text"]
     assert len(mistaken) == len(exercise.mistakes)
