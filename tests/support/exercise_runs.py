@@ -1,7 +1,7 @@
 """Run the solution of exercises, and the solution with each usual mistake; print what checks say.
 
-``python exercise_runs.py 06 07`` prints JSON: number → verdicts, that of the solution first. The exercises of a notebook
-are run in a process of their own, a fork: answers define operations and rules.
+``python exercise_runs.py 06 07`` prints JSON: number → verdicts, that of the solution first. The exercises of a
+notebook are run in a process of their own, a fork: answers define operations and rules.
 """
 
 from __future__ import annotations
