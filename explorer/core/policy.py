@@ -5,7 +5,7 @@ policy object, ``PUpdate`` its usual name. A composite's policies reach its subl
 record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and nests.
 
 Policies are MetaNN's, which resolves them by template parameters at compile time; here they are objects that are
-checked when a layer is made. Keyword arguments would not do: a composite would have to pass on options of layers that
+checked when a layer is built. Keyword arguments would not do: a composite would have to pass on options of layers that
 it does not know.
 """
 
@@ -37,7 +37,7 @@ class Minor:
     ``among`` lists the allowed values, or ``kind`` is their type; otherwise any hashable value is allowed. A value may
     be a number or a text (a value policy), a class (a type policy, ``kind=type``), or a class that its reader
     instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
-    ``convert`` converts the given value. Without a ``default`` a layer that reads the policy must be given one.
+    ``convert`` converts a value. Without a ``default`` a layer that reads the policy must have one.
 
     ``recorded`` is False if the value does not affect the recorded feed-forward, so that layers which differ only in it
     share one function. ``scoped`` is False if the value changes the result of an operation, not just how it is
@@ -201,7 +201,7 @@ class PolicyClass:
         if minor.default is MISSING:
             raise DeclarationError(
                 f"the layer {self._layer!r} without {minor!r}",
-                rule=f"{minor!r} must be given, because it has no default",
+                rule=f"{minor!r} must have a value, because it has no default",
                 fix=f"pass policies=[{minor!r}(…)]",
             )
         return minor.default
@@ -280,7 +280,7 @@ class Policies:
             elif own.setdefault(item.minor, item) != item:
                 raise DeclarationError(
                     f"the policies {own[item.minor]!r} and {item!r}" + (f" of {by!r}" if by else ""),
-                    rule="a minor class must be given at most one value",
+                    rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
         self.given = dict(inherited or {})

@@ -73,7 +73,7 @@ def displayed_by(display: Display) -> Iterator[None]:
 
 
 def current_callback() -> ProgressCallback | None:
-    """Return this thread's progress callback; None if there is none, so that no report needs to be made."""
+    """Return this thread's progress callback; None if there is none, so that no report is needed."""
     return _current.get()
 
 

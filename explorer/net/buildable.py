@@ -164,7 +164,7 @@ class BuildableNet(EditableNet):
         """Return the expressions of the outputs: a single one, or a dict by name.
 
         ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes; a shape becomes a
-        parameter of the file's dtype, whose value is given at evaluation. Without inputs the file's shapes are used.
+        parameter of the file's dtype, whose value is passed at evaluation. Without inputs the file's shapes are used.
         Calls init if necessary. A second call for the same inputs logs this and returns the same expressions.
         """
         build = self._build(self._expressions(inputs, named))
@@ -232,7 +232,7 @@ class BuildableNet(EditableNet):
         return {name: self._expression(name, value) for name, value in values.items()}
 
     def _expression(self, name: str, value: Any) -> Any:
-        """Return an input's expression: a given one, a parameter for a shape, a tensor for an array."""
+        """Return an input's expression: a passed one, a parameter for a shape, a tensor for an array."""
         blob = self.definition.input(name)
         if blob.is_sequence and is_shape(value) and value:
             value = (value,) * EXAMPLE_MEMBERS

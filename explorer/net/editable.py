@@ -165,7 +165,7 @@ class EditableNet:
         doc: str = "",
         **arguments: Any,
     ) -> Any:
-        """Add an operator, at the end or beside another one; return the name of its output, or names of its outputs.
+        """Add an operator, at the end or next to another one; return the name of its output, or names of its outputs.
 
         Unnamed outputs get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown type, for
         arguments that its schema rejects, and for missing blobs.

@@ -1,4 +1,4 @@
-"""Values of a net beside those of a reference, operator by operator: the first one that differs, and by how much.
+"""Values of a net against those of a reference, operator by operator: the first one that differs, and by how much.
 
 ``net.compare(reference, x)`` returns one. Operands are matched by their names in the file. Values are compared while
 the net's own plan runs, so that what is compared is what ``net.run`` computes, and none is kept.
@@ -47,7 +47,7 @@ class ComparedOperand(NamedTuple):
 
 
 class ValueComparison:
-    """Operands of a net beside a reference: ``rows`` in topological order, ``first`` the first that differs.
+    """Operands of a net against a reference: ``rows`` in topological order, ``first`` the first that differs.
 
     ``print`` shows the first one with both values' statistics; ``explore()`` shows the net with the relative error of
     each operator as a heat, and the first that differs selected.
@@ -105,7 +105,7 @@ class ValueComparison:
         return view
 
     def __str__(self) -> str:
-        title = f"{self.name} beside {self.reference}: {_count(len(self.rows), 'operand')} compared"
+        title = f"{self.name} against {self.reference}: {_count(len(self.rows), 'operand')} compared"
         first = self.first
         if first is None:
             worst = max(self.rows, key=lambda row: row.error)

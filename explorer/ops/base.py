@@ -67,7 +67,7 @@ class Elementwise(Operation, abstract=True):
     def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
         """Return the error for operands of dtypes that the operation is not defined for."""
         names = ", ".join([dtype.name for dtype in dtypes])
-        return OperandError(f"{self.label}: given elements of dtype {names}", rule=rule, fix=fix)
+        return OperandError(f"{self.label} of elements of dtype {names}", rule=rule, fix=fix)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return self(*align(batched, operands))

@@ -89,7 +89,7 @@ class EvalPlan(InspectablePlan):
         self._taken: Recall | None = None
         """the pass that recalled the values, if all of them were still held"""
         self.running = False
-        """True while the plan is being made or run"""
+        """True while the plan is being built or run"""
         self._timing: Timing | None = None
         self._inputs: Mapping[Expr, Array] = {}
         """values of the parameters in the last run"""
@@ -139,7 +139,7 @@ class EvalPlan(InspectablePlan):
     def prepare(self, planned: Plan | None = None) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
-        ``planned`` is a plan made before from exactly these expressions and options. Raises StateError if nothing is
+        ``planned`` is a plan built before from exactly these expressions and options. Raises StateError if nothing is
         registered.
         """
         if not self._handles:
@@ -159,7 +159,7 @@ class EvalPlan(InspectablePlan):
     def _set_planned(self, planned: Plan) -> None:
         self._planned = planned
         self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
-        self._views = []  # open views keep showing the program that they were made for
+        self._views = []  # open views keep showing the program that they were opened for
         self._fresh = True
 
     def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
@@ -172,7 +172,7 @@ class EvalPlan(InspectablePlan):
             self.running = was_running
 
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
-        """Set values of parameters; ``eval()`` uses them unless it is given others."""
+        """Set values of parameters; ``eval()`` uses them unless it is called with others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
@@ -296,7 +296,7 @@ class EvalPlan(InspectablePlan):
             self._planned = plan(self._roots, self.options, self._taken)
         if self._planned is None:
             raise StateError(
-                "a plan that was not made yet", rule="prepare() or eval() must be called first", fix="plan.prepare()"
+                "a plan that is not built yet", rule="prepare() or eval() must be called first", fix="plan.prepare()"
             )
         return self._planned
 

@@ -23,7 +23,7 @@ SIMPLE = EXECUTORS["simple"]
 
 
 def parameter(type_: AnyType, title: str) -> Expr:
-    """Record an operand that each run is given a value for."""
+    """Record an operand for which each run has a value."""
     return Parameter(type_, title)()
 
 
@@ -53,7 +53,7 @@ class Compiled:
         if updates:
             options = replace(options, update=UpdateInPlace(tuple(updates.items())))
         self._copies: list[tuple[int, Array]] = []
-        """new values that lie beside the old ones: their place among the roots, and the memory of the old ones"""
+        """new values in memory of their own: their place among the roots, and the memory of the old ones"""
         self._given: list[int] = []
         """results of a step that are copied out of memory at one address, where other kernels find them"""
         self._numbers: list[int] = []

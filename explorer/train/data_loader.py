@@ -151,7 +151,7 @@ class DataLoader:
                 raise OperandError(
                     f"a position after {batch} batches of an epoch whose {name} is {state.get(name)!r}",
                     rule=f"the loader's must be the same, and it is {own!r}",
-                    fix="restore into a loader that is made like the saved one, or at the end of an epoch",
+                    fix="restore into a loader that is built like the saved one, or at the end of an epoch",
                 )
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
             raise OperandError(

@@ -34,7 +34,7 @@ class Affine(Layer):
         if not input.ndim or count != weight.shape[0]:
             where = "the last axis" if last else "the first axis"
             raise OperandError(
-                f"a linear layer of {weight.shape[0]} inputs given {input.type}, {count} elements a sample",
+                f"a linear layer of {weight.shape[0]} inputs with an input {input.type}, {count} elements a sample",
                 rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or turn the samples' axis",
             )

@@ -162,7 +162,7 @@ class Module(BuildableModule):
         after each ``every_batches`` batches of an epoch, at the end, and where training is stopped, by an interrupt or
         an error. After ``restore(checkpoint, loader)`` it goes on bit for bit from there; the entry of an epoch that is
         gone on with counts the rest of its batches. A notebook shows a bar; ``ex.progress`` reports each batch, and
-        can cancel: all steps made remain.
+        can cancel: all steps taken remain.
         """
         self._ready("fit")
         check_type(epochs, "epochs", int, "a whole number", "epochs=1")
@@ -187,7 +187,7 @@ class Module(BuildableModule):
         checkpoint: str | os.PathLike[str] | None,
         every_batches: int | None,
     ) -> Epoch:
-        """Make a step for each batch; where it is stopped, count the batches whose steps were made, and save them."""
+        """Take a step for each batch; where it is stopped, count the batches whose steps were taken, and save them."""
         optimizer = self.require_optimizer()
         steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
         total, samples = 0.0, 0

@@ -112,7 +112,7 @@ class Node:
         size = self._size(taken.tensor_type)
         if self.input_size not in (None, size):
             raise OperandError(
-                f"the node {self.name!r} given {taken.type}, {size} elements a sample",
+                f"the node {self.name!r} with an input {taken.type}, {size} elements a sample",
                 rule=f"a sample must have {self.input_size} elements, in any shape",
                 fix=f"reshape the samples to {self.input_size} elements each",
             )
@@ -135,7 +135,7 @@ class Node:
         upstream = np.asarray(gradient, self.last_output.dtype)
         if upstream.size != self.last_output.size:
             raise OperandError(
-                f"the node {self.name!r} given a gradient of shape {upstream.shape}",
+                f"the node {self.name!r} with a gradient of shape {upstream.shape}",
                 rule=f"the gradient must have the last output's shape, {self.last_output.shape}",
                 fix="pass the gradient of this output",
             )
@@ -152,8 +152,8 @@ class Node:
         if isinstance(value, Tensor):
             if value.uid in _taken:
                 raise StateError(
-                    f"the tensor {value.label!r} given to the node {self.name!r}",
-                    rule="a tensor must not be given to a node once a node has taken it over",
+                    f"the tensor {value.label!r} passed to the node {self.name!r}",
+                    rule="a tensor must not be passed to a node once a node has taken it over",
                     fix="pass a copy: ex.tensor(x)",
                 )
             return (

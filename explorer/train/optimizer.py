@@ -133,7 +133,7 @@ class Optimizer:
 
     @property
     def iteration(self) -> int:
-        """Number of steps made."""
+        """Number of steps taken."""
         return int(self._iteration)
 
     def step(self, gradients: Mapping[str, Array]) -> None:
@@ -185,7 +185,7 @@ class Optimizer:
                 )
 
     def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
-        """Take the arrays of ``state()``, and the number of steps made; all are checked before one is assigned."""
+        """Take the arrays of ``state()``, and the number of steps taken; all are checked before one is assigned."""
         self.check_state(arrays)
         for key, array in arrays.items():
             np.copyto(self._state[key], array)
@@ -214,7 +214,7 @@ def _settings(rate: LearningRate) -> dict[str, Any]:
 
 
 class _Named(Optimizer):
-    """Optimizer of one rule, made with its numbers by name."""
+    """Optimizer of one rule, built with its numbers by name."""
 
     rule_class: ClassVar[type[UpdateRule]]
 

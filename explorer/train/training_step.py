@@ -33,7 +33,7 @@ class TrainingStep:
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
-    """options of its plan beside those of the executor"""
+    """options of its plan other than those of the executor"""
 
     def __init__(self, module: BuildableModule, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module

@@ -269,7 +269,7 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
         (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
         (["run", MODEL, "--input", ARRAYS], "arrays for the inputs '0': images, labels"),
         (["run", MODEL, "--input", f"{ARRAYS}:image"], "unknown array of"),
-        (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits': given int64 (12,)"),
+        (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits' is int64 (12,)"),
         (["run", MODEL, "--input", "none.npz"], "none.npz: the file cannot be read: No such file or directory"),
         (["run", MODEL, "--input", MODEL], "this cannot be read as arrays"),
         (["run", MODEL, "--input", "garbage.npz"], "garbage.npz: this cannot be read as arrays: it is neither a .npz"),

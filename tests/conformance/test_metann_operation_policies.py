@@ -169,7 +169,7 @@ def test_a_policy_that_is_not_read_is_harmless_and_a_conflict_is_an_error() -> N
         (lambda: ex.exp(x, policies=[BY_PRODUCT, ex.PAccumulateBySum]), "at most one value"),
         (lambda: ex.sum(x, policies=BY_PRODUCT), "a list or a tuple"),
         (lambda: ex.sum(x, policies=[layers.Sub("a", BY_PRODUCT)]), "no sublayers"),
-        (lambda: ex.policies(BY_PRODUCT).__enter__(), "changes what is computed must be given where"),
+        (lambda: ex.policies(BY_PRODUCT).__enter__(), "changes what is computed must be passed where"),
         (lambda: ex.policies(layers.Sub("a", WIDE)).__enter__(), "no sublayers"),  # type: ignore[arg-type]
         (lambda: ex.PAccumulateIn(int), "int64 is not floating"),
         (lambda: ex.AccumulationPolicy.by("max"), "one of 'sum', 'product'"),

@@ -111,7 +111,7 @@ def test_the_error_names_the_operation_and_the_types(case: Case) -> None:
 def test_a_wrong_number_of_operands_is_refused(case: Case) -> None:
     count = case.operation._operand_count
     assert count is not None
-    with pytest.raises(ex.OperandError, match=f"given {count} operand"):
+    with pytest.raises(ex.OperandError, match=f"must have {count} operand"):
         case.operation.type_of((TensorType((2,)),) * (count + 1))
 
 

@@ -222,7 +222,7 @@ def test_wrong_inputs_name_the_port_and_the_sublayer() -> None:
     """An illegal operand is refused by the operation that it reaches; notes name the sublayers, or the port."""
     layer = layers.Linear("lin", 2, 3)
     layer.init(ONES)
-    with pytest.raises(ex.OperandError, match=r"matmul: given 4 float64, 2×3 float32") as caught:
+    with pytest.raises(ex.OperandError, match=r"matmul of 4 float64, 2×3 float32") as caught:
         layer(np.ones(4))
     assert caught.value.__notes__ == [
         "in 'product', its Dot",
@@ -231,7 +231,7 @@ def test_wrong_inputs_name_the_port_and_the_sublayer() -> None:
     ]
     with pytest.raises(ex.OperandError, match=r"ex\.tensor of a str") as caught:
         layer("text")
-    assert caught.value.__notes__ == ["given for the port 'input' of Linear('lin')"]
+    assert caught.value.__notes__ == ["passed to the port 'input' of Linear('lin')"]
     for call, message in (
         (lambda: layer(ONE, ONE), "2 inputs for Linear"),
         (lambda: layer(inptu=ONE), "unknown port of .* 'inptu'"),

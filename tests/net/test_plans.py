@@ -61,7 +61,7 @@ def test_a_plan_of_arrays_is_run_on_them_and_on_others() -> None:
     np.testing.assert_array_equal(handle.data(), net.run(second))
     with pytest.raises(ex.StateError, match="has no value"):
         net.plan((1, 3, 32, 32)).eval()
-    with pytest.raises(ex.OperandError, match=r"given float32 \(1, 3, 31, 32\)"):
+    with pytest.raises(ex.OperandError, match=r"is float32 \(1, 3, 31, 32\)"):
         net.plan(first[:, :, 1:])
 
 

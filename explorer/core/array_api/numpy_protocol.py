@@ -100,7 +100,7 @@ def _call(
         elif parameter.kind is parameter.VAR_KEYWORD:
             for extra, extra_value in value.items():
                 (named if extra in parameters else unsupported)[extra] = extra_value
-        # NumPy's mark of an argument that was not given
+        # NumPy's mark of an argument that was left out
         elif value is not np._NoValue and key not in recorded.free:
             target = key if key in parameters else recorded.renamed.get(key, "")
             if target in parameters:
@@ -116,7 +116,7 @@ def _call(
         missing = ", ".join([key for key, value in bound.arguments.items() if value is None])
         raise OperandError(
             f"{name} of an expression without {missing}",
-            rule=f"ex.{recorded.name} must be given {', '.join(parameters)}",
+            rule=f"ex.{recorded.name} must have the arguments {', '.join(parameters)}",
             fix=f"ex.{recorded.name}({', '.join(parameters)})",
         )
     _refuse_options(name, unsupported)

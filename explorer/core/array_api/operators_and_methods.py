@@ -3,7 +3,7 @@
 ``Expr`` inherits them. Each method looks its operation up by name in the registry, because operations are classes that
 are built on expressions and cannot be imported here.
 
-Methods are written out, not made in a loop: editors complete them, and type checkers know their arguments.
+Methods are written out, not generated in a loop: editors complete them, and type checkers know their arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Atomic replacement of files: the one place where explorer writes to disk.
 
-New content is written to a scratch file beside the target, flushed to the disk, and renamed to the target in one step,
+New content is written to a scratch file next to the target, flushed to the disk, and renamed to the target in one step,
 so that a reader sees the old content or the new one. Saving a model and writing a page or a report all go through here;
 Path.write_text would leave half a file behind when the process is killed.
 
@@ -45,7 +45,7 @@ class Replacement:
     """New content for a file, in a ``with`` block: written to ``file``, then put in the target's place, or discarded.
 
     A link's target is written, not the link. An existing file keeps its mode, and its owner where that is allowed. An
-    interrupt while the scratch file is made or discarded waits until that is done, so that none stays behind.
+    interrupt while the scratch file is written or discarded waits until that is done, so that none stays behind.
     """
 
     file: IO[bytes]
@@ -206,7 +206,7 @@ def unwritable(path: Path, error: OSError | ValueError) -> FileError:
     if number in _FULL:
         return FileError(
             f"there is no room for it: {_reason(error)}", path=str(path),
-            rule="the disk must have room for the new file beside the old one, because files are replaced as a whole",
+            rule="the disk must have room for the new file and the old one, because files are replaced as a whole",
             fix="free some space, or write to another disk",
         )  # fmt: skip
     fix = _FIXES.get(number or 0, "make its folder writable, or write to another one")

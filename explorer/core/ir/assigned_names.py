@@ -1,8 +1,8 @@
 """Names of variables in the user's source: which statement takes the whole value of an expression that was running.
 
 A recorded node keeps its code object and instruction, and Python knows the columns of each instruction's expression.
-Where these are all of the right-hand side of ``h = …``, the expression's value was given to ``h``. Nothing is looked up
-while recording: files are parsed when somebody asks.
+Where these are all of the right-hand side of ``h = …``, the expression's value was assigned to ``h``. Nothing is looked
+up while recording: files are parsed when somebody asks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names of dimensions that a model's file declares for a value: "batch", "seq".
 
-They stand beside the expressions, by uid: they are no part of a type, so that no plan, fingerprint or cache knows them.
+They are kept by uid, outside the expressions: no part of a type, so that no plan, fingerprint or cache knows them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bodies of traced functions, and calls: single nodes that stand for a whole body.
 
 ``ex.function`` makes a body once for each set of argument types, layers and nets for their forward pass; planning
-either inlines a call or plans the body by itself. A body is stored beside the graph and not in its operands, so that a
+either inlines a call or plans the body by itself. A body is stored outside the graph and not in its operands, so that a
 thousand calls share one recording.
 """
 

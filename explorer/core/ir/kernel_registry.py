@@ -61,7 +61,7 @@ def runs_on(operation: Operation, device: Device) -> bool:
         device is cpu
         or (type(operation), device) in kernels
         or operation.changes_device
-        # constants are made by NumPy and copied; views need no arithmetic where the arrays are NumPy's
+        # constants are filled by NumPy and copied; views need no arithmetic where the arrays are NumPy's
         or operation.count_operands() == 0
         or (operation.view and device.addressable)
         or (operation.portable and device.runs_numpy)

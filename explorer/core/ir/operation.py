@@ -109,8 +109,8 @@ class Operation(Tiling, metaclass=Interning):
     """computes its result from its operands and has no other effect, so that it may be computed before the run, once
     for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
     portable: ClassVar[bool] = True
-    """its kernel needs nothing but NumPy's functions, and no arrays beside its operands and its result, so that it runs
-    on a device whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
+    """its kernel needs nothing but NumPy's functions, and no arrays other than its operands and its result, so that it
+    runs on a device whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"
@@ -173,7 +173,7 @@ class Operation(Tiling, metaclass=Interning):
 
     # -- facets --------------------------------------------------------------------------------------------------
 
-    # ``**_: Any`` beside ``*args: Any`` tells type checkers that subclasses name their own operands.
+    # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
 
     def infer(self, *types: Any, **_: Any) -> AnyType:
         """Return the type of the result; raises OperandError (see ``refuse``) for illegal operands."""
@@ -220,7 +220,7 @@ class Operation(Tiling, metaclass=Interning):
         """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
-        # made only for its checks: a wrong policy is refused even where it would change nothing
+        # built only for its checks: a wrong policy is refused even where it would change nothing
         if policies is not NO_POLICIES:
             Policies(policies, self.label)
         for operand in operands:
@@ -252,7 +252,7 @@ class Operation(Tiling, metaclass=Interning):
                 raise self.refuse(types, "operands must have a single output", "unpack the value first: a, b = f(x)")
         expected = self._operand_count
         if expected is not None and len(types) != expected:
-            raise self.refuse(types, f"{self.name} must be given {expected} operand{'s' * (expected != 1)}")
+            raise self.refuse(types, f"{self.name} must have {expected} operand{'s' * (expected != 1)}")
         inferred = self.known_types[types] = self._inferred(types)
         return inferred
 
@@ -268,20 +268,22 @@ class Operation(Tiling, metaclass=Interning):
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_texts(self, types: tuple[AnyType, ...]) -> None:
-        """Raise OperandError for texts that the operation does not take, or takes beside numbers."""
+        """Raise OperandError for texts that the operation does not take, or takes together with numbers."""
         texts = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(texts):
             return
         if not self.takes_text:
-            raise self.refuse(types, f"{self.name} must be given numbers; texts are moved and compared only")
+            raise self.refuse(types, f"{self.name} must have numbers as operands; texts are moved and compared only")
         alike = texts[self.text_operands]
         if not all(alike) or sum(alike) != sum(texts):
-            raise self.refuse(types, f"{self.name} must be given texts alone, or numbers alone, to move or compare")
+            raise self.refuse(
+                types, f"{self.name} must have texts alone, or numbers alone, as operands that it moves or compares"
+            )
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """Return the error for illegal operands."""
         operand_types = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
-        return OperandError(f"{self.label}: given {operand_types}", rule=rule, fix=fix)
+        return OperandError(f"{self.label} of {operand_types}", rule=rule, fix=fix)
 
     @property
     def label(self) -> str:

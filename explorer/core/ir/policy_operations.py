@@ -66,7 +66,7 @@ class Adjustable(Operation, abstract=True):
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation, under the given policies or else those of the scope, on expressions or arrays."""
+        """Record this operation, under policies of the call, or else those of the scope, on expressions or arrays."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
@@ -180,7 +180,7 @@ def policies(*items: Policy) -> Iterator[None]:
     """Record the nodes of the block under policies; an inner scope overrides them, a call overrides both.
 
     They reach all operations that read them, also inside functions, layers and gradients. Raises DeclarationError for a
-    policy that changes the computed result: it must be given where the operation is called.
+    policy that changes the computed result: it must be passed where the operation is called.
 
     >>> x = ex.tensor(np.full(4, 0.1, "float32"))
     >>> with ex.policies(ex.PAccumulateIn("float64")):
@@ -194,7 +194,7 @@ def policies(*items: Policy) -> Iterator[None]:
         if not minor.scoped:
             raise DeclarationError(
                 f"{minor!r} as the policy of a scope",
-                rule="a policy that changes what is computed must be given where the operation is called",
+                rule="a policy that changes what is computed must be passed where the operation is called",
                 fix=f"ex.sum(x, policies=[{minor!r}(…)]), for instance",
             )
     with under({**state.policies, **_scoped(own)}):
@@ -204,7 +204,7 @@ def policies(*items: Policy) -> Iterator[None]:
 def composition(function: _Function) -> _Function:
     """Decorate a function composed of operations: its ``policies=`` apply to the operations that it records.
 
-    Policies that must be given at an operation's call, because they change its result, reach none of them.
+    Policies that must be passed at an operation's call, because they change its result, reach none of them.
     """
 
     @functools.wraps(function)

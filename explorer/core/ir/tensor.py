@@ -42,7 +42,9 @@ class Storage:
 
     __slots__ = ("array", "device", "shared", "token", "version")
 
-    def __init__(self, array: Any, device: Device = cpu, shared: str = "what it was made of holds it too") -> None:
+    def __init__(
+        self, array: Any, device: Device = cpu, shared: str = "the array that it was built from holds it, too"
+    ) -> None:
         if device is cpu:
             array.setflags(write=False)
         self.array, self.device, self.shared = array, device, shared
@@ -81,7 +83,7 @@ STORED = Stored()
 class Tensor(TensorFunctions, Expr):
     """Expression that holds its value; ``name`` is its name in pictures.
 
-    ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of the given dtype, that
+    ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of ``dtype``, that
     may be assigned. ``ex.tensor`` makes one from a value.
 
     >>> t = ex.Tensor(2, 3)
@@ -101,7 +103,7 @@ class Tensor(TensorFunctions, Expr):
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
                 f"ex.Tensor({', '.join([reprlib.repr(length) for length in shape])})",
-                rule="ex.Tensor must be given the sizes of its axes, whole numbers",
+                rule="ex.Tensor must have the sizes of its axes, whole numbers",
                 fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
             )
         sizes, element_dtype = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
@@ -211,7 +213,7 @@ def _check_dtype(dtype: Any) -> None:
         as_dtype(dtype)
     except OperandError as error:
         keyword = (
-            f'; a name is given by keyword, name="{dtype}"' if isinstance(dtype, str) and dtype.isidentifier() else ""
+            f'; a name is passed by keyword, name="{dtype}"' if isinstance(dtype, str) and dtype.isidentifier() else ""
         )
         fix = f"{error.fix}{keyword}"
         raise OperandError(f"ex.tensor with {error.given}", rule=error.rule, fix=fix) from None
@@ -247,7 +249,7 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     if dtype is not None and isinstance(dtype, (int, np.integer)):
         raise OperandError(
             f"ex.tensor({value!r}, {dtype!r}, …)",
-            rule="ex.tensor must be given a value; its second argument is a dtype",
+            rule="ex.tensor must have a value; its second argument is a dtype",
             fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, takes sizes",
         )
     if dtype is not None:

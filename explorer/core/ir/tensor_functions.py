@@ -76,7 +76,7 @@ class TensorFunctions:
 
     @property
     def raw_shapes(self) -> tuple[int, ...]:
-        """Sizes as it was made: (cols,), (rows, cols), or (rows, cols, channels)."""
+        """Sizes as it was built: (cols,), (rows, cols), or (rows, cols, channels)."""
         channels, rows, columns = self.shapes
         return (rows, columns, channels) if len(self.shape) == 3 else self.shape
 

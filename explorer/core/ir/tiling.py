@@ -25,7 +25,7 @@ class Tiling:
     packed_operand: ClassVar[int | None] = None
     """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
 
-    # ``**_: Any`` beside ``*args: Any`` tells type checkers that subclasses name their own operands.
+    # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
 
     def pack_operand(self, operand: Any) -> Any:
         """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""

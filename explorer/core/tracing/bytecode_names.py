@@ -2,7 +2,7 @@
 it.
 
 The survey of a traced function starts from these names. Watching a run (``sys.settrace``) would see only the branches
-that this run took, and source code is missing for functions that were typed at a prompt or made by ``exec``.
+that this run took, and source code is missing for functions that were typed at a prompt or compiled by ``exec``.
 """
 
 from __future__ import annotations

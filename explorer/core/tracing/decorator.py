@@ -178,7 +178,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     if not callable(body):
         raise DeclarationError(
             f"ex.function of a {type(body).__name__}",
-            rule="ex.function must be given a Python function",
+            rule="ex.function must have a Python function",
             fix="write @ex.function above its def",
         )
     return Function(body)

@@ -34,7 +34,7 @@ def trace(
 
     Parameters of the ``operands``' types take the places of expressions and arrays among the arguments; outer values
     that the body reads are captured. ``titles`` name the parameters; None names them as the function does. Raises
-    DeclarationError for a result that is not made of expressions.
+    DeclarationError for a result that does not consist of expressions.
     """
     start = next_uid()
     titles = argument_names(function, args, kwargs) if titles is None else titles

@@ -53,7 +53,7 @@ class Block:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # An array made of it holds the block itself, and so do views of that array.
+        # An array over it holds the block itself, and so do views of that array.
         if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
             raise OperandError(
                 f"the bytes of {self!r}, which holds objects",

@@ -227,7 +227,7 @@ def normalize_axis(axis: int, rank: int, operation: str) -> int:
     if not -rank <= axis < rank:
         raise OperandError(
             f"{operation}: axis {axis} of a tensor of rank {rank}",
-            rule=f"an axis must lie in {-rank} … {rank - 1}" if rank else "a scalar must not be given an axis",
+            rule=f"an axis must lie in {-rank} … {rank - 1}" if rank else "a scalar has no axis",
             fix="name an axis that the operand has",
         )
     return axis % rank

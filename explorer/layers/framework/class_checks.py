@@ -1,6 +1,6 @@
 """Checks of layer classes where they are declared: ports, constructor arguments, forward.
 
-LayerBase calls them as a class is defined and as a layer is made: a wrong name is refused at the line that has it, not
+LayerBase calls them as a class is defined and as a layer is built: a wrong name is refused at the line that has it, not
 at the first feed-forward, which may be in another file.
 """
 
@@ -98,7 +98,7 @@ def input_types(layer: Describable, inputs: Mapping[str, TensorType]) -> dict[st
     for port, port_type in types.items():
         if not isinstance(port_type, TensorType):
             raise DeclarationError(
-                f"the port {port!r} of {layer!r} made for {port_type!r}",
+                f"the port {port!r} of {layer!r} for {port_type!r}",
                 rule="the type of a port must be a TensorType",
                 fix="ex.TensorType(shape, dtype), or the type of an expression: x.type",
             )
@@ -107,7 +107,7 @@ def input_types(layer: Describable, inputs: Mapping[str, TensorType]) -> dict[st
 
 def check_class(cls: type[Describable], base: type[Describable]) -> None:
     """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
-    # Layers are made again from their arguments (copies, sublayers), so these must be all that a layer is made of.
+    # Layers are built again from their arguments (copies, sublayers), so these must tell all of a layer.
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",

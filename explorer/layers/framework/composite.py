@@ -35,7 +35,7 @@ class Feedback:
 
 
 class Composite(Layer):
-    """Layer made of sublayers: a class declares its ``topology``, or ``declare`` chooses one by policies.
+    """Layer that consists of sublayers: a class declares its ``topology``, or ``declare`` chooses one by policies.
 
     The ports are those named by the connection clauses, in the order of the class's ``inputs`` and ``outputs`` if it
     lists them. ``arguments`` returns the constructor arguments of each sublayer.
@@ -44,7 +44,7 @@ class Composite(Layer):
     topology: ClassVar[Topology | None] = None
     inputs: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[tuple[str, ...]] = ()
-    """empty until the layer is made"""
+    """empty until the layer is built"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"sublayers", "feedback", "wiring"}
 
     def __init_subclass__(cls) -> None:

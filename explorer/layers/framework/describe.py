@@ -38,7 +38,7 @@ class Describable:
     fields: ClassVar[tuple[Field, ...]] = ()
     """constructor arguments"""
     repeats: ClassVar[bool] = False
-    """whether it calls a sublayer more than once, so that parameters are drawn beside that sublayer"""
+    """whether it calls a sublayer more than once, so that parameters are drawn next to that sublayer"""
     policies: Policies
 
     if TYPE_CHECKING:  # attributes of layers
@@ -90,7 +90,7 @@ class Describable:
     def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> View:
         """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
 
-        ``inputs`` are types by port, or values; a layer made for types needs none.
+        ``inputs`` are types by port, or values; a layer built for types needs none.
         """
         return hooks.explore(self, inputs=inputs, **options)
 
@@ -101,7 +101,7 @@ def _sublayers(layer: Describable) -> Mapping[str, Any]:
 
 
 def _policies(layer: Describable) -> Iterator[Policy]:
-    """Yield every policy that was given, then the defaults of the policies that the layer's class reads."""
+    """Yield every policy that was set, then the defaults of the policies that the layer's class reads."""
     policies = layer.policies.given
     layer_class: Any = type(layer)
     read = _read(layer_class)

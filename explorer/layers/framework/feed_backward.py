@@ -35,7 +35,7 @@ def operands(layer: LayerBase, ports: Ports) -> dict[str, Expr]:
             try:
                 (value,) = as_operands((value,))
             except ExplorerError as error:
-                error.add_note(f"given for the port {port!r} of {layer!r}")
+                error.add_note(f"passed to the port {port!r} of {layer!r}")
                 raise
         values.append(value)
     return dict(zip(layer.inputs, as_operands(tuple(values)), strict=True))

@@ -51,11 +51,11 @@ def _body(layer: LayerBase) -> Any:
 
 
 class Layer(LayerBase):
-    """Base of layers, made for inference, or with ``train=True`` for training.
+    """Base of layers, built for inference, or with ``train=True`` for training.
 
-    A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
+    A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is built with a
     name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
-    accepts no other types. Attributes are fixed once it is made; ``prepare`` sets those derived from the arguments.
+    accepts no other types. Attributes are fixed once it is built; ``prepare`` sets those derived from the arguments.
 
     >>> class Scaled(ex.layers.Layer):
     ...     factor: float = 2.0
@@ -69,7 +69,7 @@ class Layer(LayerBase):
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
         """Record the outputs, in a single call: one expression, or Ports for several outputs.
 
-        Inputs are given by position, by port, or as one mapping; arrays and numbers are converted. Raises
+        Inputs are passed by position, by port, or as one mapping; arrays and numbers are converted. Raises
         UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of a wrong type.
         """
         ports = self._as_ports(self.inputs, "input", positional, named)
@@ -77,7 +77,7 @@ class Layer(LayerBase):
         for port, type_ in self.types.items():
             if values[port].type != type_:
                 raise OperandError(
-                    f"the port {port!r} of {self!r} given {values[port].type}",
+                    f"the port {port!r} of {self!r} with {values[port].type}",
                     rule=f"the input must have the type that the layer was made for, {type_}",
                     fix="make the layer with train=True for inputs of any type",
                 )

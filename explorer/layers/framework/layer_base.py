@@ -62,14 +62,14 @@ def check_same_body(layer: LayerBase, traces: tuple[int, ...], what: str) -> Non
 
 @named_methods
 class LayerBase(Describable):
-    """Base of ``Layer``: a name, constructor arguments, policies and parameters, fixed once the layer is made."""
+    """Base of ``Layer``: a name, constructor arguments, policies and parameters, fixed once the layer is built."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
     outputs: ClassVar[tuple[str, ...]] = ("output",)
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
-    """attributes of every layer, beside those that its class declares; they are not part of a blueprint"""
+    """attributes of every layer, in addition to those that its class declares; they are not part of a blueprint"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, LayerBase, "the layer class")
@@ -112,7 +112,7 @@ class LayerBase(Describable):
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
-                rule="a layer's attributes must not change once it is made, because layers share traced functions",
+                rule="a layer's attributes must not change once it is built, because layers share traced functions",
                 fix="make another layer, or set the attribute in prepare()",
             )
         super().__setattr__(name, value)
@@ -172,7 +172,7 @@ class LayerBase(Describable):
                 fix="init(initializer, {})",
             )
         entered = dict(buffer)
-        # All are made before one is held, so that a missing value leaves the layer as it was.
+        # All are built before one is held, so that a missing value leaves the layer as it was.
         initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in initialised:
             source.hold(parameter)

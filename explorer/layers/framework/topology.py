@@ -153,7 +153,7 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
-        # A composite that chooses its topology has no ports before it is made: check_made looks then.
+        # A composite that chooses its topology has no ports before it is built: check_made looks then.
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))

@@ -100,12 +100,12 @@ class Permute(Layer):
     """Transposition to the order of ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
 
     def prepare(self) -> None:
-        """Check that an order is given."""
+        """Check that an order is set."""
         super().prepare()
         if self.select(DimensionPolicy).axes is None:
             raise DeclarationError(
                 f"{self!r} without an order of axes",
-                rule="the order of axes must be given, because it has no default",
+                rule="the order of axes must be set, because it has no default",
                 fix="pass policies=[DimensionPolicy.axes((1, 0))]",
             )
 

@@ -113,7 +113,7 @@ class Recurrent(Composite):
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
-                    f"the port {port!r} of {self!r} given {values[port].type}",
+                    f"the port {port!r} of {self!r} with {values[port].type}",
                     rule=f"the input must have the axis of time, {axis}",
                     fix="give a sequence, or choose another axis: RecurrentPolicy.axis",
                 )

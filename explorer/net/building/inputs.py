@@ -1,4 +1,4 @@
-"""Inputs of a net, given in order or by name, as arrays of the file's types."""
+"""Inputs of a net, passed in order or by name, as arrays of the file's types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_NUMBERS = "USOMm"
 def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of all inputs by name, in the net's order; one dict among ``inputs`` gives them by name.
 
-    Raises OperandError if one is missing, given twice, or too many; UnknownNameError for an unknown name.
+    Raises OperandError if one is missing, passed twice, or too many; UnknownNameError for an unknown name.
     """
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         named, inputs = {**inputs[0], **named}, ()
@@ -37,7 +37,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
         expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
         counts = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
         difference = (
-            f"; {doubled[0]!r} is given twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
+            f"; {doubled[0]!r} is passed twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
         )
         raise OperandError(
             counts + difference, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
@@ -65,7 +65,7 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
         return as_array(blob, value)
     if not isinstance(value, (tuple, list)):
         raise OperandError(
-            f"input {blob.name!r} is given {value!r:.80}",
+            f"input {blob.name!r} is {value!r:.80}",
             rule=f"it must be a list of arrays{', or None' * blob.is_optional}, since the file notes {blob.container}",
             fix=f"pass a list: {{{blob.name!r}: [x, y]}}",
         )
@@ -91,7 +91,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
         converted = _converted(array, dtype)
         if converted is None:
             fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
-            raise OperandError(f"input {blob.name!r} is given {held}", rule=_rule(blob, dtype), fix=fix)
+            raise OperandError(f"input {blob.name!r} has {held}", rule=_rule(blob, dtype), fix=fix)
         array = converted
     # a tensor of bfloat16 is held as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
@@ -115,7 +115,7 @@ def _texts(blob: BlobDefinition, value: Any) -> Array:
     if array.dtype.kind in "OT" and all(isinstance(text, str) for text in array.flat):
         array = np.array(array.tolist(), np.str_).reshape(array.shape)
     if not is_text(array.dtype):
-        raise OperandError(f"input {blob.name!r} is given elements of {array.dtype}", rule=rule, fix="pass str values")
+        raise OperandError(f"input {blob.name!r} has elements of {array.dtype}", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
     array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
     array.flags.writeable = False

@@ -170,7 +170,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
 
 
 def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
-    return f"input {name!r} of net {definition.name!r}: given {dtype_name(type_.dtype)} {type_.shape}"
+    return f"input {name!r} of net {definition.name!r} is {dtype_name(type_.dtype)} {type_.shape}"
 
 
 def _expected(blob: BlobDefinition) -> str:

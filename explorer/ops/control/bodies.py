@@ -33,7 +33,7 @@ def recorded_body(
 
 
 def closed_body(body: Body, captured: tuple[Expr, ...]) -> Body:
-    """Return a body with parameters for captured values in this order: an equal one that was made before, if any."""
+    """Return a body with parameters for captured values in this order: an equal one that was built before, if any."""
     inputs, outputs = close_over(body, captured)
     closed = make_body(body.name, inputs, (), outputs, body.scope, body.structure)
     number = {node.uid: index for index, node in enumerate(inputs)}

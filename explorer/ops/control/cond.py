@@ -111,7 +111,7 @@ def cond(
     (condition,) = flatten(as_operand_tree((condition,), "condition"))[0]
     if condition.shape != () or condition.dtype.kind != "b":
         raise OperandError(
-            f"cond: given the condition {condition.type}",
+            f"cond with the condition {condition.type}",
             rule="the condition must be a scalar of dtype bool",
             fix="x.sum() > 0, or ex.where(condition, a, b) for a choice by element",
         )

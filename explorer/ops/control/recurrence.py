@@ -1,8 +1,8 @@
 """Recurrence: a scan of a cell that is known by name, which the run computes in one kernel.
 
 Its body is the cell in expressions: pictures show it, and gradients and batches are those of the scan. Gates, state and
-order are torch's. The product with the inputs is made once for all steps by the caller, since it does not depend on the
-state: a step then has one product, h · W.
+order are torch's. The product with the inputs is computed once for all steps by the caller, since it does not depend on
+the state: a step then has one product, h · W.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
         shapes = ", ".join([repr(tuple(node.shape)) for node in elements]) or "none"
         raise OperandError(
             f"{name}: sequences of the shapes {shapes}" + (f" and length={length}" if length is not None else ""),
-            rule="sequences must have one length in common along their first axis, or length must be given",
+            rule="sequences must have one length in common along their first axis, or length must be set",
             fix="ex.scan(step, initial, length=10)",
         )
     return lengths.pop()

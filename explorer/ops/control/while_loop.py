@@ -25,7 +25,7 @@ class WhileLoop(Call):
 
     name = "while_loop"
     inlinable: ClassVar[bool] = False
-    nondifferentiable = "the number of turns is known only when they have been made, so their states are not kept"
+    nondifferentiable = "the number of turns is known only when they have been run, so their states are not kept"
     refuses_gradient = True
     unbatchable = "members may stop after different numbers of turns"
 

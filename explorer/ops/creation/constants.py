@@ -189,7 +189,7 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     constant = _constants.get(key)
     if constant is not None:
         return record(constant, ())
-    # NumPy cannot promote a user's dtype: a number beside it takes this dtype
+    # NumPy cannot promote a user's dtype: a number together with it takes this dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
     # nor a text's: the operation refuses a number beside one, by its own name
     numeric = [dtype for dtype in dtypes if not is_text(dtype)]

@@ -147,7 +147,7 @@ class Cbrt(Ufunc):
 
 
 class Deg2rad(Ufunc):
-    """An angle in radians, given in degrees."""
+    """An angle in radians, from degrees."""
 
     ufunc, linear, monotone, examples = np.deg2rad, True, True, _ANY
     defined_everywhere = True
@@ -157,7 +157,7 @@ class Deg2rad(Ufunc):
 
 
 class Rad2deg(Ufunc):
-    """An angle in degrees, given in radians."""
+    """An angle in degrees, from radians."""
 
     ufunc, linear, monotone, examples = np.rad2deg, True, True, _ANY
     defined_everywhere = True

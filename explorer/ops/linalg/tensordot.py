@@ -33,7 +33,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
     sizes = tuple([a.shape[axis] for axis in of_a])
     if sizes != tuple([b.shape[axis] for axis in of_b]):
         raise OperandError(
-            f"tensordot: given {a.type!r}, {b.type!r} and the axes {of_a} of the first, {of_b} of the second",
+            f"tensordot of {a.type!r} and {b.type!r}, over the axes {of_a} of the first, {of_b} of the second",
             rule=f"contracted axes must have equal sizes, these have {sizes} "
             f"and {tuple([b.shape[axis] for axis in of_b])}",
             fix="choose the axes: ex.tensordot(a, b, axes=((…), (…))), or transpose an operand",

@@ -215,7 +215,7 @@ def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
 def _several(arrays: Any, operation: str) -> tuple[Any, ...]:
     if not isinstance(arrays, (tuple, list)) or not arrays:
         raise OperandError(
-            f"{operation}: given {arrays!r}",
+            f"{operation} of {arrays!r}",
             rule="the operands must be a list or tuple with at least one element",
             fix=f"ex.{operation}([a, b])",
         )

@@ -252,14 +252,14 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
     place = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:
         raise OperandError(
-            f"take_along_axis: given {x.type} and {indices.type}",
+            f"take_along_axis of {x.type} with indices {indices.type}",
             rule="the indices must have as many axes as the operand",
             fix="ex.take(x, indices, axis) for the same indices everywhere",
         )
     shape = broadcast_shapes(_without(x.shape, place), _without(indices.shape, place))
     if shape is None:
         raise OperandError(
-            f"take_along_axis: given {x.type} and {indices.type}",
+            f"take_along_axis of {x.type} with indices {indices.type}",
             rule=f"shapes must broadcast together, except for axis {place}",
             fix="ex.reshape(indices, …): a size of 1 is repeated along its axis",
         )

@@ -38,7 +38,7 @@ class Pad(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if len(self.widths) != x.rank or any(min(sides) < 0 for sides in self.widths):
-            raise self.refuse((x,), f"there must be two widths ≥ 0 for each axis, {self.widths} are given")
+            raise self.refuse((x,), f"there must be two widths ≥ 0 for each axis, not {self.widths}")
         if not _holds(x.dtype, self.value):
             raise self.refuse((x,), f"the value {self.value} must be representable in dtype {x.dtype}")
         return x.with_shape(
@@ -105,7 +105,7 @@ def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Num
     ]
     if any(part.stop < part.start for part in kept):
         raise OperandError(
-            f"pad: given {x.type} and the widths {widths}",
+            f"pad of {x.type} by the widths {widths}",
             rule="negative padding must not exceed the axis length",
             fix="take the part by an index: x[:, 2:]",
         )

@@ -158,7 +158,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
     (x,) = as_operands((x,))
     if x.ndim < 1:
         raise OperandError(
-            f"{operation}: given {x.type}", rule="the operand must have at least one axis", fix="x.reshape(1, 1)"
+            f"{operation} of {x.type}", rule="the operand must have at least one axis", fix="x.reshape(1, 1)"
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2

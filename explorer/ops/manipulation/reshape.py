@@ -200,14 +200,14 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
             raise OperandError(
-                f"reshape: given {x.type} and the shape {sizes}",
+                f"reshape of {x.type} to the shape {sizes}",
                 rule="the sizes must multiply to the number of elements",
                 fix=f"write −1 for one axis; the sizes must multiply to {x.size}",
             )
         sizes = tuple([x.size // rest if size == -1 else size for size in sizes])
     if any(size < 0 for size in sizes):
         raise OperandError(
-            f"reshape: given the shape {sizes}",
+            f"reshape to the shape {sizes}",
             rule="sizes must not be negative, except for at most one −1",
             fix="write −1 for one axis, whose size follows from the others",
         )
@@ -240,14 +240,14 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
     """Return the axes counted from the front, each of them once."""
     if not isinstance(axes, (tuple, list)):
         raise OperandError(
-            f"{operation}: given {x.type} and the axes {axes!r}",
+            f"{operation} of {x.type} with the axes {axes!r}",
             rule="axes must be a tuple that names each axis once",
             fix=f"for instance {tuple(range(x.ndim))[::-1]}",
         )
     order = tuple([normalize_axis(axis, x.ndim, operation) for axis in axes])
     if sorted(order) != list(range(x.ndim)):
         raise OperandError(
-            f"{operation}: given {x.type} and the axes {axes!r}",
+            f"{operation} of {x.type} with the axes {axes!r}",
             rule=f"axes must name each of 0 … {x.ndim - 1} once",
             fix=f"ex.{operation}(x, {tuple(reversed(range(x.ndim)))})",
         )

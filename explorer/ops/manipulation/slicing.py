@@ -35,7 +35,7 @@ class Slice(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if len(self.spans) != x.rank:
-            raise self.refuse((x,), f"there must be one index or range for each axis, {len(self.spans)} are given")
+            raise self.refuse((x,), f"there must be one index or range for each axis, not {len(self.spans)}")
         for span, size in zip(self.spans, x.shape, strict=True):
             first, last = _ends(span)
             if not (0 <= first < size and 0 <= last < size) and (isinstance(span, int) or len(range(*span))):
@@ -232,7 +232,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
         raise OperandError(
             f"index {entries!r} of {x.type}: {error}",
             rule="index arrays must have shapes that broadcast together",
-            fix="ex.take for one axis after the other, or index[:, None] beside index",
+            fix="ex.take for one axis after the other, or index[:, None] together with index",
         ) from None
     # several arrays are one index into the axes merged: then a single gather serves, and its gradient adds equal places
     strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]

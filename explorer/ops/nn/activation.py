@@ -53,7 +53,7 @@ class Clip(Elementwise):
         if self.low is None and self.high is None:
             raise OperandError(
                 "clip without low and high",
-                rule="clip must be given low or high",
+                rule="clip must have a low or a high limit",
                 fix="ex.clip(x, 0, 1), or ex.clip(x, low=0)",
             )
 
@@ -316,7 +316,7 @@ def prelu(x: Any, slope: Any) -> Expr:
     x, slope = as_operands((x, slope))
     if slope.size != 1 and (x.ndim < 2 or slope.shape != (x.shape[1],)):
         raise OperandError(
-            f"prelu: given {x.type} with slopes {slope.type}",
+            f"prelu of {x.type} with slopes {slope.type}",
             rule="there must be one slope, or one for each channel (axis 1)",
             fix="a slope of shape (1,), or (C,) for x of (N, C, …)",
         )

@@ -41,7 +41,7 @@ def attention_weights(
     query, key = as_operands((query, key))
     if query.ndim < 2 or key.ndim < 2 or query.shape[-1] != key.shape[-1]:
         raise OperandError(
-            f"attention: given queries {query.type} and keys {key.type}",
+            f"attention of queries {query.type} and keys {key.type}",
             rule="queries must be (…, L, E) and keys (…, S, E) with one size E",
             fix="ex.transpose or x @ W, until both last axes have one size",
         )

@@ -74,7 +74,7 @@ def conv3d(
     x, filters = as_operands((x, filters))
     if x.ndim != 5 or filters.ndim != 5:
         raise OperandError(
-            f"conv3d: given {x.type} and {filters.type}",
+            f"conv3d of {x.type} with filters {filters.type}",
             rule="volumes must be (N, C, D, H, W), filters (O, C / groups, d, h, w)",
             fix="x[None] adds the axis N; ex.transpose puts the channels second",
         )
@@ -92,7 +92,7 @@ def conv3d(
     count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
         raise OperandError(
-            f"conv3d: given {x.type} and {filters.type}",
+            f"conv3d of {x.type} with filters {filters.type}",
             rule="the filter must fit into the padded volume",
             fix="padding=…, or a smaller filter",
         )
@@ -133,7 +133,7 @@ def along_line(
     x, filters = as_operands((x, filters))
     if x.ndim != 3 or filters.ndim != 3:
         raise OperandError(
-            f"{convolve.__name__.replace('2', '1')}: given {x.type} and {filters.type}",
+            f"{convolve.__name__.replace('2', '1')} of {x.type} with filters {filters.type}",
             rule="sequences must be (N, C, L), and filters must have three axes",
             fix="x[None] adds the axis N; ex.transpose puts the channels second",
         )

@@ -58,7 +58,7 @@ def conv_transpose2d(
     extra, count = pair(output_padding, "output_padding"), whole(groups, "groups")
     if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
         raise OperandError(
-            f"conv_transpose2d: given {x.type} and {filters.type}",
+            f"conv_transpose2d of {x.type} with filters {filters.type}",
             rule="images must be (N, C, H, W) and filters (C, O / groups, h, w)",
             fix="x[None] adds the axis N; the filters of a transposed convolution have the input's channels first",
         )
@@ -78,7 +78,7 @@ def conv_transpose2d(
     ]
     if min(size) < 1:
         raise OperandError(
-            f"conv_transpose2d: given {x.type}, filters {filters.type}, strides {steps}, padding {sides}",
+            f"conv_transpose2d of {x.type}, filters {filters.type}, strides {steps}, padding {sides}",
             rule=f"the result must have at least one pixel, not {size[0]}×{size[1]}",
             fix="padding=0, or less padding",
         )

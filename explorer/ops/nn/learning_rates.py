@@ -99,7 +99,7 @@ class Inv(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class Poly(LearningRate):
-    """base · (1 − t / steps)^power, 0 once ``steps`` are made (Caffe2: poly)."""
+    """base · (1 − t / steps)^power, 0 after ``steps`` (Caffe2: poly)."""
 
     base: float
     steps: int

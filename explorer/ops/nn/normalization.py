@@ -68,7 +68,7 @@ def layer_norm(
     (x,) = as_operands((x,))
     last = _last(x, axes)
     centred = x - mean(x, last, keepdims=True)
-    # in two passes: mean x² − (mean x)² would cancel where the mean is large beside the deviation
+    # in two passes: mean x² − (mean x)² would cancel where the mean is large against the deviation
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift

@@ -79,9 +79,7 @@ def _pooled(name: str, x: Any, size: Any, strides: Any, padding: Any, pooled: _P
     """Pool planes, then the depth; raises OperandError for operands that are no volumes."""
     (x,) = as_operands((x,))
     if x.ndim != 5:
-        raise OperandError(
-            f"{name}: given {x.type}", rule="volumes must be (N, C, D, H, W)", fix="x[None] adds the axis N"
-        )
+        raise OperandError(f"{name} of {x.type}", rule="volumes must be (N, C, D, H, W)", fix="x[None] adds the axis N")
     windows = for_each(size, 3, "window")
     steps = windows if strides is None else for_each(strides, 3, "strides")
     sides = [pair(side, "padding") for side in for_each(padding, 3, "padding")]

@@ -208,7 +208,7 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute eˣ / Σ eˣ over axes; shape as ``x``.
 
-    Integers become floating. A row with NaN is NaN; ∞ gives NaN, beside which all else is 0; −∞ gives 0, and a row of
+    Integers become floating. A row with NaN is NaN; ∞ gives NaN, and 0 elsewhere; −∞ gives 0, and a row of
     −∞ alone NaN. The gradient is y · (g − Σ g · y), of the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
 
     >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))

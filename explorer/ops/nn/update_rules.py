@@ -35,7 +35,7 @@ class UpdateRule:
         check_numbers(self)
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record the length of a step from the learning rate and the steps made before, float64 scalars."""
+        """Record the length of a step from the learning rate and the steps taken before, float64 scalars."""
         return rate
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:

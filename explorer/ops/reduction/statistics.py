@@ -30,7 +30,7 @@ def var(
     """
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
-    # In two passes: Σx² − (Σx)² / n would cancel where the mean is large beside the deviation.
+    # In two passes: Σx² − (Σx)² / n would cancel where the mean is large against the deviation.
     squares = _squares(x - mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)

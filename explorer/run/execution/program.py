@@ -247,7 +247,7 @@ class Program:
             if not isinstance(node.operation, Parameter):
                 raise OperandError(
                     f"a value for {node!r}",
-                    rule="only parameters can be given values",
+                    rule="only parameters can have values of a run",
                     fix="plan.eval({parameter: value})",
                 )
         for parameter in self.parameters:

@@ -1,4 +1,4 @@
-"""Runners: functions made of scheduled kernels; each reads its operands from a table of values and returns its result.
+"""Runners: functions of scheduled kernels; each reads its operands from a table of values and returns its result.
 
 A program (run/execution/program.py) is a list of them. All that does not depend on the values is decided when a runner
 is made: which slots it reads, whether it writes into planned memory, and how many operands it has. A loop over small

@@ -1,4 +1,4 @@
-"""Measured times of batches, beside the estimates by which the pass batch decided."""
+"""Measured times of batches, next to the estimates by which the pass batch decided."""
 
 from __future__ import annotations
 

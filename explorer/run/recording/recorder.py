@@ -121,7 +121,7 @@ def _batch_times(
 def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage:
     """Return the stage of a run, after the last decision."""
     counts = {"steps": len(run.steps), **{name: count for note in notes for name, count in note.counts.items()}}
-    program = " by a program that was made before, for a graph of the same structure." if reused else "."
+    program = " by a program that was built before, for a graph of the same structure." if reused else "."
     purpose = f"The schedule, executed and measured{program}" + "".join([f" {note.text}" for note in notes])
     return Stage("run", "run", end, end, counts, purpose, run.micros)
 

@@ -1,4 +1,4 @@
-"""Variable tables: the names of the user's variables that values were given to, ``h`` of ``h = ex.tanh(w @ x)``.
+"""Variable tables: the names of the user's variables that values were assigned to, ``h`` of ``h = ex.tanh(w @ x)``.
 
 A name is claimed only where the source leaves no doubt: all of the right-hand side, or a part of it that is written
 down (``a, b = x + 1, x + 2``), is one operator, one index, or one call of a function or layer that gives a single

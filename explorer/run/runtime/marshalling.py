@@ -24,7 +24,7 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
     if array.shape != type_.shape or not np.can_cast(array.dtype, type_.dtype, "same_kind"):
         value_type = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
         raise OperandError(
-            f"the parameter {parameter.operation.label!r} ({type_}) given {value_type}",
+            f"the parameter {parameter.operation.label!r} ({type_}) with a value {value_type}",
             rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
@@ -37,7 +37,7 @@ def read_only(value: Any, copied: bool) -> Any:
     if isinstance(value, np.ndarray):
         if not copied:
             return sealed(value)
-        if value.nbytes > budget.memory:  # the text is made only for the error
+        if value.nbytes > budget.memory:  # the text is written only for the error
             claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
         return sealed_copy(value)
     if isinstance(value, tuple):

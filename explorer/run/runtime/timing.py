@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """Remark of an executor about a run, beside the times of its kernels."""
+    """Remark of an executor about a run, next to the times of its kernels."""
 
     text: str
     """a sentence"""

@@ -2,7 +2,7 @@
 
 Expressions refuse to be pickled, since a copy would have another identity. Here the whole graph of a plan travels, with
 its uids, which mean something inside that one plan alone, but without the values of its tensors. Each expression is
-written as a number, and its row, with the numbers of its operands, once beside them: so depth is no recursion, and
+written as a number, and its row, with the numbers of its operands, once next to them: so depth is no recursion, and
 cycles between bodies and calls no problem.
 """
 

@@ -84,7 +84,7 @@ def test_other_refusals() -> None:
     with pytest.raises(ex.OperandError, match="nonsense"):
         ex.tensor([1], dtype="nonsense")
     with pytest.raises(
-        ex.OperandError, match=r"must be one of NumPy's\n.*a name is given by keyword, name=\"weights\""
+        ex.OperandError, match=r"must be one of NumPy's\n.*a name is passed by keyword, name=\"weights\""
     ):
         ex.tensor([1], "weights")
     for text in (",", "(", "a b"):

@@ -85,7 +85,7 @@ def test_a_net_with_texts_is_written_and_opened_again(tmp_path: Path, name: str)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2], "input 't' is given elements of int64"),
+        ([1, 2], "input 't' has elements of int64"),
         ([["a"], ["b", "c"]], "no rectangular array of texts"),
         (np.array([b"a"]), r"elements of \|S1"),
         (np.array(["a", None], object), "elements of object"),
@@ -152,7 +152,7 @@ def test_operations_that_compute_refuse_texts() -> None:
     assert ex.evaluate(ex.where(words == words, words, words)).tolist() == ["a", "bc"]
     computing = [lambda: words + words, lambda: ex.exp(words), lambda: ex.sum(words), lambda: words.astype("float32")]
     for compute in computing:
-        with pytest.raises(ex.OperandError, match="must be given numbers; texts are moved and compared only"):
+        with pytest.raises(ex.OperandError, match="must have numbers as operands; texts are moved and compared only"):
             compute()
     numbers = ex.tensor([1.0, 2.0])
     mixing = [

@@ -146,7 +146,7 @@ def bitwise_not(op: OperatorContext) -> Expr:
     """Every bit the other way."""
     x = first(op)
     if x.dtype.kind not in "iub":
-        raise OperandError(f"given {x.type}", rule="BitwiseNot: the elements must be whole numbers or booleans")
+        raise OperandError(f"an operand {x.type}", rule="BitwiseNot: the elements must be whole numbers or booleans")
     return x ^ full((), np.invert(np.zeros((), x.dtype)).item(), x.dtype)
 
 

@@ -22,7 +22,7 @@ def negative_log_likelihood(op: OperatorContext) -> Expr:
     reduction = word(op, "reduction", "mean", ("mean", "sum", "none"))
     if x.ndim < 2 or (x.shape[0], *x.shape[2:]) != target.shape:
         raise OperandError(
-            f"given {x.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"
+            f"scores {x.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"
         )
     ignored = target == op.integer("ignore_index") if op.has("ignore_index") else None
     classes = target if ignored is None else where(ignored, 0, target)

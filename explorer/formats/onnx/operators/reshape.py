@@ -205,7 +205,9 @@ def space_to_depth(op: OperatorContext) -> Expr:
 
 def _image(op: OperatorContext, x: Expr) -> Shape:
     if x.ndim != 4:
-        raise OperandError(f"given {x.type}", rule=f"{op.definition.type}: the operand must be images (N, C, H, W)")
+        raise OperandError(
+            f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be images (N, C, H, W)"
+        )
     return x.shape
 
 
@@ -221,7 +223,7 @@ def eye_like(op: OperatorContext) -> Expr:
     """Ones on a diagonal, of the shape of a matrix."""
     x = first(op)
     if x.ndim != 2:
-        raise OperandError(f"given {x.type}", rule="EyeLike: the operand must be a matrix")
+        raise OperandError(f"an operand {x.type}", rule="EyeLike: the operand must be a matrix")
     dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
     claim_constant("EyeLike", x.size, dtype.itemsize)
     return tensor(np.eye(x.shape[0], x.shape[1], k=op.integer("k", 0), dtype=dtype))

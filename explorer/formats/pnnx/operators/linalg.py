@@ -53,7 +53,9 @@ def outer(op: OperatorContext) -> Expr:
     """The products of all pairs of elements of two vectors."""
     x, y = op.x, op.tensor(1, "vec2")
     if x.ndim != 1 or y.ndim != 1:
-        raise OperandError(f"given {x.type} and {y.type}", rule=f"{op.definition.type}: both operands must be vectors")
+        raise OperandError(
+            f"operands {x.type} and {y.type}", rule=f"{op.definition.type}: both operands must be vectors"
+        )
     return expand_dims(x, 1) * y
 
 

@@ -38,7 +38,7 @@ def batch_normalization(op: OperatorContext) -> Expr:
 
 @file_operator("F.batch_norm")
 def batch_normalization_(op: OperatorContext) -> Expr:
-    """Normalization with given statistics."""
+    """Normalization with stored statistics."""
     op.only("training", False)
     mean, variance = op.tensor(1, "running_mean"), op.tensor(2, "running_var")
     scale, shift = tensor_or_none(op, 3, "weight"), tensor_or_none(op, 4, "bias")
@@ -103,7 +103,7 @@ def instance_normalization_(op: OperatorContext) -> Expr:
 def _channels(op: OperatorContext) -> Expr:
     if op.x.ndim < 3:
         raise OperandError(
-            f"given {op.x.type}",
+            f"an operand {op.x.type}",
             rule=f"{op.definition.type}: the operand must be (N, C, …) with at least one more axis",
         )
     return op.x

@@ -28,7 +28,8 @@ def _image(op: OperatorContext) -> Expr:
     x, axes = op.x, _axes(op)
     if x.ndim != axes + 2:
         raise OperandError(
-            f"given {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, {'H, W' if axes == 2 else 'L'})"
+            f"an operand {x.type}",
+            rule=f"{op.definition.type}: the operand must be (N, C, {'H, W' if axes == 2 else 'L'})",
         )
     return x if axes == 2 else expand_dims(x, 2)
 

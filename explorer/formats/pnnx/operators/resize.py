@@ -32,7 +32,8 @@ def upsample(op: OperatorContext) -> Expr:
     x = op.x
     if x.ndim < 3:
         raise OperandError(
-            f"given {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, …) with at least one more axis"
+            f"an operand {x.type}",
+            rule=f"{op.definition.type}: the operand must be (N, C, …) with at least one more axis",
         )
     mode, corners = _FIXED.get(op.definition.type) or (
         op.argument("mode", "nearest"),

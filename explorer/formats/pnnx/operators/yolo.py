@@ -59,7 +59,7 @@ def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
     """The constants of a feature map."""
     if x.ndim != 4:
         raise OperandError(
-            f"given {x.type}", rule=f"{op.definition.type}: the operands must be feature maps (N, C, H, W)"
+            f"an operand {x.type}", rule=f"{op.definition.type}: the operands must be feature maps (N, C, H, W)"
         )
     own = [constant for constant in numbered if constant.ndim == 5 and constant.shape[2:] == (*x.shape[2:], 2)]
     grids = [constant for constant in own if (constant.array[0, 0, 0, 0] <= 0).all()]

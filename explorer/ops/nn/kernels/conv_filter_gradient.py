@@ -203,7 +203,7 @@ class FilterGradient(NamedTuple):
         seen = pixels(source)
         dense = seen is not None and len(seen) == 1
         if not dense:
-            # the upstream pixels do not lie evenly: they are copied beside the windows
+            # the upstream pixels do not lie evenly: they are copied next to the windows
             wanted = *wanted, (source.shape, outer.dtype)
 
         def matrices(rows: Array) -> Array:

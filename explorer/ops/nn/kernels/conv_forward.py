@@ -132,7 +132,7 @@ class ConvForwardPlan(NamedTuple):
     def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
         """Return the tiles of the convolution in ``out``; ``packed`` are the filters from ``pack``.
 
-        All views are made here, once, so that a running tile spends its time outside the interpreter.
+        All views are taken here, once, so that a running tile spends its time outside the interpreter.
         """
         if not (images.size and packed.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
@@ -174,8 +174,8 @@ class ConvForwardPlan(NamedTuple):
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         wanted: tuple[tuple[Shape, Any], ...] = ((shape, images.dtype),)
         if into is None:
-            # BLAS cannot write rows with gaps (channel by channel results): the product is made in scratch memory, then
-            # copied
+            # BLAS cannot write rows with gaps (channel by channel results): the product is written to scratch memory,
+            # then copied
             wanted = *wanted, (place.shape, out.dtype)
         flat = 1 if into is None else len(into), -1, matrix.shape[0]
 
@@ -298,7 +298,7 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def _few(self) -> bool:
-        """Whether so few channels are made from many that windows would take more memory than products."""
+        """Whether so few channels are computed from many that windows would take more memory than products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
         # products take h · w · O elements for a pixel, its window h · w · C: a quarter of it at most
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)

@@ -61,7 +61,7 @@ def array_feature_extractor(op: OperatorContext) -> Expr:
     x, places = required(op, "X"), required(op, "Y")
     if x.ndim == 0 or places.dtype.kind not in "iu":
         raise OperandError(
-            f"{x.type} and {places.type}", rule="ArrayFeatureExtractor must be given rows, and whole numbers of columns"
+            f"{x.type} and {places.type}", rule="ArrayFeatureExtractor must have rows, and whole numbers of columns"
         )
     y = take(x, reshape(places, (places.size,)), x.ndim - 1)
     return reshape(y, (1, places.size)) if x.ndim == 1 else y
@@ -72,7 +72,7 @@ def binarizer(op: OperatorContext) -> Expr:
     """1 above a threshold, else 0."""
     x = first(op)
     if x.dtype.kind not in "iuf":
-        raise OperandError(f"elements of {x.dtype.name}", rule="Binarizer must be given numbers")
+        raise OperandError(f"elements of {x.dtype.name}", rule="Binarizer must have numbers as elements")
     return cast(x > np.asarray(op.number("threshold", 0.0), x.dtype), x.dtype)
 
 
@@ -81,7 +81,7 @@ def imputer(op: OperatorContext) -> Expr:
     """A number in place of another, or of missing ones: one for all features, or one for each."""
     x = first(op)
     if x.dtype.kind not in "iuf":
-        raise OperandError(f"elements of {x.dtype.name}", rule="Imputer must be given numbers")
+        raise OperandError(f"elements of {x.dtype.name}", rule="Imputer must have numbers as elements")
     end = "int64" if x.dtype.kind in "iu" else "float"
     values = _per_feature(op, f"imputed_value_{end}s", x)
     replaced = op.number(f"replaced_value_{end}", 0)
@@ -92,7 +92,7 @@ def imputer(op: OperatorContext) -> Expr:
 
 @operator("ai.onnx.ml.FeatureVectorizer")
 def feature_vectorizer(op: OperatorContext) -> Expr:
-    """The columns of all operands beside one another, in float32."""
+    """The columns of all operands next to one another, in float32."""
     parts = [cast(part, np.dtype(np.float32)) for part in members(op, "X")]
     return concatenate([reshape(part, (part.size, 1)) if part.ndim == 1 else part for part in parts], 1)
 

@@ -191,6 +191,6 @@ def _exact(left: Expr, right: Expr, count: int) -> np.dtype[Any]:
     """Return the floating dtype that holds a sum of so many products of differences exactly."""
     for value in (left, right):
         if value.dtype.kind not in "iu":
-            raise OperandError(f"given {value.type}", rule="quantised operands must be of whole numbers")
+            raise OperandError(f"an operand {value.type}", rule="quantised operands must be of whole numbers")
     largest = prod(int(np.iinfo(value.dtype).max) - int(np.iinfo(value.dtype).min) for value in (left, right))
     return np.dtype(np.float32 if largest * count <= _EXACT else np.float64)

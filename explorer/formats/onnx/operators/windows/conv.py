@@ -60,7 +60,9 @@ def convolved(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None) ->
 def _check(op: OperatorContext, x: Expr, filters: Expr, most: int = 5) -> None:
     check_rank(op, x, most)
     if filters.ndim != x.ndim:
-        raise OperandError(f"given {x.type} and filters {filters.type}", rule="the filters must have as many axes as X")
+        raise OperandError(
+            f"an operand {x.type} and filters {filters.type}", rule="the filters must have as many axes as X"
+        )
 
 
 @operator("ConvTranspose")
@@ -100,7 +102,7 @@ def _cut(op: OperatorContext, x: Expr, strides: Numbers, reach: Numbers) -> Side
         sizes = tuple(op.integers("output_shape"))
         if len(sizes) not in (count, count + 2):  # older files list the batch and the channels, too
             raise OperandError(
-                f"given {x.type} and output_shape {sizes}",
+                f"an operand {x.type} and output_shape {sizes}",
                 rule="output_shape must hold one number for each axis after the channels",
             )
         target = sizes[-count:]

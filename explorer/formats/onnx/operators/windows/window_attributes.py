@@ -21,7 +21,7 @@ def check_rank(op: OperatorContext, x: Expr, most: int = 5) -> None:
     if not 3 <= x.ndim <= most:
         volumes = "" if most < 5 else ", or volumes (N, C, D, H, W)"
         raise OperandError(
-            f"given {x.type}",
+            f"an operand {x.type}",
             rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W){volumes}",
         )
 

@@ -84,7 +84,7 @@ def test_an_unknown_category_fails_where_zeros_are_not_allowed(tmp_path: Path) -
         ({"keys_strings": ["a"], "values_int64s": [1, 2]}, "each key must have a value"),
         ({"keys_strings": ["a"], "keys_int64s": [1], "values_int64s": [1]}, "must have one of int64s, floats, strings"),
         ({"keys_strings": ["a"]}, "must have one of int64s, floats, strings"),
-        ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must be given texts alone, or numbers alone"),
+        ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must have texts alone, or numbers alone"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
