@@ -58,7 +58,7 @@ def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> No
     assert defaults.select(layers.RecurrentPolicy).through_time is True
     scale = layers.VarScale()
     assert (scale.distribution, scale.fan) == ("uniform", "avg")
-    with pytest.raises(ex.DeclarationError, match=r"PerceptronPolicy\.activation' must have a value"):
+    with pytest.raises(ex.DeclarationError, match=r"PerceptronPolicy\.activation must have a value"):
         layers.SingleLayerPerceptron("s", 2, 3)
     with pytest.raises(ex.DeclarationError, match=r"GradPolicy\.update = True and GradPolicy\.update = False of 'l'"):
         linear(PUpdate, PNoUpdate)

@@ -152,7 +152,7 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
     for wrong in ((), (x,), (x, other, x)):
         with pytest.raises(ex.OperandError, match="'x' \\(3,\\), '0' \\(3,\\)"):
             net.run(*wrong)
-    with pytest.raises(ex.OperandError, match="given twice"):
+    with pytest.raises(ex.OperandError, match="passed twice"):
         net.run(x, x=x)
     with pytest.raises(ex.UnknownNameError, match="known: 0, x"):
         net.run(x, w=x)

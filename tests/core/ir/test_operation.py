@@ -50,7 +50,7 @@ def test_one_declaration_is_enough() -> None:
     np.testing.assert_array_equal(
         ex.evaluate(ex.cube_of_cell.batch(2, (True,), ex.stack([x, 2 * x]))), [[1, 8], [8, 64]]
     )
-    with pytest.raises(ex.OperandError, match="given 1 operand"):
+    with pytest.raises(ex.OperandError, match="must have 1 operand"):
         ex.cube_of_cell(x, x)
 
 
