@@ -34,7 +34,7 @@ def held(dtype: str, value: Any) -> Any:
 )  # fmt: skip
 def test_numbers_that_a_dtype_cannot_hold_are_refused(dtype: str, value: Any) -> None:
     """Lists are converted exactly or refused by the input's name: no part, sign or size of a number is lost."""
-    with pytest.raises(ex.OperandError, match="input 'x' (is|has) ") as raised:
+    with pytest.raises(ex.OperandError, match=r"input 'x' (is|has) ") as raised:
         held(dtype, value)
     assert dtype in raised.value.rule
 
