@@ -85,7 +85,7 @@ def test_nothing_registered_evaluates_to_nothing_and_cannot_be_prepared() -> Non
     assert plan.eval() is plan
     with pytest.raises(ex.StateError, match="nothing registered"):
         plan.prepare()
-    with pytest.raises(ex.StateError, match="not made yet"):
+    with pytest.raises(ex.StateError, match="not built yet"):
         plan.recording  # noqa: B018
     with pytest.raises(ex.OperandError, match=r"ex\.tensor"):
         plan.register(np.ones(3))  # type: ignore[arg-type]
