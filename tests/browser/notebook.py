@@ -43,13 +43,8 @@ class Notebook:
         notebook = cls(page, cells)
         notebook.theme(theme)
         notebook.command("application:set-mode", {"mode": "single-document"})
-        notebook.command("docmanager:open", {"path": name})
-        page.wait_for_function(
-            "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
-            " && window.jupyterapp.shell.currentWidget.context.isReady"
-            " && window.jupyterapp.shell.currentWidget.context.sessionContext.isReady",
-            arg=name,
-        )
+        open_document(page, {"path": name})
+        page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.sessionContext.isReady")
         if page.evaluate("() => window.jupyterapp.shell.leftCollapsed === false"):
             notebook.command("application:toggle-left-area")
         notebook.command("notebook:run-all-cells")
@@ -147,15 +142,25 @@ class Notebook:
         return "".join("".join(part.get("text", "")) for part in outputs), next(iter(errors), None)
 
 
+def open_document(page: Page, options: dict[str, Any]) -> None:
+    """Open a file in JupyterLab, and wait until its tab is there and has read it.
+
+    The promise of JupyterLab's command is not awaited: it is sometimes dropped, and never kept.
+    """
+    page.evaluate("options => void window.jupyterapp.commands.execute('docmanager:open', options)", options)
+    page.wait_for_function(
+        "path => window.jupyterapp.shell.currentWidget?.context?.path === path"
+        " && window.jupyterapp.shell.currentWidget.context.isReady",
+        arg=options["path"],
+    )
+
+
 def reopened(lab: Lab, page: Page, name: str, document: dict[str, Any], *, kernel: bool = False) -> Page:
     """Open a notebook without a kernel, or with a new one that has run nothing."""
     (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
     lab.open(page)
-    page.evaluate(
-        "async ([name, start]) => void (await window.jupyterapp.commands.execute('docmanager:open',"
-        " { path: name, ...(start ? {} : { kernel: { shouldStart: false, autoStartDefault: false } }) }))",
-        [name, kernel],
-    )
+    kernels = {} if kernel else {"kernel": {"shouldStart": False, "autoStartDefault": False}}
+    open_document(page, {"path": name, **kernels})
     return page
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 import explorer as ex
 from tests.browser.axe import complaints, rules_of
-from tests.browser.notebook import Lab, Notebook
+from tests.browser.notebook import Lab, Notebook, open_document
 from tests.browser.player import press
 
 pytestmark = pytest.mark.browser
@@ -131,7 +131,7 @@ def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> No
     """Models and recordings open in the explorer, JSON and .param files do so by "Open With"; editors stay offered."""
     recording = ex.explore(ex.tanh(ex.tensor([1.0, 2.0])))
     recording.save(folder / "plan.json")
-    jupyter = opened(lab, page, folder)
+    opened(lab, page, folder)
     offers = page.evaluate(
         """(names) => names.map((name) =>
             window.jupyterapp.docRegistry.preferredWidgetFactories(name).map((each) => each.name))""",
@@ -139,7 +139,7 @@ def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> No
     )
     assert [names[0] == "Explorer" for names in offers] == [True] * 5 + [False] * 4
     assert all("Explorer" in names and "Editor" in names for names in offers)
-    jupyter.command("docmanager:open", {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
+    open_document(page, {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
     expect(drawn(page.locator(".explorer-file:visible")).locator(".ex-rail")).to_contain_text("run")
 
 
@@ -171,8 +171,8 @@ def test_a_tab_follows_its_file(lab: Lab, page: Page, folder: Path) -> None:
 def test_a_hostile_name_is_text(lab: Lab, page: Page, folder: Path) -> None:
     """A file's name, in the tab and in an error, is text and never markup."""
     (folder / HOSTILE).write_bytes(b"\xff")
-    jupyter = opened(lab, page, folder)
-    jupyter.command("docmanager:open", {"path": f"{folder.name}/{HOSTILE}"})
+    opened(lab, page, folder)
+    open_document(page, {"path": f"{folder.name}/{HOSTILE}"})
     expect(page.locator(".explorer-file-given")).to_contain_text("<img src=x onerror=", timeout=60_000)
     assert page.locator(".explorer-file img").count() == 0
 
