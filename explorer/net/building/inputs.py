@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
-from explorer.net.definition.shape_notes import noted_dtype, shape_text
+from explorer.net.definition.shape_notes import array_rule, noted_dtype, shape_text
 
 _NO_NUMBERS = "USOMm"
 """kinds of dtypes of texts, objects and dates"""
@@ -83,7 +83,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
             raise TypeError(f"its elements are of {array.dtype}")
     except (TypeError, ValueError, OverflowError) as error:
         raise OperandError(
-            f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=_rule(blob, dtype)
+            f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=array_rule(blob)
         ) from None
     # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
     if dtype is not None and not _has_dtype(value):
@@ -91,7 +91,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
         converted = _converted(array, dtype)
         if converted is None:
             fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
-            raise OperandError(f"input {blob.name!r} has {held}", rule=_rule(blob, dtype), fix=fix)
+            raise OperandError(f"input {blob.name!r} has {held}", rule=array_rule(blob), fix=fix)
         array = converted
     # a tensor of bfloat16 is held as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
@@ -99,10 +99,6 @@ def as_array(blob: BlobDefinition, value: Any) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _rule(blob: BlobDefinition, dtype: np.dtype[Any] | None) -> str:
-    return f"the array must be as the file says, {dtype or 'numbers'} {shape_text(blob.shape)}"
 
 
 def _texts(blob: BlobDefinition, value: Any) -> Array:

@@ -145,7 +145,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
         if dtype is not None and not is_noted(type_.dtype, dtype):
             raise OperandError(
                 _mismatch(name, type_, definition),
-                rule=f"the array must be as the file says, {_expected(blob)}",
+                rule=array_rule(blob),
                 fix=f"convert it: x.astype({dtype.name!r})",
             )
         if blob.shape is None:
@@ -153,7 +153,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
         if not fits(blob.shape, type_.shape):
             raise OperandError(
                 _mismatch(name, type_, definition),
-                rule=f"the array must be as the file says, {_expected(blob)}; ? is any length",
+                rule=f"{array_rule(blob)}; ? is any length",
                 fix="reshape or resize the input to that shape",
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
@@ -164,7 +164,7 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
                     raise OperandError(
                         f"{_mismatch(name, type_, definition)}, where {dimension} is {length}; "
                         f"input {where!r} has {dimension} = {first}",
-                        rule=f"the file expects {_expected(blob)}; lengths of one name must be equal",
+                        rule=f"{array_rule(blob)}; lengths of one name must be equal",
                         fix="pass inputs whose lengths agree",
                     )
 
@@ -173,6 +173,7 @@ def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
     return f"input {name!r} of net {definition.name!r} is {dtype_name(type_.dtype)} {type_.shape}"
 
 
-def _expected(blob: BlobDefinition) -> str:
+def array_rule(blob: BlobDefinition) -> str:
+    """Return what an input's array must be as a rule: ``the array must be as the file says, float32 (1, ?)``."""
     dtype = noted_dtype(blob)
-    return f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
+    return f"the array must be as the file says, {'numbers' if dtype is None else dtype.name} {shape_text(blob.shape)}"

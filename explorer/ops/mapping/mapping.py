@@ -116,6 +116,6 @@ def check_function(function: object, caller: str) -> None:
     if not callable(function):
         raise DeclarationError(
             f"{caller} of a {type(function).__name__}",
-            rule="it must have a function of expressions, which the samples follow",
+            rule="the first argument must be a function of expressions, and the samples follow",
             fix="lambda x: x + 1",
         )
