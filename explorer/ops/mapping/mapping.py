@@ -116,6 +116,6 @@ def check_function(function: object, caller: str) -> None:
     if not callable(function):
         raise DeclarationError(
             f"{caller} of a {type(function).__name__}",
-            rule="a function of expressions must be passed, and not a value: lists of samples and trees come after it",
+            rule="a function of expressions must be passed, and not a value",
             fix="lambda x: x + 1",
         )
