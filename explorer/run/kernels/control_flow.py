@@ -16,6 +16,7 @@ from explorer.ops.control.scan import Scan
 from explorer.ops.control.while_loop import WhileLoop
 from explorer.run.kernels.recurrence_loop import recurrence_runner
 from explorer.run.kernels.runners import Runner, Values
+from explorer.run.runtime.marshalling import read_only
 from explorer.run.runtime.memory import allocate
 
 BodyRun: TypeAlias = Callable[[Sequence[Any]], list[Any]]
@@ -59,6 +60,8 @@ def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
 
     def run(operands: Sequence[Any]) -> list[Any]:
         state, captured = [*operands[:end]], [*operands[end:]]
+        if not state[0]:
+            return _copies(state[1:])
         while state[0]:
             state = turn([*state, *captured])
         return state[1:]
@@ -82,9 +85,14 @@ def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
             state = outputs[:count]
             for place, output in zip(places, outputs[count:], strict=True):
                 place[index] = output
-        return [*state, *stacks]
+        return [*(state if operation.length else _copies(state)), *stacks]
 
     return run
+
+
+def _copies(state: Sequence[Any]) -> list[Any]:
+    """Copy the state of a loop that made no turn: the memory of operands is planned, and other values follow there."""
+    return [read_only(value, True) for value in state]
 
 
 def _map(operation: MappedCall, call: BodyRun, type_: AnyType) -> BodyRun:

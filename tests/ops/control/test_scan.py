@@ -174,3 +174,12 @@ def test_executors_run_two_scans_of_one_body(executor: str) -> None:
 def test_wrong_scans_are_refused_when_written(call: Any, message: str) -> None:
     with pytest.raises(ex.ExplorerError, match=message):
         call(ex.tensor(X))
+
+
+def test_a_scan_over_nothing_keeps_its_state_where_other_values_take_its_memory() -> None:
+    a = np.random.default_rng(0).normal(size=(3, 3))
+    x = ex.tensor(a)
+    y, _ = ex.scan(lambda state, element: (state * element, state.sum()), x @ x, ex.tensor(np.zeros(0)))
+    z = ex.sin(x @ x.T) @ x
+    value, _ = ex.evaluate([y, (z + y).sum()], without="simplify")
+    np.testing.assert_allclose(value, a @ a)

@@ -51,6 +51,15 @@ def test_a_loop_whose_condition_is_false_at_first_is_its_state_and_says_so() -> 
     exec(plan.reproducer(decision), {})
 
 
+def test_a_loop_that_makes_no_turn_keeps_its_state_where_other_values_take_its_memory() -> None:
+    a = np.random.default_rng(0).normal(size=(3, 3))
+    x, zero = ex.tensor(a), ex.tensor(0)
+    _, y, _ = ex.while_loop(lambda s: s[0] < s[2], lambda s: (s[0] + 1, ex.tanh(s[1]), s[2]), (zero, x @ x, zero))
+    z = ex.sin(x @ x.T) @ x
+    value, _ = ex.evaluate([y, (z + y).sum()])
+    np.testing.assert_allclose(value, a @ a)
+
+
 def test_an_endless_loop_can_be_interrupted() -> None:
     endless = ex.while_loop(lambda x: x > 0, lambda x: x + 1, ex.tensor(1.0))
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
