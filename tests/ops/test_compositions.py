@@ -138,6 +138,16 @@ def test_einsteins_sums(equation: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float16"])
+@pytest.mark.parametrize("equation", ["ii", "ij->i", "ij,ij->", "ij,jk,k->i", "ij,kl->i"])
+def test_einsum_keeps_dtypes(equation: str, dtype: str) -> None:
+    shapes = [(3,) * len(part) for part in equation.partition("->")[0].split(",")]
+    operands = [np.arange(np.prod(shape)).reshape(shape).astype(dtype) for shape in shapes]
+    value, expected = ex.evaluate(ex.einsum(equation, *map(ex.tensor, operands))), np.einsum(equation, *operands)
+    assert value.dtype == expected.dtype
+    np.testing.assert_array_equal(value, expected)
+
+
 LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from onnx import ModelProto, TensorProto, helper, version_converter
+from onnx import ModelProto, TensorProto, version_converter
 
-from explorer.formats.common.onnx_words import SLOPES_OF_CHANNELS
 from explorer.formats.onnx.function_inlining import domain_of
+from explorer.formats.onnx.old_meanings import note_old_meanings, note_upsampled, upsampled
 from explorer.formats.onnx.signatures import OLDEST, type_of
 
-_SLOPES_BROADCAST = 7
-"""opset from which PRelu's slopes are aligned at the last axes"""
 TARGET = 13
 """opset that older models are upgraded to: the newest change of the meaning of common operators"""
 _SMALL = 1024
@@ -51,16 +49,14 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     ):
         return Upgrade(model, "")
     light, weights = _without_elements(model)
-    if own < _SLOPES_BROADCAST:
-        # The converter leaves them: until then a list of slopes lay along the channels.
-        for node in light.graph.node:
-            if node.op_type == "PRelu":
-                node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
+    note_old_meanings(light.graph, own)
+    enlarged = upsampled(light.graph)
     try:
         converted = version_converter.convert_version(light, TARGET)
     # The converter is native code: it raises whatever its parts raise, and the model is shown as it stands then.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
+    note_upsampled(converted.graph, enlarged)
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])

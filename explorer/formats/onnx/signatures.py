@@ -23,7 +23,7 @@ _KEPT = 1024
 """signatures that are kept: the package makes every schema anew when it is asked for"""
 
 
-_UNCHANGED = {"If": 1, "Loop": 1, "Scan": 9}
+_UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
 """operator types whose opset before the oldest one that is read says the same in other words → that opset"""
 
 
@@ -58,7 +58,8 @@ def _since(name: str, opset: int) -> int | None:
 
 def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
     """Return a node's arguments; another meaning of its opset is written out."""
-    if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and placed.opsets.get("", 0) < 13:
+    is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
+    if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:
         return {"axis": 1, **arguments, FLATTENS: True}  # axis is 1 by default there, −1 from opset 13 on
     return arguments
 

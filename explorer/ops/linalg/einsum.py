@@ -18,7 +18,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.ops.base import reshape
+from explorer.ops.base import cast, reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.manipulation.slicing import part_of
@@ -100,7 +100,8 @@ def _summed(term: _Named, needed: set[str]) -> _Named:
     axes = tuple([axis for axis, letter in enumerate(term.letters) if letter not in needed])
     if not axes:
         return term
-    return _Named(sum(term.x, axes), "".join([letter for letter in term.letters if letter in needed]))
+    # sums of short whole numbers are longer ones, products are not: here all are sums of products
+    return _Named(cast(sum(term.x, axes), term.x.dtype), "".join([letter for letter in term.letters if letter in needed]))
 
 
 def _wide(term: _Named, sizes: dict[str, int]) -> _Named:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
+import explorer as ex
 from explorer.formats.onnx.opset_upgrade import upgraded_model
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
@@ -73,3 +74,58 @@ def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:
     made.graph.initializer.append(stored)
     net = opened(made, tmp_path)
     np.testing.assert_array_equal(net.run(np.ones((1, 3, 200), np.float32)), weights[None] + 1)
+
+
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_old_resampling_divides_places_by_scales(opset: int, tmp_path: Path) -> None:
+    """The converter leaves out that new elements lay at their places divided by the scale, counted from the corner."""
+    x, scales = np.float32([[[[0, 10, 30, 60]]]]), np.float32([1, 1, 1, 2])
+    old = "Resize" if opset == 10 else "Upsample"
+    for mode, expected in (
+        ("linear", [0, 5, 10, 20, 30, 45, 60, 60]),
+        ("nearest", [0, 0, 10, 10, 30, 30, 60, 60]),
+    ):
+        if opset == 7:
+            made = model([node(old, ["x"], ["y"], mode=mode, scales=scales)], {"x": (FLOAT, x.shape)}, ["y"], opset=7)
+        else:
+            nodes = [node(old, ["x", "s"], ["y"], mode=mode)]
+            made = model(nodes, {"x": (FLOAT, x.shape)}, ["y"], {"s": scales}, opset=opset)
+        net = opened(made, tmp_path)
+        np.testing.assert_array_equal(net.run(x), np.float32(expected).reshape(1, 1, 1, 8))
+        net.save(tmp_path / "new.onnx")
+        np.testing.assert_array_equal(ex.open(tmp_path / "new.onnx").run(x), net.run(x))
+
+
+@pytest.mark.parametrize(
+    ("scales", "expected"),
+    [
+        ([1, 1, 0.6, 0.6], [[1, 3]]),  # the standard's case test_resize_downsample_nearest
+        ([1, 1, 2, 0.6], [[1, 3], [1, 3], [5, 7], [5, 7]]),
+        ([1, 1, 1, 1.5], [[1, 1, 2, 3, 3, 4], [5, 5, 6, 7, 7, 8]]),
+    ],
+)
+def test_nearest_elements_of_opset_10_lie_above_where_an_axis_shrinks(
+    scales: list[float], expected: list[list[float]], tmp_path: Path
+) -> None:
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
+    nodes = [node("Resize", ["x", "s"], ["y"], mode="nearest")]
+    net = opened(model(nodes, {"x": (FLOAT, x.shape)}, ["y"], {"s": np.float32(scales)}, opset=10), tmp_path)
+    np.testing.assert_array_equal(net.run(x)[0, 0], expected)
+    if min(scales[2:]) < 1 < max(scales):  # the newer opsets have no words for it
+        with pytest.raises(ex.ExplorerError, match="nearest_mode"):
+            net.save(tmp_path / "new.onnx")
+
+
+def test_hardmax_was_of_all_axes_from_one_on(tmp_path: Path) -> None:
+    expected = np.zeros_like(X)
+    expected[:, -1, -1] = 1
+    made = model([node("Hardmax", ["x"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"], opset=9)
+    np.testing.assert_array_equal(opened(made, tmp_path).run(X), expected)
+
+
+def test_normalization_over_the_batch_is_read_as_its_function(tmp_path: Path) -> None:
+    x = np.arange(48, dtype=np.float32).reshape(2, 3, 2, 4)
+    made = model([node("MeanVarianceNormalization", ["x"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], opset=9)
+    axes = (0, 2, 3)
+    expected = (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
+    np.testing.assert_allclose(opened(made, tmp_path).run(x), expected, rtol=1e-5)

@@ -10,6 +10,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.common.onnx_words import NEAREST_BY_SCALE
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import first, integers, is_given, known, word
 from explorer.formats.onnx.operators.base.table import operator
@@ -32,15 +33,22 @@ def resize_(op: OperatorContext) -> Any:
     lengths, steps = _target(op, x, axes)
     # axes that stay as they are (batch and channels) are not resampled
     changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
-    return resize(
-        x,
-        tuple([lengths[i] for i in changed]),
-        tuple([axes[i] for i in changed]),
-        method=method,
-        coordinates=coordinates,
-        steps=tuple([steps[i] for i in changed]),
-        coefficient=op.number("cubic_coeff_a", -0.75),
-    )
+
+    def resized(x: Expr, places: list[int], method: str) -> Expr:
+        return resize(
+            x,
+            tuple([lengths[i] for i in places]),
+            tuple([axes[i] for i in places]),
+            method=method,
+            coordinates=coordinates,
+            steps=tuple([steps[i] for i in places]),
+            coefficient=op.number("cubic_coeff_a", -0.75),
+        )
+
+    if not op.has(NEAREST_BY_SCALE):
+        return resized(x, changed, method)
+    shrunk = [i for i in changed if steps[i] > 1]
+    return resized(resized(x, [i for i in changed if i not in shrunk], method), shrunk, "ceil")
 
 
 def _is_rare(op: OperatorContext) -> bool:

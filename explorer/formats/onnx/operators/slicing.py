@@ -82,7 +82,9 @@ def slice_(op: OperatorContext) -> Expr:
         if step == 0:
             raise OperandError(f"steps={steps}", rule="Slice: a step must not be 0")
         place = normalize_axis(axis, x.ndim, "Slice")
-        index[place] = slice(start, end, step)
+        # back from a start before the first row: from the first row on, which NumPy leaves out
+        is_before = step < 0 and start < -x.shape[place] and x.shape[place]
+        index[place] = slice(0 if is_before else start, end, step)
     return x[tuple(index)]
 
 
@@ -101,6 +103,15 @@ def gather_elements(op: OperatorContext) -> Expr:
     """For each index the element of its row at that place of an axis."""
     x, indices = required(op, "data"), required(op, "indices")
     axis = axis_of(op, x, 0)
+    if indices.ndim == x.ndim:
+        # only the first rows of other axes are taken, as many as there are indices: one index is not repeated
+        first_rows = [slice(None) if place == axis else slice(size) for place, size in enumerate(indices.shape)]
+        if any(size > x.shape[place] for place, size in enumerate(indices.shape) if place != axis):
+            raise OperandError(
+                f"indices {indices.type} into {x.type} along axis {axis}",
+                rule="GatherElements: there must be at most as many indices along another axis as elements",
+            )
+        x = x[tuple(first_rows)]
     return take_along_axis(x, _from_front(op, indices, x.shape[axis]), axis)
 
 

@@ -26,10 +26,12 @@ from onnx import (
 from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
-from explorer.formats.common.onnx_words import FLATTENS, SLOPES_OF_CHANNELS
+from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.writing.written_model import Model, note_boxes, refused, schema_of, value_info
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain
 
+_OWN = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
+"""arguments that are no attributes of the standard's"""
 _EXPORT = "export the model again with the framework that made it"
 _LISTS = {AttributeProto.INTS: int, AttributeProto.FLOATS: float, AttributeProto.STRINGS: str}
 
@@ -108,7 +110,7 @@ class _Graph:
         read = {*_formals(operator, schema)}
         attributes = []
         for name, value in operator.arguments.items():
-            if name not in read and name not in operator.bodies and name not in (FLATTENS, SLOPES_OF_CHANNELS):
+            if name not in read and name not in operator.bodies and name not in _OWN:
                 attributes.append(_attribute(operator, schema, name, value))
         attributes += [
             helper.make_attribute(name, self._tensor(operator, name)) for name in operator.weights if name not in read
@@ -121,6 +123,12 @@ class _Graph:
         if operator.arguments.get(SLOPES_OF_CHANNELS):
             raise _refusal(
                 operator, "its slopes are those of channels, as before opset 7", "slopes must broadcast to the input"
+            )
+        if operator.arguments.get(NEAREST_BY_SCALE):
+            raise _refusal(
+                operator,
+                "its nearest elements are those of opset 10, above where an axis shrinks and below elsewhere",
+                "all axes must have one nearest_mode",
             )
         if operator.arguments.get(FLATTENS):
             yield from self._flattened(operator, type, inputs, attributes)

@@ -33,6 +33,18 @@ def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path:
         assert "an index must lie in -3 … 2" in findings(tmp_path, made, i=np.full(shape, beyond, np.int64))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_elements_are_gathered_where_there_are_indices_alone(known: bool, tmp_path: Path) -> None:
+    """An index is not repeated along other axes, and these may be longer than there are indices."""
+    for axis, shape in ((0, (2, 1)), (0, (5, 3)), (1, (1, 6)), (1, (2, 4))):
+        i = np.random.default_rng(1).integers(-X.shape[axis], X.shape[axis], shape)
+        own = X[: shape[0] if axis else None, : None if axis else shape[1]]
+        made = node("GatherElements", ["x", "i"], ["y"], axis=axis)
+        value = result(tmp_path, made, X, i, known=known)
+        np.testing.assert_array_equal(value, np.take_along_axis(own, i % X.shape[axis], axis))
+    assert "at most as many" in findings(tmp_path, node("GatherElements", ["x", "i"], ["y"]), i=np.zeros((1, 5), int))
+
+
 def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Path) -> None:
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     i = np.array([[1, 2], [0, -1], [-2, 1]])
@@ -50,6 +62,9 @@ def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Pa
         (-100, 2, 1, slice(None, 2)),
         (-(2**63), 2**63 - 1, 1, slice(None)),
         (2, 1, 1, slice(0, 0)),
+        (-100, -(2**63), -1, slice(0, None, -1)),
+        (-4, -100, -2, slice(0, None, -1)),
+        (-100, 1, -1, slice(0, 0)),
     ],
 )
 def test_ranges_of_rows_reach_beyond_both_ends(
