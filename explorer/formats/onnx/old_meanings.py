@@ -1,7 +1,7 @@
-"""What operators of old opsets mean, where the onnx package's converter changes the opset and not the words.
+"""Meanings of operators of old opsets, where the onnx package's converter changes the opset and not the words.
 
-Such a node gets, before it is converted or after, the attributes that say the same in the newer opset, or an attribute of
-explorer's own where the newer opset has no words for it.
+Such a node gets, before it is converted or after, the attributes that say the same in the newer opset, or an attribute
+of explorer's own where the newer opset has no words for it.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ def _scales(node: NodeProto, graph: GraphProto) -> np.ndarray | None:
     """Return the scales that an initializer or a Constant holds; None if the net computes them."""
     name = node.input[1] if len(node.input) > 1 else ""
     held = {tensor.name: tensor for tensor in graph.initializer}
-    for other in graph.node:
-        if other.op_type == "Constant":
-            held.update({other.output[0]: part.t for part in other.attribute if part.name == "value"})
+    constants = [other for other in graph.node if other.op_type == "Constant"]
+    held |= {each.output[0]: part.t for each in constants for part in each.attribute if part.name == "value"}
     return numpy_helper.to_array(held[name]) if name in held else None
 
 

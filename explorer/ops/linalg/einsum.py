@@ -101,7 +101,9 @@ def _summed(term: _Named, needed: set[str]) -> _Named:
     if not axes:
         return term
     # sums of short whole numbers are longer ones, products are not: here all are sums of products
-    return _Named(cast(sum(term.x, axes), term.x.dtype), "".join([letter for letter in term.letters if letter in needed]))
+    return _Named(
+        cast(sum(term.x, axes), term.x.dtype), "".join([letter for letter in term.letters if letter in needed])
+    )
 
 
 def _wide(term: _Named, sizes: dict[str, int]) -> _Named:
