@@ -22,6 +22,7 @@ from explorer.lab import build_hook
 from explorer.record import Recording
 from explorer.view.export.html_page import html
 from explorer.view.payload.bundle import script
+from tests.browser.forked_kernels import kernel_server
 from tests.browser.notebook import Lab, Notebook
 from tests.browser.pages import VIEWPORT, KeptLabPage, KeptPage, Watch, new_context
 
@@ -195,11 +196,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     command += [f"--LabApp.user_settings_dir={home / 'settings'}", f"--LabApp.workspaces_dir={home / 'workspaces'}"]
     server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait(f"http://127.0.0.1:{port}/api/status", server, home / "log.txt")
-        yield Lab(f"http://127.0.0.1:{port}", root)
+        with kernel_server(home / "share" / "kernels" / "python3", home / "kernels.txt", environment):
+            _wait(f"http://127.0.0.1:{port}/api/status", server, home / "log.txt")
+            yield Lab(f"http://127.0.0.1:{port}", root)
+            server.terminate()
+            server.wait(20)
     finally:
-        server.terminate()
-        server.wait(20)
+        server.kill()
+        server.wait()
         log.close()
 
 
