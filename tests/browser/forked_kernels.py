@@ -1,7 +1,7 @@
 """Kernels of JupyterLab, forked from one process that has imported their libraries, which takes each a second.
 
-A kernel is a process of its own, as any other is, and its cells import explorer themselves. JupyterLab starts a launcher
-in its place, which hands signals on, and ends when the kernel does; the kernel ends with its launcher.
+A kernel is a process of its own, as any other is, and its cells import explorer themselves. JupyterLab starts a
+launcher in its place, which hands signals on, and ends when the kernel does; the kernel ends with its launcher.
 """
 
 from __future__ import annotations

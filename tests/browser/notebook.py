@@ -22,9 +22,9 @@ class Lab:
     url: str
     root: Path
 
-    def open(self, page: Page) -> None:
-        """Open JupyterLab in a workspace of its own: of two pages with one, JupyterLab sends the second to another."""
-        page.goto(f"{self.url}/lab/workspaces/page_{next(_numbers)}")
+    def open(self, page: Page, workspace: str = "") -> None:
+        """Open JupyterLab in a workspace, or a new one: the second of two pages in one would be sent to another."""
+        page.goto(f"{self.url}/lab/workspaces/{workspace or f'page_{next(_numbers)}'}")
         page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
         page.evaluate("() => window.jupyterapp.restored.then(() => true)")
 

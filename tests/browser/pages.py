@@ -128,12 +128,12 @@ class KeptLabPage(KeptPage):
         self._lab.open(page)
 
     def empty(self, page: Page) -> None:
-        """Shut the kernels down, and close all documents without saving them."""
+        """Have the kernels shut down, which nobody waits for, and close all documents without saving them."""
         page.evaluate(
-            """async () => {
+            """() => {
                 for (const widget of window.jupyterapp ? [...window.jupyterapp.shell.widgets("main")] : []) {
                     const { context } = widget;
-                    if (context?.sessionContext?.session) await context.sessionContext.shutdown();
+                    context?.sessionContext?.session?.shutdown().catch(() => undefined);
                     if (context) context.model.dirty = false;
                     widget.close();
                 }

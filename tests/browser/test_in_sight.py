@@ -1,11 +1,14 @@
 """After a step something that changed is in sight, and nothing lies over it; titles lie over edges."""
 
+from itertools import product
+
 import pytest
 
 import explorer as ex
 from explorer.view.payload.payload import payload
 from tests.browser.player import mount
 from tests.support.cells import MODELS
+from tests.support.representatives import representatives
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-1", "V-13")]
@@ -33,8 +36,12 @@ HIDDEN = """() => {
 }"""  # noqa: E501
 
 
-@pytest.mark.parametrize("wide", [1280, 1000, 600])
-@pytest.mark.parametrize("name", ["encoder", "resnet18"])
+@pytest.mark.parametrize(
+    ("name", "wide"),
+    representatives(
+        product(("encoder", "resnet18"), (1280, 1000, 600)), [("encoder", 1280), ("encoder", 600), ("resnet18", 1000)]
+    ),
+)
 def test_something_that_changed_is_in_sight_after_every_step(page, name, wide):
     """Neither the border of the canvas nor the minimap or the legend hides all of what changed."""
     page.set_viewport_size({"width": wide, "height": 900})

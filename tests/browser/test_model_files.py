@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,9 @@ from safetensors.numpy import save_file
 import explorer as ex
 from tests.browser.axe import complaints, rules_of
 from tests.browser.notebook import Lab, Notebook, open_document
+from tests.browser.pages import VIEWPORT, KeptLabPage, Watch
 from tests.browser.player import press
+from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
 
@@ -23,8 +25,13 @@ HOSTILE = "<img src=x onerror=\"document.title='run'\">.onnx"
 
 
 @pytest.fixture
-def page(open_lab_page: Callable[[], Page]) -> Page:
-    return open_lab_page()
+def page(kept_lab_page: KeptLabPage, watch: Watch) -> Generator[Page]:
+    """The page with JupyterLab that tests share."""
+    lent = kept_lab_page.lend(watch, VIEWPORT)
+    assert lent is not None
+    yield lent
+    lent.unroute_all()
+    kept_lab_page.take_back()
 
 
 @pytest.fixture
@@ -35,18 +42,12 @@ def folder(lab: Lab, request: pytest.FixtureRequest) -> Path:
     return made
 
 
-def workspace(lab: Lab, folder: Path) -> str:
-    """The address of a folder's workspace."""
-    return f"{lab.url}/lab/workspaces/{folder.name}"
-
-
-def opened(lab: Lab, page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:
-    """JupyterLab on a folder, in a workspace of its own: none has to be emptied, which JupyterLab does late."""
-    page.goto(workspace(lab, folder))
-    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
-    page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+def opened(page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:
+    """JupyterLab on a folder, whose files stand at the left."""
     jupyter = Notebook(page)
     jupyter.theme(theme)
+    jupyter.command("application:set-mode", {"mode": "multiple-document"})
+    jupyter.command("filebrowser:activate")
     jupyter.command("filebrowser:go-to-path", {"path": folder.name})
     return jupyter
 
@@ -65,13 +66,13 @@ def drawn(tab: Locator) -> Locator:
 
 
 @pytest.mark.spec("V-17")
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, folder: Path, theme: str) -> None:
+@pytest.mark.parametrize("theme", representatives(["Light", "Dark"], ["Light"]))
+def test_a_double_click_on_a_model_opens_the_explorer(page: Page, folder: Path, theme: str) -> None:
     """In JupyterLab a double click on an .onnx or a .pnnx.param opens the explorer, which steps, searches, and reads a
     weight that is selected."""
     for name in ("digits.onnx", "digits.pnnx.param", "digits.pnnx.bin"):
         shutil.copy(ASSETS / name, folder)
-    opened(lab, page, folder, f"JupyterLab {theme}")
+    opened(page, folder, f"JupyterLab {theme}")
     for name, weight in (("digits.onnx", "conv2.weight"), ("digits.pnnx.param", "conv2.weight")):
         tab = double_click(page, name)
         view = drawn(tab)
@@ -91,11 +92,11 @@ def test_a_double_click_on_a_model_opens_the_explorer(lab: Lab, page: Page, fold
 
 
 @pytest.mark.spec("V-17")
-def test_a_double_click_on_a_file_of_weights_opens_its_tensors(lab: Lab, page: Page, folder: Path) -> None:
+def test_a_double_click_on_a_file_of_weights_opens_its_tensors(page: Page, folder: Path) -> None:
     """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected shows its values."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)
     save_file({f"layer{i}.0.conv.weight": weights + i for i in range(3)}, folder / "toy.safetensors")
-    opened(lab, page, folder)
+    opened(page, folder)
     view = drawn(double_click(page, "toy.safetensors"))
     press(view, "/")
     page.keyboard.type("name:layer2.0.conv.weight")
@@ -106,12 +107,12 @@ def test_a_double_click_on_a_file_of_weights_opens_its_tensors(lab: Lab, page: P
 
 
 @pytest.mark.spec("V-17", "V-20")
-def test_a_tab_says_what_it_waits_for(lab: Lab, page: Page, folder: Path) -> None:
+def test_a_tab_says_what_it_waits_for(page: Page, folder: Path) -> None:
     """Until the server answers a tab says that it reads; a server without the extension is told apart from a file."""
     shutil.copy(ASSETS / "digits.onnx", folder)
     waiting: list[Route] = []
     page.route("**/explorer/view/**", lambda route: waiting.append(route))
-    opened(lab, page, folder)
+    opened(page, folder)
     with page.expect_request("**/explorer/view/**"):
         tab = double_click(page, "digits.onnx")
     expect(tab.get_by_role("status")).to_have_text("Reading digits.onnx …")
@@ -127,11 +128,11 @@ def test_a_tab_says_what_it_waits_for(lab: Lab, page: Page, folder: Path) -> Non
 
 
 @pytest.mark.spec("V-17")
-def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> None:
+def test_open_with_offers_the_explorer(page: Page, folder: Path) -> None:
     """Models and recordings open in the explorer, JSON and .param files do so by "Open With"; editors stay offered."""
     recording = ex.explore(ex.tanh(ex.tensor([1.0, 2.0])))
     recording.save(folder / "plan.json")
-    opened(lab, page, folder)
+    opened(page, folder)
     offers = page.evaluate(
         """(names) => names.map((name) =>
             window.jupyterapp.docRegistry.preferredWidgetFactories(name).map((each) => each.name))""",
@@ -144,11 +145,11 @@ def test_open_with_offers_the_explorer(lab: Lab, page: Page, folder: Path) -> No
 
 
 @pytest.mark.spec("V-17")
-def test_a_tab_follows_its_file(lab: Lab, page: Page, folder: Path) -> None:
+def test_a_tab_follows_its_file(page: Page, folder: Path) -> None:
     """A file that cannot be read says why; once it is written anew the tab shows it, and step and selection stay."""
     model = folder / "net.onnx"
     model.write_bytes(b"\xff\xfe")
-    opened(lab, page, folder)
+    opened(page, folder)
     tab = double_click(page, "net.onnx")
     alert = tab.get_by_role("alert")
     expect(alert.locator(".explorer-file-given")).to_contain_text("net.onnx", timeout=60_000)
@@ -168,20 +169,22 @@ def test_a_tab_follows_its_file(lab: Lab, page: Page, folder: Path) -> None:
 
 
 @pytest.mark.spec("V-17")
-def test_a_hostile_name_is_text(lab: Lab, page: Page, folder: Path) -> None:
+def test_a_hostile_name_is_text(page: Page, folder: Path) -> None:
     """A file's name, in the tab and in an error, is text and never markup."""
     (folder / HOSTILE).write_bytes(b"\xff")
-    opened(lab, page, folder)
+    opened(page, folder)
     open_document(page, {"path": f"{folder.name}/{HOSTILE}"})
     expect(page.locator(".explorer-file-given")).to_contain_text("<img src=x onerror=", timeout=60_000)
     assert page.locator(".explorer-file img").count() == 0
 
 
 @pytest.mark.spec("V-17")
-def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path) -> None:
+def test_a_tab_is_there_again_after_a_reload(lab: Lab, open_lab_page: Callable[[], Page], folder: Path) -> None:
     """JupyterLab that is loaded again shows the explorers that were open."""
     shutil.copy(ASSETS / "digits.onnx", folder)
-    jupyter = opened(lab, page, folder)
+    page = open_lab_page()
+    lab.open(page, folder.name)  # in a workspace of its own: none has to be emptied, which JupyterLab does late
+    jupyter = opened(page, folder)
     drawn(double_click(page, "digits.onnx"))
     page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.isReady")
     kept(page, folder)
@@ -189,7 +192,7 @@ def test_a_tab_is_there_again_after_a_reload(lab: Lab, page: Page, folder: Path)
     with page.expect_response(lambda answer: answer.request.method == "PUT" and "/workspaces/" in answer.url):
         jupyter.command("application:toggle-left-area")
     kept(page, folder)
-    page.goto(workspace(lab, folder))
+    lab.open(page, folder.name)
     drawn(page.locator(".explorer-file"))
 
 

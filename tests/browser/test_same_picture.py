@@ -19,6 +19,7 @@ from explorer.view.replay.contents import drawn_open, open_spans
 from explorer.view.replay.state import state_at
 from tests.golden.programs import recorded
 from tests.support.large import read_at_random
+from tests.support.representatives import representatives
 from tests.view import sample
 from tests.view.stories import story
 
@@ -174,6 +175,6 @@ def test_both_languages_draw_plain_curves_alike(module):
 
 
 @pytest.mark.spec("V-1", "V-4", "V-7")
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 24))])
+@pytest.mark.parametrize("seed", representatives(range(24), range(4)))
 def test_both_languages_replay_and_compose_random_stories_alike(module, seed):
     check(module, story(seed), seed, 12)

@@ -15,6 +15,7 @@ from explorer.view.payload.payload import payload
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.cells import MODELS
 from tests.support.large import flat, planned
+from tests.support.representatives import representatives
 from tests.view import sample
 from tests.view.stories import story
 
@@ -139,7 +140,7 @@ def test_steps_through_models_show_what_is_there(module, name):
     assert walk(module, ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording, 3, 150) > 40
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 24))])
+@pytest.mark.parametrize("seed", representatives(range(24), range(4)))
 def test_steps_through_random_stories_show_what_is_there(module, seed):
     assert walk(module, story(seed), seed, 120) > 20
 

@@ -1,0 +1,22 @@
+"""Cases of a test, of which some stand for the others in ``make test``; ``make soak`` tries the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def representatives(cases: Iterable[Any], chosen: Collection[Any]) -> list[Any]:
+    """Mark all cases for soak but those chosen; each is the value of a test's one parameter, or a tuple of several."""
+    listed = list(cases)
+    unknown = [case for case in chosen if case not in listed]
+    if unknown or not chosen:
+        raise ValueError(f"{unknown or 'nothing'} was chosen; representatives must be some of the cases: {listed}")
+    return [
+        case
+        if case in chosen
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.soak)
+        for case in listed
+    ]
