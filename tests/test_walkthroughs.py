@@ -130,7 +130,7 @@ def test_every_snippet_belongs_to_a_trial() -> None:
 def _follow(section: str, copy: Path) -> None:
     """Make the change of a walk-through in a copy of the package and its tests."""
     for room in ("explorer", "tests"):
-        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, copy / room)  # with what is compiled of files that stay as they are
     shutil.copy(ROOT / "pyproject.toml", copy)
     for path, after, code in SECTIONS[section]:
         _enter(copy / path, after, code)

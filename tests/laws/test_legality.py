@@ -36,7 +36,7 @@ def outcome(case: Case, operands: list[TensorType]) -> Any:
 
 
 @pytest.mark.spec("M-O2")
-@settings(max_examples=10)
+@settings(max_examples=5)
 @pytest.mark.parametrize("case", parameters(CASES))
 @given(data=st.data())
 def test_illegal_operands_are_refused_when_written(case: Case, data: st.DataObject) -> None:
@@ -44,7 +44,7 @@ def test_illegal_operands_are_refused_when_written(case: Case, data: st.DataObje
     outcome(case, data.draw(st.lists(types, max_size=4)))
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @pytest.mark.parametrize("case", parameters(COMPUTED))
 @given(data=st.data())
 def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> None:
@@ -55,7 +55,7 @@ def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> No
 @pytest.mark.soak
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_many_illegal_operands_are_refused_and_many_that_are_accepted_computed(case: Case) -> None:
-    """The two laws above with five times their examples."""
+    """The two laws above with ten times their examples."""
 
     @settings(max_examples=50)
     @given(data=st.data())

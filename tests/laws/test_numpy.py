@@ -48,18 +48,18 @@ def outcome(call: Callable[..., Any], *operands: Any) -> Any:
         return error
 
 
-def assert_alike(found: Any, expected: Any, told: str, signs: bool = True) -> None:
+def assert_alike(found: Any, expected: Any, signs: bool = True) -> None:
     """One shape, one dtype, equal values up to rounding; zeros have one sign, and NaN is at the same places."""
     found, expected = np.asarray(found), np.asarray(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), told
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     if expected.dtype.kind not in "fc":
-        np.testing.assert_array_equal(found, expected, err_msg=told)
+        np.testing.assert_array_equal(found, expected)
         return
     for part, wanted in ((found.real, expected.real), (found.imag, expected.imag)):
         near = 16 * float(np.finfo(expected.dtype).eps)
-        np.testing.assert_allclose(part, wanted, rtol=near, atol=0, equal_nan=True, err_msg=told)
+        np.testing.assert_allclose(part, wanted, rtol=near, atol=0, equal_nan=True)
         zeros = (wanted == 0) & signs
-        np.testing.assert_array_equal(np.signbit(part[zeros]), np.signbit(wanted[zeros]), err_msg=told)
+        np.testing.assert_array_equal(np.signbit(part[zeros]), np.signbit(wanted[zeros]))
 
 
 def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str, of_nothing: bool = False) -> set[str]:
@@ -68,32 +68,34 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
     ``of_nothing``: where no axis is reduced the result is the operand. NumPy starts from 0.0, which −0.0 becomes, and
     divides complex numbers by 1, which makes NaN of an infinite one.
     """
-    accepted: list[tuple[Any, Any, str, bool]] = []
+    accepted: list[tuple[Any, Any, tuple[Any, ...], bool]] = []
     refused: set[str] = set()
     for arrays in operands:
         expected = outcome(call, *arrays)
         made = outcome(call, *[ex.tensor(array) if isinstance(array, np.ndarray) else array for array in arrays])
-        text = f"{told} of {arrays}"
         if isinstance(made, Exception):
-            assert isinstance(made, ExplorerError), f"{text}: {made!r}"
+            assert isinstance(made, ExplorerError), f"{told} of {arrays}: {made!r}"
             if not isinstance(expected, Exception):
                 refused.add(" ".join([getattr(array, "dtype", np.dtype("O")).name for array in arrays]))
             continue
         parts = made if isinstance(made, (tuple, list)) else (made,)
         if isinstance(expected, Exception):
             values = outcome(ex.evaluate, [part for part in parts if isinstance(part, ex.Expr)])
-            assert isinstance(values, ExplorerError), f"{text}: NumPy refuses it, {expected!r}"
+            assert isinstance(values, ExplorerError), f"{told} of {arrays}: NumPy refuses it, {expected!r}"
             continue
         wanted = expected if isinstance(expected, (tuple, list)) else (expected,)
         same = of_nothing and np.shape(wanted[0]) == np.shape(arrays[0])
         if same and arrays[0].dtype.kind == "c":
             continue
-        accepted += [(part, value, text, not same) for part, value in zip(parts, wanted, strict=True)]
+        accepted += [(part, value, arrays, not same) for part, value in zip(parts, wanted, strict=True)]
     assert accepted, f"no call of {told} is recorded"
     with np.errstate(all="ignore"):
         values = ex.evaluate([part for part, _, _, _ in accepted])
-    for found, (_, expected, text, signs) in zip(values, accepted, strict=True):
-        assert_alike(found, expected, text, signs)
+    for found, (_, expected, arrays, signs) in zip(values, accepted, strict=True):
+        try:
+            assert_alike(found, expected, signs)
+        except AssertionError as error:
+            raise AssertionError(f"{told} of {arrays}: {error}") from error
     return refused
 
 

@@ -23,9 +23,10 @@ SHORT = 5_000
 @pytest.mark.parametrize(
     ("depth", "without"),
     [
-        (DEEP, ()),
+        (SHORTER, ()),
         (SHORT, ("fuse",)),
         (SHORT, ("simplify", "dedup", "prune", "fuse")),
+        pytest.param(DEEP, (), marks=pytest.mark.soak),
         pytest.param(DEEP, ("fuse",), marks=pytest.mark.soak),
         pytest.param(DEEP, ("simplify", "dedup", "prune", "fuse"), marks=pytest.mark.soak),
     ],

@@ -23,22 +23,39 @@ WIDGETS = (
 )  # made of ipywidgets
 ALONE = [module for module in MODULES if module not in WIDGETS]
 
-# Registers a bare package, so that explorer/__init__ does not bring the engine.
+# Registers a bare package, so that explorer/__init__ does not bring the engine; each module is loaded in a process that
+# has loaded none before, a fork of the first, which is there sooner than an interpreter of its own.
 LOAD = """
-import importlib, sys, types
+import importlib, os, sys, types
 bare = types.ModuleType("explorer"); bare.__path__ = [sys.argv[1]]
 sys.modules["explorer"] = bare
-importlib.import_module("explorer.view." + sys.argv[2])
-print(*sorted(name for name in sys.modules if name.split(".")[0] in ("numpy", "explorer", "ipywidgets", "anywidget")))
+for module in sys.argv[2:]:
+    if not os.fork():
+        importlib.import_module("explorer.view." + module)
+        packages = ("numpy", "explorer", "ipywidgets", "anywidget")
+        print(module, *sorted(name for name in sys.modules if name.split(".")[0] in packages), flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(f"explorer.view.{module} cannot be loaded")
 """
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    """The names of the modules that each module of the view loads, by its name."""
+    command = [sys.executable, "-c", LOAD, str(ROOT.parent), *ALONE]
+    lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
 @pytest.mark.parametrize("module", ALONE)
-def test_a_module_loads_neither_numpy_nor_the_engine(module):
-    command = [sys.executable, "-c", LOAD, str(ROOT.parent), module]
-    loaded = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
-    assert f"explorer.view.{module}" in loaded
-    assert {".".join(name.split(".")[:2]) for name in loaded} <= {"explorer", "explorer.view", "explorer.record"}
+def test_a_module_loads_neither_numpy_nor_the_engine(module, loaded):
+    assert f"explorer.view.{module}" in loaded[module]
+    assert {".".join(name.split(".")[:2]) for name in loaded[module]} <= {
+        "explorer",
+        "explorer.view",
+        "explorer.record",
+    }
 
 
 @pytest.mark.parametrize("module", MODULES)

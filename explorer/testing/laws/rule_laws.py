@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -276,9 +276,14 @@ def _second(leaf: Expr) -> Expr:
 
 def _palette(count: int) -> list[Operation]:
     """Return pure operations of so many operands, with the attributes of their first example; a user's own first."""
+    return _of_count(count, tuple(registry.operations.values()))
+
+
+@lru_cache(maxsize=2)
+def _of_count(count: int, registered: tuple[type[Operation], ...]) -> list[Operation]:
     return [
         operation_class(**operation_class.examples[0].attributes)
-        for operation_class in sorted(registry.operations.values(), key=_familiarity)
+        for operation_class in sorted(registered, key=_familiarity)
         if operation_class.pure and operation_class.examples and operation_class.count_operands() == count
     ]
 
