@@ -110,23 +110,6 @@ def test_a_term_inside_code_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("V-21")
-def test_the_site_has_the_map_and_the_terms(tmp_path: Path) -> None:
-    """The index of the site has each notebook's goal, needs and minutes; links between notebooks lead to its pages."""
-    build_site(NOTEBOOKS, tmp_path, "Explorer")
-    index = (tmp_path / "index.html").read_text(encoding="utf-8")
-    for lesson in course.LESSONS:
-        assert f"Takes: about {lesson.minutes} minutes." in index
-    for page in tmp_path.glob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        for target in re.findall(r'<a\b[^>]*\bhref="([^"#][^"]*)"', text):
-            assert not re.search(r"\.(ipynb|md)(#|$)", target), f"{page.name}: {target}"
-            file, _, part = unquote(target).partition("#")
-            if not target.startswith("http"):
-                assert (tmp_path / file).is_file(), f"{page.name}: {target}"
-                assert not part or f'id="{part}"' in (tmp_path / file).read_text(encoding="utf-8"), target
-
-
-@pytest.mark.spec("V-21")
 def test_figures_are_drawn_from_recordings() -> None:
     """``python assets/figures.py`` would change nothing, and each figure stands in a notebook, with words for it."""
     drawn = figures.figures()

@@ -64,6 +64,7 @@ def test_double():
 """
 
 
+@pytest.mark.soak
 def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
     """Tests that fail anyway, or are not there, leave a mutant untried; each set of tests runs once without one."""
     root = tmp_path / "project"

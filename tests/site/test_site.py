@@ -18,9 +18,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import explorer as ex
+from assets import course
 from explorer.cli import main
 from explorer.core.errors import ExplorerError, FileError
 from explorer.site.build import build_site
+from explorer.site.chapter import Chapter
 from explorer.view.payload import stored as stored_views
 from explorer.view.payload.stored import MIME, restored
 
@@ -64,10 +66,17 @@ def page(folder: Path, name: str) -> str:
     return (folder / f"{name}.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def textbook(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Chapter]]:
+    """A site of all notebooks, and its chapters."""
+    folder = tmp_path_factory.mktemp("textbook")
+    return folder, build_site(NOTEBOOKS, folder, "Explorer")
+
+
 @pytest.mark.spec("V-21")
-def test_the_tutorials_are_a_textbook(tmp_path: Path) -> None:
+def test_the_tutorials_are_a_textbook(textbook: tuple[Path, list[Chapter]]) -> None:
     """Each notebook becomes a page with all its views, at most 1.5 MB with the front end; an index lists them."""
-    chapters = build_site(NOTEBOOKS, tmp_path, "Explorer")
+    folder, chapters = textbook
     assert [chapter.name for chapter in chapters] == [path.stem for path in NOTEBOOKS]
     for path, chapter in zip(NOTEBOOKS, chapters, strict=True):
         outputs = [
@@ -75,17 +84,34 @@ def test_the_tutorials_are_a_textbook(tmp_path: Path) -> None:
             for cell in nbformat.read(path, as_version=4).cells
             for output in cell.get("outputs", [])
         ]
-        text = page(tmp_path, chapter.name)
+        text = page(folder, chapter.name)
         stored = re.findall(r'<script type="application/json">(.*?)</script>', text)
         assert [json.loads(each) for each in stored] == [data[MIME] for data in outputs if MIME in data]
         assert chapter.views == len(stored) > 0
         assert text.count("<h1") == 1
         assert len(text.encode()) < 1.5e6
         assert text.count('<script type="module">') == 1
-    index = page(tmp_path, "index")
+    index = page(folder, "index")
     for chapter in chapters:
         assert chapter.summary
         assert f'href="{chapter.name}.html"' in index
+
+
+@pytest.mark.spec("V-21")
+def test_the_site_has_the_map_and_the_terms(textbook: tuple[Path, list[Chapter]]) -> None:
+    """The index of the site has each notebook's goal, needs and minutes; links between notebooks lead to its pages."""
+    folder, _ = textbook
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    for lesson in course.LESSONS:
+        assert f"Takes: about {lesson.minutes} minutes." in index
+    for path in folder.glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for target in re.findall(r'<a\b[^>]*\bhref="([^"#][^"]*)"', text):
+            assert not re.search(r"\.(ipynb|md)(#|$)", target), f"{path.name}: {target}"
+            file, _, part = unquote(target).partition("#")
+            if not target.startswith("http"):
+                assert (folder / file).is_file(), f"{path.name}: {target}"
+                assert not part or f'id="{part}"' in (folder / file).read_text(encoding="utf-8"), target
 
 
 def test_pages_lead_to_each_other(tmp_path: Path) -> None:

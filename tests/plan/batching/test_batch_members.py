@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
@@ -182,11 +182,13 @@ def forests(draw: st.DrawFn) -> list[ex.Expr]:
 
 
 @pytest.mark.spec("P-4", "M-E4")
-@given(roots=forests(), differentiated=st.booleans())
-def test_random_forests_have_the_values_that_they_have_without_batches(
-    roots: list[ex.Expr], differentiated: bool
-) -> None:
+@pytest.mark.parametrize("examples", [40, pytest.param(200, marks=pytest.mark.soak)])
+def test_random_forests_have_the_values_that_they_have_without_batches(examples: int) -> None:
     """Whatever reads whatever across levels, in and outside of batches, also in the backward program."""
+    settings(max_examples=examples)(given(roots=forests(), differentiated=st.booleans())(has_the_values_of_no_batch))()
+
+
+def has_the_values_of_no_batch(roots: list[ex.Expr], differentiated: bool) -> None:
     gradients = ex.grad(roots[-1], [weight, table, leaves[0]]) if differentiated else []
     wanted, eager = [*roots, *gradients], Options(batch=ex.plan.passes.Batch(fewest=2))
     for options in (Options(), eager):

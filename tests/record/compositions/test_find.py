@@ -212,9 +212,9 @@ def test_it_is_kept_in_files_and_checked() -> None:
 
 
 @pytest.mark.spec("M-E2")
-def test_a_deep_graph_is_searched_without_recursion() -> None:
-    """Twenty thousand activations in a row, and a sum and a product of as many terms."""
-    count = 5_000
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_deep_graph_is_searched_without_recursion(count: int) -> None:
+    """Thousands of activations in a row, and a sum and a product of as many terms."""
     x = y = leaf()
     total = product = x
     for _ in range(count):

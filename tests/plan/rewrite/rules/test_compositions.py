@@ -26,7 +26,7 @@ COMPOSITION = {
 
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("examples", [50, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [25, pytest.param(300, marks=pytest.mark.soak)])
 def test_what_is_finite_as_it_is_written_is_as_right_once_planned(examples: int) -> None:
     settings(max_examples=examples, deadline=None)(given(**COMPOSITION)(is_as_right_once_planned))()
 
