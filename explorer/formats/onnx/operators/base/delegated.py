@@ -28,10 +28,9 @@ from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
 
 TYPES = (
-    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "LpPool",
-    "MaxUnpool", "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign",
-    "STFT", "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
-    "Unique",
+    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "MaxUnpool",
+    "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign", "STFT",
+    "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter", "Unique",
 )  # fmt: skip
 """operator types that are delegated"""
 

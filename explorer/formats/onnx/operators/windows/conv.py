@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.windows.conv_3d_transposed import transposed_over_volumes
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
@@ -57,8 +55,8 @@ def convolved(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None) ->
     return like(x, y)
 
 
-def _check(op: OperatorContext, x: Expr, filters: Expr, most: int = 5) -> None:
-    check_rank(op, x, most)
+def _check(op: OperatorContext, x: Expr, filters: Expr) -> None:
+    check_rank(op, x)
     if filters.ndim != x.ndim:
         raise OperandError(
             f"an operand {x.type} and filters {filters.type}", rule="the filters must have as many axes as X"
@@ -66,12 +64,10 @@ def _check(op: OperatorContext, x: Expr, filters: Expr, most: int = 5) -> None:
 
 
 @operator("ConvTranspose")
-def transposed_convolution(op: OperatorContext) -> Any:
+def transposed_convolution(op: OperatorContext) -> Expr:
     """The adjoint of a convolution with filters W, plus a bias B."""
     x, filters = required(op, "X"), required(op, "W")
-    if x.ndim == 5:
-        return delegated(op)
-    _check(op, x, filters, most=4)
+    _check(op, x, filters)
     size = filters.shape[2:]
     strides, dilation = for_each_axis(op, x, "strides"), for_each_axis(op, x, "dilations")
     extra = for_each_axis(op, x, "output_padding", 0)
@@ -79,15 +75,18 @@ def transposed_convolution(op: OperatorContext) -> Any:
         step * (length - 1) + gap * (width - 1) + 1 + more
         for step, length, gap, width, more in zip(strides, x.shape[2:], dilation, size, extra, strict=True)
     )
+    cut, bias, groups = _cut(op, x, strides, reach), optional(op, "B"), op.integer("group", 1)
+    if x.ndim == 5:
+        return transposed_over_volumes(x, filters, bias, strides, cut, extra, dilation, groups)
     y = conv_transpose2d(
         as_image(x),
         as_image(filters),
-        optional(op, "B"),
+        bias,
         strides=for_images(strides),
-        padding=sides_of_images(_cut(op, x, strides, reach)),
+        padding=sides_of_images(cut),
         output_padding=for_images(extra, 0),
         dilation=for_images(dilation),
-        groups=op.integer("group", 1),
+        groups=groups,
     )
     return like(x, y)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
@@ -21,8 +20,8 @@ from explorer.formats.onnx.operators.windows.window_attributes import (
     padding,
     sides_of_images,
 )
+from explorer.formats.onnx.operators.windows.window_taps import Windows, averages, largest_places, norms
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.creation.constants import full
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
@@ -32,16 +31,27 @@ from explorer.ops.reduction.reduce import mean
 
 @operator("MaxPool")
 def max_pool(op: OperatorContext) -> Any:
-    """The largest element of each window, and where it was found."""
-    if len(op.definition.outputs) > 1:
-        return delegated(op)
+    """The largest element of each window, and its place."""
+    x, windows = _windows(op)
+    if len(op.definition.outputs) == 1:
+        return _largest(x, windows)
+    return _largest(x, windows), largest_places(x, windows, op.integer("storage_order", 0) != 0)
+
+
+def _windows(op: OperatorContext) -> tuple[Expr, Windows]:
+    """Return the operand and its windows."""
     x = required(op, "X")
     check_rank(op, x)
     size, strides, dilation = [for_each_axis(op, x, name) for name in ("kernel_shape", "strides", "dilations")]
-    sides, ceil = padding(op, x, size, strides, dilation), bool(op.integer("ceil_mode", 0))
-    if _is_wide(sides, size, dilation):
+    sides = padding(op, x, size, strides, dilation)
+    return x, Windows(size, strides, dilation, sides, bool(op.integer("ceil_mode", 0)))
+
+
+def _largest(x: Expr, windows: Windows) -> Expr:
+    size, strides, dilation, sides, ceil = windows
+    if _is_wide(windows):
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        x, sides = padded(x, ((0, 0), (0, 0), *sides), constant_values=lowest), ((0, 0),) * len(sides)
+        x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
     if x.ndim == 5:
         return max_pool3d(x, _three(size), _three(strides), sides, _three(dilation), ceil)
     images = [for_images(numbers) for numbers in (size, strides, dilation)]
@@ -52,31 +62,26 @@ def _three(numbers: Numbers) -> tuple[int, int, int]:
     return numbers[0], numbers[1], numbers[2]
 
 
-def _is_wide(sides: Sides, size: Numbers, dilation: Numbers) -> bool:
+def _is_wide(windows: Windows) -> bool:
     """Whether a window may lie in the padding by more than half, so that the padding must be an operation."""
-    return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in zip(sides, dilation, size, strict=True))
+    numbers = zip(windows.sides, windows.dilation, windows.size, strict=True)
+    return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in numbers)
 
 
 @operator("AveragePool")
-def average_pool(op: OperatorContext) -> Any:
+def average_pool(op: OperatorContext) -> Expr:
     """The mean of each window, with or without its padding."""
-    x = required(op, "X")
-    check_rank(op, x)
-    even = (1,) * (x.ndim - 2)
-    if for_each_axis(op, x, "dilations") != even:
-        return delegated(op)
-    size, strides = for_each_axis(op, x, "kernel_shape"), for_each_axis(op, x, "strides")
-    sides = padding(op, x, size, strides, even)
-    ceil, counted = bool(op.integer("ceil_mode", 0)), bool(op.integer("count_include_pad", 0))
-    if not _is_wide(sides, size, even):
-        return _averages(x, size, strides, sides, ceil, counted)
-    widths, none = ((0, 0), (0, 0), *sides), ((0, 0),) * len(sides)
-    means = _averages(padded(x, widths), size, strides, none, ceil, True)
-    if counted:
-        return means
-    # the mean of ones and padding's zeros is the share of pixels inside: dividing by it leaves the mean of these alone
-    inside = padded(full((1, 1, *x.shape[2:]), 1, x.dtype), widths)
-    return means / _averages(inside, size, strides, none, ceil, True)
+    x, windows = _windows(op)
+    counted = bool(op.integer("count_include_pad", 0))
+    if max(windows.dilation) > 1 or _is_wide(windows):
+        return averages(x, windows, counted)
+    return _averages(x, windows.size, windows.strides, windows.sides, windows.ceil, counted)
+
+
+@operator("LpPool")
+def norm_pool(op: OperatorContext) -> Expr:
+    """(Σ |x|ᵖ)^(1 / p) of each window."""
+    return norms(*_windows(op), op.integer("p", 2))
 
 
 def _averages(x: Expr, size: Numbers, strides: Numbers, sides: Sides, ceil: bool, counted: bool) -> Expr:
