@@ -30,7 +30,7 @@ from explorer.net.operators.context import OperatorContext
 TYPES = (
     "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "MaxUnpool",
     "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign", "STFT",
-    "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter", "Unique",
+    "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
 """operator types that are delegated"""
 
@@ -154,6 +154,15 @@ def delegated(op: OperatorContext) -> Any:
     results = _inferred(op, unfinished, schema, present)
     node = Delegated(unfinished.kind, attributes, unfinished.is_given, results)(*present)
     return node if len(results) == 1 else tuple(item(place)(node) for place in range(len(results)))
+
+
+@operator("Unique")
+def unique(op: OperatorContext) -> Any:
+    """Elements without their repetitions, and where they stand; refused where they are not to be sorted."""
+    if not op.integer("sorted", 1):
+        # In that form the evaluator takes elements of another axis, or fails.
+        raise OperandError("sorted=0", rule="Unique: sorted must be 1")
+    return delegated(op)
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:

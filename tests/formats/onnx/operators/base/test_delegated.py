@@ -35,20 +35,21 @@ def test_rare_forms_of_known_operators_are_delegated(tmp_path: Path) -> None:
     """A form that explorer has no operation for is computed by the evaluator; usual forms of the type are not."""
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     nodes = [
-        node("AveragePool", ["x"], ["a"], kernel_shape=[2, 2], dilations=[2, 2]),
-        node("AveragePool", ["x"], ["b"], kernel_shape=[3, 3]),
-        node("MaxPool", ["x"], ["c", "places"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Resize", ["x", "", "", "s"], ["a"], mode="linear", antialias=1),
+        node("Resize", ["x", "", "", "s"], ["b"], mode="linear"),
     ]
-    net = opened(model(nodes, {"x": (FLOAT, [1, 1, 4, 4])}, ["a", "b", "c", "places"]), tmp_path)
+    sizes = {"s": np.array([1, 1, 2, 4])}
+    net = opened(model(nodes, {"x": (FLOAT, [1, 1, 4, 4])}, ["a", "b"], sizes), tmp_path)
     assert net.check() == []
     results = net.run(x)
-    spread = x[..., :2, :2] + x[..., 2:, :2] + x[..., :2, 2:] + x[..., 2:, 2:]
-    np.testing.assert_allclose(results["a"], spread / 4)
-    np.testing.assert_array_equal(results["c"], x[..., 1::2, 1::2])
-    np.testing.assert_array_equal(results["places"].ravel(), [5, 7, 13, 15])
+    # a triangle of twice the width, in which the outermost elements are repeated
+    upper = (4 * x[..., 0, :] + 3 * x[..., 1, :] + x[..., 2, :]) / 8
+    lower = (x[..., 1, :] + 3 * x[..., 2, :] + 4 * x[..., 3, :]) / 8
+    np.testing.assert_allclose(results["a"], np.stack([upper, lower], -2), rtol=1e-6)
+    np.testing.assert_allclose(results["b"], (x[..., ::2, :] + x[..., 1::2, :]) / 2)
     labels = net.plan(x).recording.nodes.label
-    assert labels.count("AveragePool (delegated)") == labels.count("MaxPool (delegated)") == 1
-    assert "avg_pool2d" in labels
+    assert labels.count("Resize (delegated)") == 1
+    assert any("resample" in label for label in labels)
 
 
 def test_a_delegated_operator_has_no_gradient(tmp_path: Path) -> None:
@@ -86,8 +87,8 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
     [
         ("GridSample", {"align_corners": 2.5}, "align_corners must be a whole number"),
         ("GridSample", {"mode": [1, 2]}, "mode must be a text"),
-        ("LpPool", {"kernel_shape": 3}, "kernel_shape must be a list of whole numbers"),
-        ("LpPool", {"kernel_shape": []}, "operands and attributes must fit the standard's rules"),
+        ("MaxUnpool", {"kernel_shape": 3}, "kernel_shape must be a list of whole numbers"),
+        ("MaxUnpool", {"kernel_shape": []}, "operands and attributes must fit the standard's rules"),
         ("BitCast", {"to": 0}, "operands and attributes must fit the standard's rules"),
         ("CumProd", {}, "operands and attributes must fit the standard's rules"),
     ],
@@ -95,10 +96,18 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
 def test_attributes_of_another_kind_are_refused(
     tmp_path: Path, type: str, attributes: dict[str, Any], rule: str
 ) -> None:
-    operands = ["x", "x"] if type in ("GridSample", "CumProd") else ["x"]
+    operands = ["x", "x"] if type in ("GridSample", "CumProd", "MaxUnpool") else ["x"]
     made = model([node(type, operands, ["y"])], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
     for name, value in attributes.items():
         kind = AttributeProto.INTS if value == [] else None
         made.graph.node[0].attribute.append(helper.make_attribute(name, value, attr_type=kind))
     (finding,) = opened(made, tmp_path).check()
     assert rule in finding
+
+
+@pytest.mark.parametrize("attributes", [{}, {"axis": 1}])
+def test_unique_elements_must_be_sorted(attributes: dict[str, int], tmp_path: Path) -> None:
+    """The evaluator takes the elements of another axis where they are in the order in which they come."""
+    made = model([node("Unique", ["x"], ["y"], sorted=0, **attributes)], {"x": (FLOAT, [4, 3])}, ["y"])
+    (finding,) = opened(made, tmp_path).check()
+    assert "sorted must be 1" in finding
