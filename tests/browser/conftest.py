@@ -142,6 +142,16 @@ def kept_lab_page(lab: Lab, browser: Browser) -> Generator[KeptLabPage]:
 
 
 @pytest.fixture
+def lab_page(kept_lab_page: KeptLabPage, watch: Watch) -> Generator[Page]:
+    """The page with JupyterLab that tests share, with no document."""
+    page = kept_lab_page.lend(watch, VIEWPORT)
+    assert page is not None
+    yield page
+    page.unroute_all()
+    kept_lab_page.take_back()
+
+
+@pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
     return open_page()
 

@@ -46,7 +46,8 @@ def kernel_server(spec: Path, log: Path, environment: Mapping[str, str]) -> Gene
         launcher = [sys.executable, "-I", "-S", __file__, "launch", port, "{connection_file}"]
         kernel = {"argv": launcher, "display_name": "Python 3 (ipykernel)", "language": "python"}
         spec.mkdir(parents=True)
-        (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": {"debugger": True}}))
+        # Without a debugger, which JupyterLab asks for its state, an error where the kernel ends before it answers.
+        (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": {"debugger": False}}))
         try:
             yield
         finally:

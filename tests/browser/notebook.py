@@ -72,6 +72,17 @@ class Notebook:
         expect(view).to_be_visible()
         return view
 
+    def close(self) -> None:
+        """Close the notebook without saving it."""
+        self.page.evaluate(
+            """() => {
+                const { currentWidget } = window.jupyterapp.shell;
+                currentWidget.context.model.dirty = false;
+                currentWidget.close();
+            }"""
+        )
+        expect(self.page.locator(".jp-Notebook")).to_have_count(0)
+
     def again(self, index: int) -> None:
         """Run a cell that is there once more, and wait until it has run."""
         self._start(index)
@@ -156,11 +167,12 @@ def open_document(page: Page, options: dict[str, Any]) -> None:
 
 
 def reopened(lab: Lab, page: Page, name: str, document: dict[str, Any], *, kernel: bool = False) -> Page:
-    """Open a notebook without a kernel, or with a new one that has run nothing."""
+    """Open a notebook in a page with JupyterLab, without a kernel, or with a new one that has run nothing."""
     (lab.root / name).write_text(json.dumps(document), encoding="utf-8")
-    lab.open(page)
     kernels = {} if kernel else {"kernel": {"shouldStart": False, "autoStartDefault": False}}
     open_document(page, {"path": name, **kernels})
+    # A notebook that is closed before its kernel is known to be there, or not, is an error on the console.
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.sessionContext.isReady")
     return page
 
 

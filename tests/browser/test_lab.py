@@ -5,6 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.player import press
+from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
 
@@ -96,7 +97,10 @@ ipywidgets.VBox([slider, view])
 
 
 @pytest.mark.spec("V-13")
-@pytest.mark.parametrize(("theme", "name"), [("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")])
+@pytest.mark.parametrize(
+    ("theme", "name"),
+    representatives([("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")], [("JupyterLab Dark", "dark")]),
+)
 def test_the_theme_is_jupyterlabs(notebook, theme, name):
     book = notebook(SHOW, theme=theme)
     view = book.view()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from safetensors.numpy import save_file
 import explorer as ex
 from tests.browser.axe import complaints, rules_of
 from tests.browser.notebook import Lab, Notebook, open_document
-from tests.browser.pages import VIEWPORT, KeptLabPage, Watch
 from tests.browser.player import press
 from tests.support.representatives import representatives
 
@@ -25,13 +24,8 @@ HOSTILE = "<img src=x onerror=\"document.title='run'\">.onnx"
 
 
 @pytest.fixture
-def page(kept_lab_page: KeptLabPage, watch: Watch) -> Generator[Page]:
-    """The page with JupyterLab that tests share."""
-    lent = kept_lab_page.lend(watch, VIEWPORT)
-    assert lent is not None
-    yield lent
-    lent.unroute_all()
-    kept_lab_page.take_back()
+def page(lab_page: Page) -> Page:
+    return lab_page
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from explorer.cli import main
 from tests.browser.notebook import ROOT, Lab, Notebook, reopened
 from tests.browser.player import node, press
+from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
 
@@ -33,13 +34,15 @@ def saved(lab: Lab, book: Notebook) -> dict:
 
 
 @pytest.mark.spec("V-15", "V-16", "V-21")
-@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("kernel", representatives([False, True], [False]))
 def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_lab_page, kernel):
     """A notebook that was run, saved and opened again without a kernel shows its views, which step."""
     book = notebook(CODE)
     expect(book.view().locator(".ex-rail")).to_contain_text("run")
     document = saved(lab, book)
-    view = reopened(lab, open_lab_page(), "again.ipynb", document, kernel=kernel).locator(".jp-Notebook .explorer-view")
+    page = open_lab_page()  # that remembers nothing
+    lab.open(page)
+    view = reopened(lab, page, "again.ipynb", document, kernel=kernel).locator(".jp-Notebook .explorer-view")
     expect(view).to_have_count(1)
     press(view, ".")
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
@@ -48,22 +51,24 @@ def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_lab_page,
 
 
 @pytest.mark.spec("V-16", "V-21")
-def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook, open_lab_page):
+def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook):
     """A notebook from somebody else, which JupyterLab does not trust, shows its views and steps."""
-    document = saved(lab, notebook(CODE))
+    book = notebook(CODE)
+    document = saved(lab, book)
+    book.close()
     document["cells"].append({"cell_type": "markdown", "id": "else", "metadata": {}, "source": "of somebody else"})
-    view = reopened(lab, open_lab_page(), "cloned.ipynb", document).locator(".jp-Notebook .explorer-view")
+    view = reopened(lab, book.page, "cloned.ipynb", document).locator(".jp-Notebook .explorer-view")
     expect(view).to_have_count(1)
     press(view, "End")
     expect(view.locator(".ex-say")).not_to_be_empty()
 
 
 @pytest.mark.spec("V-15", "V-22")
-def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, open_lab_page):
+def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, lab_page):
     """A committed notebook that a reader runs, saves and strips is the committed file, byte by byte."""
     name = "01_expressions_and_the_plan.ipynb"
     committed = (NOTEBOOKS / name).read_bytes()
-    page = reopened(lab, open_lab_page(), name, json.loads(committed), kernel=True)
+    page = reopened(lab, lab_page, name, json.loads(committed), kernel=True)
     page.wait_for_function(
         "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
         " && window.jupyterapp.shell.currentWidget.context.sessionContext.isReady",
@@ -82,14 +87,16 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, op
 
 
 @pytest.mark.spec("V-15")
-def test_the_picture_stands_where_the_extension_does_not(lab, notebook, open_lab_page):
+def test_the_picture_stands_where_the_extension_does_not(lab, notebook):
     """Without the extension, an output shows its picture in a notebook that is not trusted, too."""
-    document = saved(lab, notebook(CODE))
+    book = notebook(CODE)
+    document = saved(lab, book)
+    book.close()
     for output in document["cells"][0]["outputs"]:
         for mime in ("application/vnd.explorer+json", "application/vnd.jupyter.widget-view+json"):
             output["data"].pop(mime, None)
     document["cells"].append({"cell_type": "markdown", "id": "else", "metadata": {}, "source": "of somebody else"})
-    page = reopened(lab, open_lab_page(), "plain.ipynb", document)
+    page = reopened(lab, book.page, "plain.ipynb", document)
     picture = page.locator(".jp-Notebook .jp-OutputArea-output img")
     expect(picture).to_be_visible()
     assert picture.evaluate("picture => picture.complete && picture.naturalWidth") > 100

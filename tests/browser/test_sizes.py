@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from playwright.sync_api import expect
 
 from explorer.view.export.html_page import html
 from tests.browser.player import press, reload_until
+from tests.support.representatives import representatives
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
@@ -75,8 +77,13 @@ def test_full_screen_is_filled_and_left(show):
     view.page.wait_for_function("document.fullscreenElement === null")
 
 
-@pytest.mark.parametrize("wide", [1440, 1000, 700, 600, 320])
-@pytest.mark.parametrize("make", [sample.mlp, sample.resnet])
+@pytest.mark.parametrize(
+    ("make", "wide"),
+    representatives(
+        product((sample.mlp, sample.resnet), (1440, 1000, 700, 600, 320)),
+        [(sample.mlp, 320), (sample.mlp, 1440), (sample.resnet, 700), (sample.resnet, 600)],
+    ),
+)
 def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
     """Every button is inside the view and no two parts overlap; at 320 px (a zoom of 400 %) too."""
     view = show(make(), position=3)

@@ -135,7 +135,7 @@ def test_steps_through_a_sample_show_what_is_there(module):
     assert walk(module, sample.mlp(), 2, 200) > 40
 
 
-@pytest.mark.parametrize("name", ["resnet18", "encoder"])
+@pytest.mark.parametrize("name", representatives(["resnet18", "encoder"], ["encoder"]))
 def test_steps_through_models_show_what_is_there(module, name):
     assert walk(module, ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording, 3, 150) > 40
 

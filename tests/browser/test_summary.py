@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 import explorer as ex
 from tests.browser.player import press
 from tests.golden.programs import PROGRAMS, recorded
+from tests.support.representatives import representatives
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-17")]
@@ -57,7 +58,7 @@ def test_nothing_is_said_twice_and_nothing_was_measured_before_the_run(show):
         press(view, "]")
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize("name", representatives(sorted(PROGRAMS), ["batch", "declined", "structured"]))
 def test_facts_are_a_grid_of_names_and_values(show, name):
     """A note stands below the facts, never between two columns of them."""
     recording = recorded(name)
