@@ -81,7 +81,6 @@ class RandomUniformAt(Operation):
     seed: int = 0
     stream: int = 0
     dtype: np.dtype[Any] = _FLOAT32
-    portable = False
     nondifferentiable = "counters are whole numbers"
     examples = (Example(integers(), shape=(2, 3)), Example(integers(2), shape=(3,)))
 
@@ -95,7 +94,8 @@ class RandomUniformAt(Operation):
             step = int(counter[index]) & (1 << 64) - 1
             # Each step of each stream has 2¹²⁸ numbers to itself, as each counter of the draws above.
             draws = np.random.Philox(key=self.seed, counter=[0, 0, step, self.stream])
-            out[index] = np.random.Generator(draws).random(self.shape)
+            # The numbers are NumPy's on every device, which gets a copy.
+            out[index] = np.asarray(np.random.Generator(draws).random(self.shape), like=out)
         return out
 
     def batch(self, size: int, batched: tuple[bool, ...], counter: Expr) -> Expr:

@@ -21,12 +21,7 @@ CASES = [
     if not isinstance(case.operation, (Parameter, Stored)) and not case.operation.changes_device
 ]
 DEVICES = ["accelerator", pytest.param("cuda", marks=pytest.mark.gpu)]
-BOUND = {
-    *("conv2d", "direct_conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient", "resample"),
-    *("avg_pool2d", "avg_pool2d_gradient", "adaptive_avg_pool2d", "adaptive_avg_pool2d_gradient", "erf", "gelu"),
-    *("random_uniform_at", "one_hot", "take_along_gradient", "resample_gradient", "accumulated_in"),
-    *("decision_trees", "lookup", "tokenize", "murmur_hash", "ngram_counts", "coupled_probabilities"),
-}
+BOUND = {"decision_trees", "lookup", "tokenize", "murmur_hash", "ngram_counts", "coupled_probabilities"}
 """operations whose kernels need arrays of NumPy beside their operands, or a library of their own"""
 
 

@@ -1,7 +1,7 @@
 """A device with memory of its own whose arrays are no NumPy arrays, as CuPy's are: an accelerator without hardware.
 
 NumPy's functions compute on its arrays by their protocols (NEP 13 and 18). Mixing them with NumPy's arrays, or turning
-one into a NumPy array by accident, is a TypeError. Allocations, frees and copies are counted.
+one into a NumPy array by accident, is a TypeError, and so is an option that CuPy's functions lack. Allocations, frees and copies are counted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,16 @@ class AcceleratorArray(NDArrayOperatorsMixin):
         raise TypeError("an array of the accelerator is no NumPy array by itself")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        if method == "reduce" and ufunc not in (np.add, np.multiply):
+            raise NotImplementedError(f"{ufunc.__name__}.reduce is not supported")
+        _refuse_others(f"{ufunc.__name__}, {method}", named, ("out", "dtype", "casting", "axis", "keepdims"))
         return _call(getattr(ufunc, method), inputs, named)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        if function is np.take:
+            _refuse_others("take", named, ("axis", "out"), arguments[4:])
+        if function in (np.asarray, np.array):
+            return AcceleratorArray(function(*[getattr(array, "_held", array) for array in arguments], **named))
         return _call(function, arguments, named)
 
     def __getitem__(self, index: Any) -> Any:
@@ -56,9 +63,17 @@ class AcceleratorArray(NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         return bool(self._held)
 
+    def __int__(self) -> int:
+        return int(self._held)
+
+    def __float__(self) -> float:
+        return float(self._held)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in _METHODS:
             raise AttributeError(name)
+        if name == "item":
+            return self._held.item
         return lambda *arguments, **named: _call(getattr(self._held, name), arguments, named)
 
 
@@ -68,6 +83,13 @@ _METHODS = (
 )
 
 
+def _refuse_others(name: str, named: dict[str, Any], known: tuple[str, ...], more: Any = ()) -> None:
+    """Refuse options that CuPy's functions do not have."""
+    unknown = [option for option in named if option not in known]
+    if unknown or more:
+        raise TypeError(f"{name}() got an unexpected argument: {unknown or more}")
+
+
 def _call(function: Callable[..., Any], arguments: Any, named: Any) -> Any:
     return _there(function(*_held(arguments), **_held(named)))
 
@@ -75,7 +97,7 @@ def _call(function: Callable[..., Any], arguments: Any, named: Any) -> Any:
 def _held(value: Any) -> Any:
     if isinstance(value, AcceleratorArray):
         return value._held
-    if isinstance(value, np.ndarray) and value.ndim and value.size:
+    if isinstance(value, np.ndarray):
         raise TypeError(f"a NumPy array of shape {value.shape} among arrays of the accelerator")
     if type(value) in (tuple, list):
         return type(value)(_held(item) for item in value)
@@ -85,7 +107,8 @@ def _held(value: Any) -> Any:
 def _there(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(_there(item) for item in value)
-    return AcceleratorArray(value) if isinstance(value, np.ndarray) else value
+    # a scalar is an array, too: a number would have to be fetched
+    return AcceleratorArray(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 class Accelerator(ex.Device):
@@ -113,6 +136,7 @@ class Accelerator(ex.Device):
 
     def write(self, array: AcceleratorArray, values: Array) -> None:
         self.log.append(f"write {values.nbytes}")
+        assert array.shape == values.shape
         np.copyto(array._held, values)
 
     def read(self, array: AcceleratorArray) -> Array:

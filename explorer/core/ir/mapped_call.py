@@ -28,8 +28,8 @@ class MappedCall(Call):
 
     def infer(self, *types: AnyType) -> AnyType:
         for type_, is_batched in zip(types, self.batched, strict=True):
-            if not isinstance(type_, TensorType) or not type_.plain:
-                raise self.refuse(types, "operands must have a NumPy dtype and be on the CPU")
+            if not isinstance(type_, TensorType) or not type_.numeric:
+                raise self.refuse(types, "operands must have a NumPy dtype")
             if is_batched and (not type_.shape or type_.shape[0] != self.size):
                 raise self.refuse(types, f"operands with members must have {self.size} of them, along their first axis")
         member = super().infer(*types)

@@ -42,7 +42,7 @@ class Cuda(Device):
     def write(self, array: Any, values: NDArray[Any]) -> None:
         """Copy NumPy's values to the GPU."""
         with self.switch_to_device():
-            array.set(np.ascontiguousarray(values))
+            array.set(np.asarray(values, order="C"))
 
     def read(self, array: Any) -> NDArray[Any]:
         """Copy an array to NumPy's memory, after all that was started before."""

@@ -66,13 +66,13 @@ def _singles(*coefficients: float) -> tuple[Array, ...]:
 # which the function rounds to one (found by weighted least squares, the weights raised where the error was large).
 _P = _singles(1.12837911, 0.1872987, 0.0524173118, 0.00365235284, 0.000285936316, 2.1232363e-06)
 _Q = _singles(1.0, 0.499322057, 0.112896569, 0.0147416973, 0.0011416137, 3.88989902e-05)
+_P_NUMBERS, _Q_NUMBERS = tuple([part[()] for part in _P]), tuple([part[()] for part in _Q])
 _ONE_FROM = np.float32(3.8325)
 
 
 class Erf(Elementwise):
     """Error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, one of float64."""
 
-    portable = False
     reuses_operand = True
     monotone, weight = True, 2 * EXPENSIVE
     defined_everywhere = True
@@ -115,18 +115,20 @@ class Erf(Elementwise):
 def _single(x: Array, out: Array) -> Array:
     """Compute the function in single precision into ``out``."""
     # beyond it the quotient would leave 1 again; atleast_1d, because results are written into slices
-    near = np.asarray(np.atleast_1d(x), np.float32).clip(-_ONE_FROM, _ONE_FROM)
+    near = np.atleast_1d(x).astype(np.float32, copy=False).clip(-_ONE_FROM, _ONE_FROM)
     square = near * near
-    above, below = _horner(_P, square), _horner(_Q, square)
+    # other devices' ufuncs take NumPy's numbers, and none of its arrays
+    singles = (_P, _Q) if isinstance(x, np.ndarray) else (_P_NUMBERS, _Q_NUMBERS)
+    above, below = [_horner(coefficients, square) for coefficients in singles]
     np.multiply(above, near, above)
     np.divide(above, below, above)
     # rounding may reach beyond ±1 by a unit in the last place
-    above.reshape(out.shape).clip(-1, 1, out, casting="same_kind")
+    np.copyto(out, above.clip(-1, 1, above).reshape(out.shape), casting="same_kind")
     return out
 
 
-def _horner(coefficients: tuple[Array, ...], x: Array) -> Array:
-    """Evaluate a polynomial in single precision, lowest power first."""
+def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
+    """Evaluate a polynomial, lowest power first."""
     result: Array = np.multiply(x, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
         np.add(result, coefficient, result)
@@ -136,8 +138,7 @@ def _horner(coefficients: tuple[Array, ...], x: Array) -> Array:
 
 def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:
     """Evaluate the quotient of two polynomials, lowest power first."""
-    result: Array = np.polyval(above[::-1], x) / np.polyval(below[::-1], x)
-    return result
+    return np.divide(_horner(above, x), _horner(below, x))
 
 
 erf = Erf()

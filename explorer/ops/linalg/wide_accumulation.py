@@ -27,7 +27,6 @@ class AccumulatedIn(Operation):
     Reductions convert as they read; the operands of matrix products are converted first.
     """
 
-    portable = False
     operation: Operation
     dtype: np.dtype[Any]
     examples: ClassVar[tuple[Example, ...]] = (
@@ -48,7 +47,7 @@ class AccumulatedIn(Operation):
         if wide == out.dtype:
             result: Array = self.operation.kernel(out, *operands)
             return result
-        wide_result = np.empty(out.shape, wide)
+        wide_result = np.empty(out.shape, wide, like=out)
         if self.operation.reduced_axes is None:
             operands = tuple([operand.astype(wide) for operand in operands])
         np.copyto(out, self.operation.kernel(wide_result, *operands), casting="same_kind")

@@ -9,6 +9,7 @@ gradient. (ONNX: Gather, GatherElements, GatherND; PNNX: torch.gather, torch.ind
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,13 @@ def places(numbers: Array, length: int) -> Array:
     return numbers if smallest >= 0 else np.where(numbers < 0, numbers + length, numbers)
 
 
+def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
+    """Return the parts of a table at indices that exist, in ``out`` if it is given."""
+    if isinstance(table, np.ndarray):
+        return np.take(table, rows, axis, out, "clip")  # "raise" would buffer the result
+    return np.take(table, rows, axis, out)  # arrays of a GPU know no mode
+
+
 class Take(Operation):
     """Parts of a tensor at integer indices along one axis; the indices' shape replaces that axis.
 
@@ -62,7 +70,7 @@ class Take(Operation):
 
     def kernel(self, out: Array, table: Array, numbers: Array) -> Array:
         rows = places(numbers, table.shape[self.axis])
-        return np.take(table, rows, axis=self.axis, out=out, mode="clip")  # checked; "raise" would buffer the result
+        return take_valid(table, rows, self.axis, out)
 
     def gradient(self, g: Expr, y: Expr, table: Expr, numbers: Expr) -> tuple[Expr, None]:
         return TakeGradient(self.axis, table.shape)(g, numbers), None
@@ -164,7 +172,6 @@ class TakeAlong(Movement):
 class TakeAlongGradient(Movement):
     """Adjoint of TakeAlong: each element of g added, in zeros, at the index that it was taken from."""
 
-    portable = False
     axis: int
     length: int
     examples = (
@@ -178,11 +185,18 @@ class TakeAlongGradient(Movement):
         return g.with_shape((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
-        out[...] = 0
-        index: list[Any] = list(np.indices(g.shape, sparse=True))
-        index[self.axis] = places(numbers, self.length)
-        np.add.at(out, tuple(index), g)
+        # Places in memory, since a GPU adds at one index alone: (before the axis, along it, behind it).
+        before, behind = math.prod(g.shape[: self.axis]), math.prod(g.shape[self.axis + 1 :])
+        rows = places(numbers, self.length).reshape(before, -1, behind).astype(np.intp, copy=False)
+        first = np.arange(before, like=g).reshape(-1, 1, 1) * self.length
+        flat = (first + rows) * behind + np.arange(behind, like=g)
+        total = np.zeros(out.size, out.dtype, like=out)
+        np.add.at(total, flat.reshape(-1), g.reshape(-1))
+        np.copyto(out, total.reshape(out.shape))
         return out
+
+    def workspace(self, g: TensorType, numbers: TensorType) -> int:
+        return self.infer(g, numbers).nbytes + 3 * g.size * np.dtype(np.intp).itemsize
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, numbers: Expr) -> tuple[Expr, None]:
         return TakeAlong(self.axis)(upstream, numbers), None

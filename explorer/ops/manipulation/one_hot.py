@@ -21,7 +21,6 @@ _LISTED = 64
 class OneHotEncoding(Operation):
     """One-hot rows: 1 at the position of each class number, 0 elsewhere."""
 
-    portable = False
     name = "one_hot"
     classes: int
     dtype: np.dtype[Any] = np.dtype("float32")
@@ -38,7 +37,7 @@ class OneHotEncoding(Operation):
         if self._is_listed(labels):
             # a copy of a short row for each label, where a comparison computes each element, and converts it
             return _rows(self.classes, out.dtype).take(labels, 0, out, "clip")
-        return np.equal(labels[..., None], np.arange(self.classes), out=out, casting="unsafe")
+        return np.equal(labels[..., None], np.arange(self.classes, like=labels), out=out, casting="unsafe")
 
     def bind_kernel(self, out: Array, labels: Array) -> Callable[[], Any]:
         if not self._is_listed(labels):
@@ -53,7 +52,8 @@ class OneHotEncoding(Operation):
         return encode
 
     def _is_listed(self, labels: Array) -> bool:
-        return self.classes <= _LISTED and np.can_cast(labels.dtype, np.intp)
+        # the rows that are kept are NumPy's, and a device reads its own arrays alone
+        return self.classes <= _LISTED and type(labels) is np.ndarray and np.can_cast(labels.dtype, np.intp)
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
         return self(labels)
@@ -102,7 +102,7 @@ def _unsigned(labels: Array) -> Array:
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    if labels.size and np.maximum.reduce(_unsigned(labels), None) >= classes:
+    if labels.size and _unsigned(labels).max() >= classes:
         wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
         raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
 

@@ -154,7 +154,6 @@ class LeakyRelu(Elementwise):
 class Gelu(Elementwise):
     """x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh."""
 
-    portable = False
     reuses_operand = True
     approximate: bool = False
     weight = 2 * EXPENSIVE

@@ -28,7 +28,6 @@ from explorer.ops.reduction.reduce import max
 class AdaptiveAvgPool2d(Operation):
     """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
 
-    portable = False
     output: Pair
     linear: ClassVar[bool] = True
     examples = (
@@ -48,21 +47,21 @@ class AdaptiveAvgPool2d(Operation):
             return out
         n, channels, height, width = x.shape
         # axis by axis: the mean of a rectangle is the mean of its columns' means
-        rows = np.empty((n, channels, self.output[0], width), out.dtype)
+        rows = np.empty((n, channels, self.output[0], width), out.dtype, like=out)
         if height % self.output[0] == 0:  # windows of one length that share no pixel: all in one product
             step = height // self.output[0]
             pixels = x.reshape(n, channels, self.output[0], step, width).astype(out.dtype, copy=False)
-            np.matmul(_shares(slice(0, step), out.dtype), pixels, out=rows)
+            np.matmul(_shares(slice(0, step), out), pixels, out=rows)
         else:
             for index, window in _windows(height, self.output[0]):
                 pixels = x[:, :, window].astype(out.dtype, copy=False)
-                np.matmul(_shares(window, out.dtype), pixels, out=rows[:, :, index])
+                np.matmul(_shares(window, out), pixels, out=rows[:, :, index])
         if width % self.output[1] == 0:
             step = width // self.output[1]
-            np.matmul(rows.reshape(*rows.shape[:3], self.output[1], step), _shares(slice(0, step), out.dtype), out=out)
+            np.matmul(rows.reshape(*rows.shape[:3], self.output[1], step), _shares(slice(0, step), out), out=out)
         else:
             for index, window in _windows(width, self.output[1]):
-                np.matmul(rows[..., window], _shares(window, out.dtype), out=out[..., index])
+                np.matmul(rows[..., window], _shares(window, out), out=out[..., index])
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -78,7 +77,6 @@ class AdaptiveAvgPool2d(Operation):
 class AdaptiveAvgPool2dGradient(Operation):
     """Adjoint of adaptive pooling to images of ``size``: each pixel gets its share of the windows that it is in."""
 
-    portable = False
     size: Pair
     linear: ClassVar[bool] = True
     examples = (
@@ -95,12 +93,12 @@ class AdaptiveAvgPool2dGradient(Operation):
         if g.shape == out.shape:
             np.copyto(out, g)
             return out
-        columns = np.zeros((*g.shape[:3], self.size[1]), out.dtype)
+        columns = np.zeros((*g.shape[:3], self.size[1]), out.dtype, like=out)
         for index, window in _windows(self.size[1], g.shape[3]):
-            columns[..., window] += g[..., index, None] * _shares(window, out.dtype)
+            columns[..., window] += g[..., index, None] * _shares(window, out)
         out.fill(0)
         for index, window in _windows(self.size[0], g.shape[2]):
-            out[:, :, window] += columns[:, :, index, None] * _shares(window, out.dtype)[:, None]
+            out[:, :, window] += columns[:, :, index, None] * _shares(window, out)[:, None]
         return out
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
@@ -126,9 +124,11 @@ def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
         yield index, slice(index * length // count, -(-(index + 1) * length // count))  # ⌊ ⌋ and ⌈ ⌉, exact in integers
 
 
-def _shares(window: slice, dtype: np.dtype[Any]) -> Array:
-    """Return the share of each pixel of a window in its mean."""
-    return np.full(window.stop - window.start, 1 / (window.stop - window.start), dtype)
+def _shares(window: slice, like: Array) -> Array:
+    """Return the share of each pixel of a window in its mean, of the dtype and device of an array."""
+    shares: Array = np.empty(window.stop - window.start, like.dtype, like=like)
+    shares.fill(1 / shares.size)
+    return shares
 
 
 def _merged(operation: Operation, size: int, x: Expr) -> Expr:

@@ -2,7 +2,8 @@
 
 The three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
 that gradients of any order exist. The kernels are in ``kernels``: they cut a result into tiles of matrix products
-instead of unfolding the whole image, which would need h · w times its memory.
+instead of unfolding the whole image, which would need h · w times its memory. A GPU computes one product over unfolded
+images, since it is slow at many small ones.
 
 For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
 b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects the results of its own
@@ -28,6 +29,7 @@ from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, w
 from explorer.ops.base import reshape
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
+from explorer.ops.nn.kernels import conv_unfolded
 from explorer.ops.nn.kernels.conv_filter_gradient import FilterGradient
 from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan, pack
 from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
@@ -44,7 +46,6 @@ class Convolution(Operation, abstract=True):
     one check of shapes (``result_shape``) serves them, and the gradients of each are the other two.
     """
 
-    portable = False
     strides: Pair = _ONE
     padding: Padding = _NONE
     dilation: Pair = _ONE
@@ -123,6 +124,8 @@ class Conv2d(Adjustable, Convolution):
         return self.convolving(images.shape, filters.shape).tiles(out, images, prepared)
 
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
+        if not isinstance(out, np.ndarray):
+            return conv_unfolded.forward(out, images, filters, self.window(filters.shape), self.groups)
         compute(self.tiles(out, self.pack_operand(filters), images, filters))
         return out
 
@@ -194,6 +197,8 @@ class Conv2dImageGradient(Convolution):
         return self.gradient_of(filters.shape).pieces(out, g, prepared)
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
+        if not isinstance(out, np.ndarray):
+            return conv_unfolded.image_gradient(out, g, filters, self.window(filters.shape), self.groups)
         compute(self.tiles(out, self.pack_operand(filters), g, filters))
         return out
 
@@ -246,6 +251,8 @@ class Conv2dFilterGradient(Convolution):
         return self.gradient_of(images.shape).pieces(out, g, images)
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
+        if not isinstance(out, np.ndarray):
+            return conv_unfolded.filter_gradient(out, g, images, self.window(self.shape), self.groups)
         compute(self.tiles(out, None, g, images))
         return out
 

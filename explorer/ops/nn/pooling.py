@@ -124,24 +124,24 @@ class MeanPooling(Pooling, abstract=True):
         """Attributes that both share."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
-    def counts(self, height: int, width: int, dtype: np.dtype[Any]) -> Array:
-        """Return the number of pixels that each window's mean divides by, an array (H′, W′)."""
+    def counts(self, height: int, width: int, like: Array) -> Array:
+        """Return the number of pixels that each window's mean divides by, (H′, W′), of the dtype and device of an
+        array."""
         along = []
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
-            first = np.arange(windows) * self.strides[axis] - self.padding[axis][0]
+            first = np.arange(windows, like=like) * self.strides[axis] - self.padding[axis][0]
             # ⌈(end − first) / dilation⌉ taps of the window that starts at pixel ``first`` lie before ``end``
             ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
             inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # its pixels before either end
             along.append(outside - inside)
-        counts: Array = np.outer(*along).astype(dtype)
+        counts: Array = np.outer(*along).astype(like.dtype)
         return counts
 
 
 class AvgPool2d(PoolingForward, MeanPooling):
     """Mean of each window; ``count_padding`` tells whether padding counts as zeros or not at all."""
 
-    portable = False
     examples = (
         *WINDOWS,
         Example(real(1, 2, 5, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False),
@@ -155,7 +155,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
         part = out[index]
         part.fill(0)
         self.gather(np.add, out, x, index)
-        part /= self.counts(x.shape[2], x.shape[3], out.dtype)[index[2]]
+        part /= self.counts(x.shape[2], x.shape[3], out)[index[2]]
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (AvgPool2dGradient(*self.options, x.shape)(g),)
@@ -164,7 +164,6 @@ class AvgPool2d(PoolingForward, MeanPooling):
 class AvgPool2dGradient(PoolingBackward, MeanPooling):
     """Adjoint of mean pooling: (N, C, H′, W′) spread over windows of images of ``shape``."""
 
-    portable = False
     shape: Shape = ()
     examples = (
         Example(real(1, 2, 2, 2), size=(2, 2), strides=(2, 2), shape=(1, 2, 4, 4)),
@@ -189,7 +188,7 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
         part = out[index]
         part.fill(0)
         within = self.within(band)
-        share = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out.dtype)[rows]
+        share = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out)[rows]
         for row, column in self.taps:
             windows, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, g.shape[3])
             part[into] += share[windows]

@@ -23,6 +23,7 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes, whole
 from explorer.ops.base import float_dtype
+from explorer.ops.manipulation.gather import take_valid
 
 _ROUNDING = {
     "floor": (0.0, False),
@@ -43,7 +44,6 @@ class Resample(Operation):
     and roundings to the nearest element. Beyond the ends the outermost elements are repeated.
     """
 
-    portable = False
     axis: int
     length: int
     method: str
@@ -73,13 +73,14 @@ class Resample(Operation):
         places, weights = self.taps(x.shape[self.axis])
         # a method of one tap copies: no product, so that integers and NaN pass unchanged
         if len(places) == 1:
-            return np.take(x, places[0], self.axis, out=out, mode="clip")
+            return take_valid(x, np.asarray(places[0], like=x), self.axis, out)
         column = (-1, *[1] * (x.ndim - self.axis - 1))
         # tap by tap over the whole array, with one buffer: a matrix product with mostly zero weights would spread a NaN
         # everywhere
         part = np.empty_like(out)
-        for index, (place, weight) in enumerate(zip(places, weights.astype(out.dtype), strict=True)):
-            taken = np.take(x, place, self.axis, out=part if x.dtype == out.dtype else None, mode="clip")
+        factors = np.asarray(weights, out.dtype, like=out)
+        for index, (place, weight) in enumerate(zip(np.asarray(places, like=x), factors, strict=True)):
+            taken = take_valid(x, place, self.axis, part if x.dtype == out.dtype else None)
             np.multiply(taken, weight.reshape(column), out=part if index else out)
             if index:
                 np.add(out, part, out=out)
@@ -105,7 +106,6 @@ class Resample(Operation):
 class ResampleGradient(Operation):
     """Adjoint of resampling an axis of ``old`` elements: each new element's gradient goes to its old elements."""
 
-    portable = False
     axis: int
     length: int
     method: str
@@ -134,7 +134,7 @@ class ResampleGradient(Operation):
         matrix = np.zeros((self.old, self.length), out.dtype)
         np.add.at(matrix, (places, np.arange(self.length)), weights.astype(out.dtype))
         moved = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
-        np.copyto(np.moveaxis(out, self.axis, -1), moved @ matrix.T)
+        np.copyto(np.moveaxis(out, self.axis, -1), moved @ np.asarray(matrix.T, like=out))
         return out
 
     def workspace(self, g: TensorType) -> int:

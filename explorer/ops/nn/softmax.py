@@ -22,6 +22,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType, normaliz
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise.unary import exp
 from explorer.ops.reduction.reduce import Sum
+from explorer.ops.reduction.reduction import reduce_array
 
 _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Example(real(2, 3, 2), axes=(1, 2)))
 
@@ -63,7 +64,7 @@ def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """
     most = _most(x.dtype)
     # initial: an empty row has no largest element, and an empty result
-    largest = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-most)
+    largest = reduce_array(np.maximum, x, axes, keepdims=True, initial=-most)
     finite: Array = np.minimum(largest, most)
     return finite
 

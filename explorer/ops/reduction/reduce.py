@@ -91,7 +91,7 @@ class Mean(Adjustable, Reduction):
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
         dtype = self.partial_dtype(out.dtype)  # a sum of halves would overflow at 65,504
-        total = out if dtype == out.dtype else np.empty(out.shape, dtype)
+        total = out if dtype == out.dtype else np.empty(out.shape, dtype, like=out)
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
         return self.finalize(out, total, count)
 

@@ -22,6 +22,44 @@ EXAMPLES = (
 )
 
 
+_METHODS = {np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
+"""methods of arrays that reduce as ufuncs do: GPUs' arrays know ``ufunc.reduce`` of sums and products alone"""
+
+
+def reduce_array(
+    ufunc: np.ufunc,
+    x: Array,
+    axes: tuple[int, ...],
+    out: Array | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+) -> Array:
+    """Combine elements along axes by a ufunc, beginning with ``initial`` if it is given, on any device."""
+    result: Array
+    options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
+    method = _METHODS.get(ufunc)
+    if isinstance(x, np.ndarray) or method is None:
+        if initial is not None:
+            options["initial"] = initial
+        if out is not None:
+            options |= {"out": out, "dtype": out.dtype}
+        result = ufunc.reduce(x, **options)
+        return result
+    if x.size:
+        result = getattr(x, method)(**options)
+    else:
+        kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+        shape = kept if keepdims else [size for axis, size in enumerate(kept) if axis not in axes]
+        result = np.empty(shape, x.dtype, like=x)
+        result.fill(ufunc.identity if initial is None else initial)
+    if initial is not None:
+        result = ufunc(result, initial)
+    if out is None:
+        return result
+    np.copyto(out, result)
+    return out
+
+
 class Reduction(Operation, abstract=True):
     """Base of operations that combine the elements along ``axes`` (counted from the front, ascending).
 
@@ -50,8 +88,7 @@ class Reduction(Operation, abstract=True):
         return dtype
 
     def kernel(self, out: Array, x: Array) -> Array:
-        result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
-        return result
+        return reduce_array(self.ufunc, x, self.axes, out, self.keepdims)
 
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if type(self).kernel is not Reduction.kernel:
