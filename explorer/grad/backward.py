@@ -224,7 +224,7 @@ def _seed(seed: Any, type_: TensorType) -> Expr:
         if isinstance(seed, Expr)
         else full((), seed, type_.dtype, type_.device)
         if np.ndim(seed) == 0
-        else cast(tensor(seed), type_.dtype)
+        else cast(tensor(seed, device=type_.device), type_.dtype)
     )
     if node.shape != type_.shape:
         raise OperandError(

@@ -11,6 +11,8 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.tensor import Stored
+from explorer.formats.onnx import operators as onnx_operators
+from explorer.ops.nn.conv import Convolution
 from explorer.testing.laws.cases import Case
 from tests.laws.cases import every_case, operations, parameters
 from tests.support.accelerator import accelerator
@@ -26,6 +28,7 @@ BOUND = {"decision_trees", "lookup", "tokenize", "murmur_hash", "ngram_counts", 
 
 
 def test_operations_that_are_bound_to_numpys_memory_are_these() -> None:
+    assert onnx_operators.TABLE  # which registers its own
     assert {operation_class.name for operation_class in operations() if not operation_class.portable} == BOUND
 
 
@@ -45,10 +48,33 @@ def test_an_operation_gives_on_a_device_what_it_gives_on_cpu(case: Case, device:
     found = _value(case, [ex.tensor(array, device=place) for array in arrays])
     for one, other in zip(found, expected, strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
-        if place is accelerator:
+        if place is accelerator and not isinstance(case.operation, Convolution):
             np.testing.assert_array_equal(one, other)
         else:
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.spec("C-1")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.portable]))
+def test_an_operation_gives_on_a_gpu_what_it_gives_on_cpu_in_lower_precision(case: Case, dtype: str) -> None:
+    """Or both refuse the dtype."""
+    arrays = case.arrays(dtype)
+    results = []
+    for place in (ex.cpu, ex.device("cuda")):
+        try:
+            results.append(_value(case, [ex.tensor(array, device=place) for array in arrays]))
+        except ex.OperandError as error:
+            results.append(error.rule)
+    expected, there = results
+    assert isinstance(there, type(expected))
+    if isinstance(expected, str):
+        return
+    tolerance = 1e-4 if dtype == "float32" else 2e-2
+    for one, other in zip(there, expected, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
 def _value(case: Case, operands: list[Any]) -> list[Any]:

@@ -45,7 +45,7 @@ def attention(device: ex.Device) -> Any:
 @program
 def normalization(device: ex.Device) -> Any:
     x = ex.tensor(X, device=device)
-    return ex.layer_norm(x, (1,)).min(0)
+    return [ex.layer_norm(x).min(0), ex.var(x, 0), ex.grad(ex.prod(x, 1).sum(), [x])[0]]
 
 
 @program
@@ -73,9 +73,9 @@ def gathered(device: ex.Device) -> Any:
     table, rows = ex.tensor(X, device=device), ex.tensor(np.array([3, -1, 3, 0]), device=device)
     along = ex.tensor(np.array([[2, 7, -1], [0, 0, 5]]), device=device)
     taken = ex.take(table, rows, 0)
-    chosen = ex.take_along(table[:2], along, 1)
+    chosen = ex.take_along_axis(table[:2], along, 1)
     loss = (taken**2).sum() + (chosen**3).sum()
-    return [taken, chosen, *ex.grad(loss, [table])]
+    return [taken, chosen, table[[1, -2]], ex.take(table, [0, 2], 1), *ex.grad(loss, [table])]
 
 
 @program

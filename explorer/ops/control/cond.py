@@ -157,4 +157,4 @@ def _is_real(node: Expr) -> bool:
 
 def _total(gradient: Expr | None, operand: Expr) -> Expr:
     """Return an operand's gradient, zeros where the branch does not depend on it."""
-    return zeros(operand.shape, operand.dtype) if gradient is None else gradient
+    return zeros(operand.shape, operand.dtype, operand.device) if gradient is None else gradient

@@ -114,7 +114,7 @@ def recurrence(
     axes: tuple[int, ...] = (axis,)
     if lengths is not None:
         rest["lengths"], axes = lengths, (axis, 0)
-        sequences["number"] = tensor(np.arange(x.shape[axis], dtype=lengths.dtype), name="number")
+        sequences["number"] = tensor(np.arange(x.shape[axis], dtype=lengths.dtype), name="number", device=x.device)
     elements = [
         Parameter(element_type(node.tensor_type, each), title)()
         for each, (title, node) in zip(axes, sequences.items(), strict=True)

@@ -100,7 +100,7 @@ class Scan(Call):
             return [*totals, *sums], [_or_zeros(parts[place], own[place]) for place in asked_sequences]
 
         first = [_or_zeros(seeds[place], states[place]) for place in carried]
-        first += [zeros(operands[place].shape, operands[place].dtype) for place in asked_captured]
+        first += [_or_zeros(None, operands[place]) for place in asked_captured]
         seed_axes = [self.out_axes[place - self.states] for place in stacked]
         results = scan_operands(
             back,
@@ -283,4 +283,4 @@ def _is_real(node: Expr) -> bool:
 
 
 def _or_zeros(gradient: Expr | None, operand: Expr) -> Expr:
-    return zeros(operand.shape, operand.dtype) if gradient is None else gradient
+    return zeros(operand.shape, operand.dtype, operand.device) if gradient is None else gradient

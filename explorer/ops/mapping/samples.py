@@ -48,7 +48,8 @@ class Column:
         """Return the structure of the samples at some places, of one type, and their leaves, stacked."""
         everything = len(places) == self.length
         if self.stacked is not None:
-            return None, [self.stacked if everything else Take(0)(self.stacked, tensor(np.array(places)))]
+            rows = None if everything else tensor(np.array(places), device=self.stacked.device)
+            return None, [self.stacked if rows is None else Take(0)(self.stacked, rows)]
         samples = self.samples if everything else [self.samples[place] for place in places]
         structure, _ = self.keys[places[0]]
         if structure is None:

@@ -17,7 +17,7 @@ def products_of_others(x: Expr) -> Expr:
     while levels[-1].shape[-1] > 1:
         first, second = _halves(levels[-1])
         levels.append(first * second)
-    products = full(levels.pop().shape, 1, x.dtype)
+    products = full(levels.pop().shape, 1, x.dtype, x.device)
     for level in reversed(levels):
         first, second = _halves(level)
         # a half's elements are multiplied with their partners in the other half; the 1 that was appended is cut off
@@ -31,5 +31,5 @@ def _halves(x: Expr) -> tuple[Expr, Expr]:
     middle = (x.shape[-1] + 1) // 2
     second = x[..., middle:]
     if x.shape[-1] % 2:
-        second = function("concatenate")((second, full((*x.shape[:-1], 1), 1, x.dtype)), -1)
+        second = function("concatenate")((second, full((*x.shape[:-1], 1), 1, x.dtype, x.device)), -1)
     return x[..., :middle], second
