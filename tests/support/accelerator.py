@@ -1,7 +1,8 @@
 """A device with memory of its own whose arrays are no NumPy arrays, as CuPy's are: an accelerator without hardware.
 
 NumPy's functions compute on its arrays by their protocols (NEP 13 and 18). Mixing them with NumPy's arrays, or turning
-one into a NumPy array by accident, is a TypeError, and so is an option that CuPy's functions lack. Allocations, frees and copies are counted.
+one into a NumPy array by accident, is a TypeError, and so is an option that CuPy's functions lack. Allocations, frees
+and copies are counted.
 """
 
 from __future__ import annotations

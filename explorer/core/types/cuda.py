@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from explorer.core.errors import StateError
 from explorer.core.types.device import Device
 
 _logger = logging.getLogger("explorer.device")
-INSTALL = "pip install 'explorer-graphs[cuda]', on a machine with an NVIDIA GPU and its driver"
+INSTALL = "pip install 'explorer-graphs[cuda]' ([cuda13] for CUDA 13), on a machine with an NVIDIA GPU and its driver"
 
 
 class Cuda(Device):
@@ -61,6 +62,20 @@ class Cuda(Device):
     def switch_to_device(self) -> Any:
         """Return a context in which CuPy works on this GPU."""
         return self._cupy.cuda.Device(self.number)
+
+    def elementwise_kernel(
+        self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str
+    ) -> Callable[..., Any]:
+        """Return a kernel that computes each element by C statements: a0, a1, … are the operands', ``out`` is its own.
+
+        It is called with the arrays of the operands, which broadcast, and that of the result. Products are rounded
+        before they are added, as separate operations are.
+        """
+        parameters = ", ".join([f"{dtype.name} a{number}" for number, dtype in enumerate(operands)])
+        compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
+            parameters, f"{result.name} out", source, "explorer_chain", options=("--fmad=false",)
+        )
+        return compiled
 
     def finish(self) -> bool:
         """Wait for the GPU; where a kernel failed, log the reason to "explorer.device" and return False."""

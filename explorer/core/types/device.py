@@ -183,8 +183,8 @@ cpu = Device("cpu")
 def device(name: str) -> Device:
     """Return the device of a name; raises UnknownNameError if none was declared.
 
-    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``); raises StateError
-    without it.
+    ``cuda``, or ``cuda:1`` for the second GPU, needs CuPy (``pip install 'explorer-graphs[cuda]'``, ``[cuda13]`` for
+    CUDA 13); raises StateError without it.
 
     >>> ex.device("cpu") is ex.cpu
     True

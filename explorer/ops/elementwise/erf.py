@@ -133,12 +133,14 @@ def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
     for coefficient in coefficients[-2:0:-1]:
         np.add(result, coefficient, result)
         np.multiply(result, x, result)
-    return np.add(result, coefficients[0], result)
+    np.add(result, coefficients[0], result)
+    return result
 
 
 def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:
     """Evaluate the quotient of two polynomials, lowest power first."""
-    return np.divide(_horner(above, x), _horner(below, x))
+    result: Array = np.divide(_horner(above, x), _horner(below, x))
+    return result
 
 
 erf = Erf()

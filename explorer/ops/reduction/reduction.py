@@ -22,7 +22,7 @@ EXAMPLES = (
 )
 
 
-_METHODS = {np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
+_METHODS: dict[np.ufunc, str] = {np.maximum: "max", np.minimum: "min", np.logical_and: "all", np.logical_or: "any"}
 """methods of arrays that reduce as ufuncs do: GPUs' arrays know ``ufunc.reduce`` of sums and products alone"""
 
 

@@ -26,8 +26,8 @@ from explorer.run.execution.bound_run import BoundRun
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
+from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyRun, call_runner
-from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fixed_view import FixedCopy, FixedView, fixed_view
 from explorer.run.kernels.fused_reduction import FusedReduction
@@ -196,7 +196,7 @@ class Program:
             scratch = self.memory.scratch(kernel, placement)
             return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
         if len(kernel.nodes) > 1 and type_.device is not cpu:
-            return DeviceChain(kernel, lambda node: inputs[node.uid], self.slots)
+            return chain_on_device(kernel, lambda node: inputs[node.uid], self.slots)
         if len(kernel.nodes) > 1:
             return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]

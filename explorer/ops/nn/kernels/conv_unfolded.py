@@ -36,7 +36,7 @@ def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups:
 
 
 def filter_gradient(out: Array, g: Array, images: Array, window: Window, groups: int) -> Array:
-    """Sum the products of a gradient (N, O, H′, W′) and the pixels of its windows into ``out`` (O, C / groups, h, w)."""
+    """Sum products of a gradient (N, O, H′, W′) and its windows' pixels into ``out`` (O, C / groups, h, w)."""
     unfolded = _unfolded(images, window, g.shape[2:], groups)
     product = _by_group(g, groups) @ unfolded.swapaxes(2, 3)
     np.copyto(out, product.sum(axis=0).reshape(out.shape))
@@ -62,4 +62,4 @@ def _unfolded(images: Array, window: Window, windows: Shape, groups: int) -> Arr
 def _taps(window: Window, images: Shape, windows: Shape) -> Iterator[tuple[int, int, Any, Any]]:
     """Yield row and column of each pixel of a window, the windows that have it inside the image, and these pixels."""
     for row, column in itertools.product(range(window.size[0]), range(window.size[1])):
-        yield row, column, *window.overlap(row, column, images[2:], slice(0, windows[2]), windows[3])
+        yield row, column, *window.overlap(row, column, (images[2], images[3]), slice(0, windows[2]), windows[3])

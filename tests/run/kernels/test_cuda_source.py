@@ -1,0 +1,121 @@
+"""Chains in CUDA C: the statements, and on a GPU the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.types.tensor_type import Array
+from explorer.run.kernels.cuda_source import source_of
+from tests.support.accelerator import accelerator
+
+RNG = np.random.default_rng(0)
+X: Array = np.concatenate([RNG.normal(size=(6, 4)) * 3, [[0.0, -0.0, np.inf, np.nan]]]).astype(np.float32)
+WHOLE: Array = RNG.integers(-100, 100, (7, 4)).astype(np.int8)
+
+
+def _chains(x: ex.Expr, whole: ex.Expr) -> dict[str, ex.Expr]:
+    """Chains of operations with a source, by name."""
+    y = ex.absolute(x) + 1
+    return {
+        "arithmetic": -(x * 2 + 1) / 3 - ex.square(x),
+        "exponentials": ex.exp(ex.tanh(x)) + ex.log(y) * ex.log1p(y) - ex.expm1(-y) + ex.sqrt(y) + 1 / y,
+        "waves": ex.sin(x) * ex.cos(x) + ex.arctan(x) - ex.sinh(ex.tanh(x)),
+        "rounding": ex.floor(x * 2) + ex.ceil(x) - ex.round_half_even(x * 0.5),
+        "extremes": ex.maximum(x, ex.minimum(-x, 1.5)) * 2,
+        "activations": ex.sigmoid(x) + ex.relu(x) * ex.gelu(x) - ex.erf(x) + ex.clip(x, -0.5, 6.0),
+        "choices": ex.where((x > 0.5) & ex.isfinite(x), x * 2, -x),
+        "powers": ex.power(y, 1.7) + ex.power(y, -0.5),
+        "small integers": (whole + whole) * whole - 5,
+        "mixed": whole * x + ex.cast(whole, "float64"),
+        "broadcast": (x + x[0]) * x[:, 1:2],
+    }
+
+
+NAMES = sorted(_chains(ex.tensor(X), ex.tensor(WHOLE)))
+
+
+def _source(root: ex.Expr) -> list[str | None]:
+    plan = ex.EvalPlan(without=["simplify", "dedup"])
+    plan.register(root)
+    plan.prepare()
+    planned = plan.planned
+    inputs = planned.graph.inputs
+    return [
+        source_of(kernel.blocks.steps, lambda node: inputs[node.uid], kernel.reads)
+        for kernel in planned.schedule.kernels
+        if len(kernel.nodes) > 1
+    ]
+
+
+@pytest.mark.spec("C-1")
+def test_a_chain_is_one_statement_for_each_operation() -> None:
+    x = ex.tensor(X, device=accelerator)
+    assert _source(ex.exp(-ex.tanh(x * 2)) / 3) == [
+        "const float v0 = (float)((a0) * (a1));\n"
+        "const float v1 = (float)(tanh((v0)));\n"
+        "const float v2 = (float)(-(v1));\n"
+        "const float v3 = (float)(exp((v2)));\n"
+        "const float v4 = (float)((v3) / (a2));\n"
+        "out = v4;"
+    ]
+
+
+@pytest.mark.spec("C-1")
+def test_operands_are_converted_as_numpy_converts_them() -> None:
+    whole = ex.tensor(WHOLE, device=accelerator)
+    x = ex.tensor(X, device=accelerator)
+    (source,) = _source((whole + whole) * x)
+    assert source == (
+        "const signed char v0 = (signed char)((a0) + (a0));\nconst float v1 = (float)(((float)v0) * (a1));\nout = v1;"
+    )
+
+
+@pytest.mark.spec("C-1")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_of_these_chains_has_a_source(name: str) -> None:
+    sources = _source(_chains(ex.tensor(X, device=accelerator), ex.tensor(WHOLE, device=accelerator))[name])
+    assert sources
+    assert None not in sources
+
+
+@pytest.mark.spec("C-1")
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: ex.gelu(x, approximate=True) + 1,
+        lambda x: ex.clip(x, -np.inf, 2.0) + 1,
+        lambda x: x.astype(np.float16) * 2,
+        lambda x: ex.sign(x) * 2,
+        lambda x: (x * 2).astype(np.int32) + 1,
+    ],
+)
+def test_others_are_computed_one_by_one(build: Callable[[Any], ex.Expr]) -> None:
+    x = ex.tensor(X[:-1], device=accelerator)
+    assert None in _source(build(x))
+    np.testing.assert_array_equal(ex.evaluate(build(x)), ex.evaluate(build(ex.tensor(X[:-1]))))
+
+
+@pytest.mark.gpu
+@pytest.mark.spec("C-1")
+@pytest.mark.parametrize("name", NAMES)
+def test_one_kernel_gives_the_bits_of_many(name: str) -> None:
+    """But for the error function and what holds it: CUDA has one, and one by one it is a quotient."""
+    gpu = ex.device("cuda")
+    chains = [_chains(ex.tensor(X, device=device), ex.tensor(WHOLE, device=device)) for device in (gpu, gpu, ex.cpu)]
+    values = []
+    for chain, without in zip(chains, ([], ["fuse"], []), strict=True):
+        plan = ex.EvalPlan(without=without)
+        handle = plan.register(chain[name])
+        plan.eval()
+        values.append(handle.data())
+    compiled, apart, expected = values
+    if name == "activations":
+        np.testing.assert_allclose(compiled, apart, rtol=1e-5, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(compiled, apart)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-5, atol=1e-6)
