@@ -16,7 +16,8 @@ export class Sentence {
   constructor(view) {
     this.view = view;
     this.text = html("p");
-    this.root = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text);
+    this.said = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text);
+    this.root = html("div", { class: "ex-saying" }, this.said);
     this.room = { width: 0, height: 0 };
     // An observer is told after the layout of the page: to ask for sizes here costs no layout of its own.
     this.resized = new ResizeObserver(() => this.#makeRoom());
@@ -31,7 +32,7 @@ export class Sentence {
     const height = Math.min(most, Math.max(needed, width === room.width ? room.height : usual));
     this.room = { width, height };
     put(this.root, "style", `--ex-said:${height}px`);
-    put(this.root, "tabindex", needed > height && 0);
+    put(this.said, "tabindex", needed > height && 0);
   }
 
   /** Say a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} it as plain text */
@@ -48,7 +49,7 @@ export class Sentence {
 
   /** A screen reader is not told every step of a play. @param {boolean} playing */
   playing(playing) {
-    put(this.root, "aria-live", playing ? "off" : "polite");
+    put(this.said, "aria-live", playing ? "off" : "polite");
   }
 
   /** Watch nothing any more. */

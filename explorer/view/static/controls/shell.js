@@ -67,7 +67,7 @@ export class Shell {
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
     view.camera.overlays = () => this.#overlays();
-    this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost);
+    this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, html("div", { class: "ex-sum" }, this.cost));
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
     put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}${of}`);
     put(this.stageChips.root, "aria-label", `stages${of}`);
@@ -78,7 +78,7 @@ export class Shell {
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools(), this.saveMenu.root, this.saveMenu.problem),
       this.sentence.root,
       // The steps stand before the panel in the order of the keyboard: they belong to the canvas above them.
-      html("div", { class: "ex-main" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, this.stage), this.bottom, view.sizes.panelBar.root, this.panel.root, this.help),
+      html("div", { class: timeline.end ? "ex-main" : "ex-main ex-stepless" }, this.source.root, view.sizes.sourceBar.root, html("div", { class: "ex-field" }, this.tree.root, view.sizes.treeBar.root, html("div", { class: "ex-ground" }, this.stage)), this.bottom, view.sizes.panelBar.root, html("div", { class: "ex-beside" }, this.panel.root), this.help),
       view.sizes.heightBar.root,
       this.heard,
     );

@@ -23,7 +23,7 @@ export class TimelineSlider {
     this.chosen = svg("path", { class: "ex-strip-chosen" });
     this.picture.append(this.marks, this.chosen, this.line, this.dot);
     this.slider = html("input", { type: "range", min: 0, max: timeline.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
-    this.root = html("div", { class: "ex-strip" }, this.picture, this.slider);
+    this.root = html("div", { class: "ex-strip" }, this.picture, html("div", { class: "ex-slider" }, this.slider, html("div", { class: "ex-ring" })));
     /** @type {{left: number, right: number, step: number}[]} labels of peaks, over which the slider lies */ this.peaks = [];
     this.root.addEventListener("mousedown", (event) => this.#visitPeak(event), true);
     this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index), kernel.live), 1);

@@ -1,7 +1,7 @@
 // Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
 
 import { explained } from "./terms.js";
-import { html, put, svg } from "../dom.js";
+import { html, svg } from "../dom.js";
 import { bytesText, grouped } from "../data/number_format.js";
 
 const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
@@ -94,19 +94,17 @@ export class BufferTimeline {
     return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.namedLabel(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
   }
 
-  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */
-  table(kernel, link) {
+  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./kept_parts.js").KeptParts} kept */
+  table(kernel, link, kept) {
     const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
-    const table = html("dl", { class: "ex-facts ex-living" });
-    for (const { node, buffer, bytes, inPlace } of alive.slice(0, LANES)) {
-      const where = buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`;
-      table.append(html("dt", {}, link(node)), html("dd", {}, `${bytesText(bytes)} · ${where}`));
-    }
+    const cells = alive.slice(0, LANES).flatMap(({ node, buffer, bytes, inPlace }) => {
+      const said = `${bytesText(bytes)} · ${buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`}`;
+      return [kept.part(`live|${node}`, () => html("dt", {}, link(node))), kept.part(`live in|${said}`, () => html("dd", {}, said))];
+    });
     const { workspace } = this.trace.kernels[kernel];
-    if (workspace > 0) table.append(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
-    if (alive.length > LANES) table.append(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
-    put(table, "aria-label", "live values");
-    return table;
+    if (workspace > 0) cells.push(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
+    if (alive.length > LANES) cells.push(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
+    return kept.filled("living", () => html("dl", { class: "ex-facts ex-living", "aria-label": "live values" }), cells);
   }
 }
 

@@ -3,12 +3,13 @@
 import { microsText } from "../data/number_format.js";
 import { html, tied } from "../dom.js";
 import { explained } from "./terms.js";
-import { heading, LISTED, rest } from "./lists.js";
+import { LISTED, rest } from "./lists.js";
 
 /** Shows decisions. */
 export class DecisionCard {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions */
-  constructor(trace, timeline, actions) {
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions @param {import("./kept_parts.js").KeptParts} kept */
+  constructor(trace, timeline, actions, kept) {
+    this.kept = kept;
     this.trace = trace;
     this.timeline = timeline;
     this.actions = actions;
@@ -44,26 +45,29 @@ export class DecisionCard {
     const { reasons, explanations } = this.trace.recording;
     const explanation = explanations[reasons[reason].explanation];
     if (!explanation) return false;
+    return this.kept.part(`explanation|${reasons[reason].explanation}`, () => this.#explanation(explanation));
+  }
+
+  #explanation(explanation) {
     const page = explanation.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${explanation.anchor}`));
     return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, ...explained(explanation.meaning)), html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change)), page);
   }
 
   /** The facts of a decision. */
   facts(index) {
-    const table = html("dl", { class: "ex-facts" });
-    const known = new Set();
+    /** @type {[string, string, (() => (Node | string)[])?][]} */ const rows = [];
     const { cost } = this.trace.decisions[index];
     const edges = this.trace.declinedEdges(index, index + 1);
     for (const [label, value] of Object.entries(this.trace.decisions[index].facts)) {
       const end = edges.length === 1 ? edges[0].find((node) => this.#names(node, value)) : undefined;
-      table.append(html("dt", {}, ...explained(label, known)), html("dd", {}, ...(end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])));
+      rows.push([label, `${end}|${JSON.stringify(value)}`, () => (end === undefined ? this.words(this.trace.fact(value)) : [this.link(end, String(value))])]);
     }
-    if (cost > 0) table.append(html("dt", {}, "cost of declining, estimated"), html("dd", {}, microsText(cost)));
+    if (cost > 0) rows.push(["cost of declining, estimated", microsText(cost)]);
     for (const [place, [operand, reader]] of edges.slice(0, LISTED).entries()) {
-      const mark = html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
-      table.append(html("dt", {}, ...(place ? [] : explained("not fused", known))), html("dd", {}, this.link(operand), mark, this.link(reader)));
+      const mark = () => html("span", { class: "ex-mark-declined", "aria-label": "not fused with" }, " ✗→ ");
+      rows.push([place ? "" : "not fused", `${operand} to ${reader}`, () => [this.link(operand), mark(), this.link(reader)]]);
     }
-    return table;
+    return this.kept.facts(rows);
   }
 
   /** Whether a fact is the name of a node's operation. */
@@ -76,7 +80,7 @@ export class DecisionCard {
   note(...indices) {
     const { decisions, recording } = this.trace;
     const notes = new Set(indices.map((index) => recording.reasons[decisions[index].reason].note).filter(Boolean));
-    return notes.size > 0 && html("div", { class: "ex-soft" }, ...[...notes].flatMap((note) => explained(note)));
+    return notes.size > 0 && this.kept.part(`note|${[...notes].join("|")}`, () => html("div", { class: "ex-soft" }, ...[...notes].flatMap((note) => explained(note))));
   }
 
   /** The declined decisions that belong before a decision. */
@@ -87,15 +91,16 @@ export class DecisionCard {
   alsoTried(index) {
     const before = this.before(index);
     if (!before.length) return [];
-    return [heading("Rules tried before, in order"), ...this.declined(before)];
+    return [this.kept.heading("Rules tried before, in order"), ...this.declined(before)];
   }
 
   declined(indices) {
-    const cards = indices.slice(0, LISTED).map((other) => {
+    const card = (other) => {
       const { rule, code, location } = this.trace.decisions[other];
       const jump = html("button", { class: "ex-link ex-strong", type: "button", title: location, click: () => this.actions.go(this.timeline.afterDecision(other)) }, `✗ ${rule}`);
       return html("li", { class: "ex-card ex-card-declined", "data-code": code }, jump, " ", ...this.sentence(other));
-    });
-    return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];
+    };
+    const cards = indices.slice(0, LISTED).map((other) => this.kept.part(`declined|${other}`, () => card(other)));
+    return [this.kept.filled("cards", () => html("ol", { class: "ex-cards" }), cards), rest(indices.length)];
   }
 }

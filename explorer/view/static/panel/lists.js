@@ -19,6 +19,11 @@ export function fitting(parts, room) {
  * @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row
  */
 export function nodeList(nodes, reads, row) {
+  return html("ul", { class: "ex-nodes" }, ...nodeRows(nodes, reads, row));
+}
+
+/** The rows of such a list. @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row @returns {Element[]} */
+export function nodeRows(nodes, reads, row) {
   /** @type {Map<string, number[]>} */
   const alike = new Map();
   for (const node of nodes) {
@@ -29,7 +34,7 @@ export function nodeList(nodes, reads, row) {
   const more = (count, ending) => html("li", { class: "ex-soft" }, `and ${grouped(count)} more${ending}`);
   const rows = [...alike.values()].flatMap((same) => (same.length > MANY ? [...same.slice(0, NAMED).map(row), more(same.length - NAMED, " like these")] : same.map(row)));
   const [shown, left] = fitting(rows, LISTED);
-  return html("ul", { class: "ex-nodes" }, ...shown, left > 0 && more(left, ""));
+  return left > 0 ? [...shown, more(left, "")] : shown;
 }
 
 /** A table of names and values; of class `name` besides. @param {[string, string | Element][]} rows */

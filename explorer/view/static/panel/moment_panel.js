@@ -17,31 +17,17 @@ export class MomentPanel {
   }
 
   content() {
-    const { trace, timeline, moment, decisionCard } = this.parts;
+    const { trace, timeline, moment, kept } = this.parts;
     const stage = timeline.stages[moment.stage];
     if (!stage) return [html("h4", { "aria-level": 2 }, "nothing recorded")];
-    if (moment.decision >= 0) {
-      const decision = trace.decisions[moment.decision];
-      return [
-        html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, ...explained(`${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`)),
-        html("div", { class: "ex-sub" }, ...explained(stage.purpose || stage.name)),
-        html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
-        decisionCard.explanation(decision),
-        decisionCard.facts(moment.decision),
-        decisionCard.note(moment.decision),
-        ...decisionCard.alsoTried(moment.decision),
-        ...this.#subjects(decision),
-        ...(moment.phase === "memory" ? this.parts.memory(-1) : []),
-        this.parts.decisions.show(moment),
-        this.#plan(),
-      ];
-    }
+    if (moment.decision >= 0) return this.#decision(stage, trace.decisions[moment.decision]);
     const recorded = stage.kind === "record";
     // A title is the user's, and has no terms.
     const title = (recorded && [trace.recording.title].filter(Boolean)) || [];
     // A stage as a whole has its result in the sentence above the canvas, or else its purpose: neither is said twice.
     const isSaid = moment.kernel < 0 && !stage.result;
-    const parts = [html("h4", { "aria-level": 2 }, ...(title.length ? title : explained(stage.name.replaceAll("_", " ")))), !isSaid && html("div", { class: "ex-sub" }, ...explained(stage.purpose))];
+    const name = kept.part(`stage|${moment.stage}`, () => html("h4", { "aria-level": 2 }, ...(title.length ? title : explained(stage.name.replaceAll("_", " ")))));
+    const parts = [name, !isSaid && this.#purpose(stage.purpose)];
     if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.parts.totals.at(moment.position);
@@ -56,35 +42,58 @@ export class MomentPanel {
     return [...parts, this.parts.decisions.show(moment)];
   }
 
+  /** A decision: its rule, its facts, its nodes, and the list in which it stands. */
+  #decision(stage, decision) {
+    const { moment, decisionCard, kept } = this.parts;
+    const [title, where] = [`${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`, [decision.code, decision.location].filter(Boolean).join(" · ")];
+    return [
+      kept.part(`title|${title}`, () => html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, ...explained(title))),
+      this.#purpose(stage.purpose || stage.name),
+      kept.part(`where|${where}`, () => html("code", { class: "ex-where", "data-code": decision.code }, where)),
+      decisionCard.explanation(decision),
+      decisionCard.facts(moment.decision),
+      decisionCard.note(moment.decision),
+      ...decisionCard.alsoTried(moment.decision),
+      ...this.#subjects(decision),
+      ...(moment.phase === "memory" ? this.parts.memory(-1) : []),
+      this.parts.decisions.show(moment),
+      this.#plan(),
+    ];
+  }
+
+  #purpose(text) {
+    return this.parts.kept.part(`purpose|${text}`, () => html("div", { class: "ex-sub" }, ...explained(text)));
+  }
+
   #picked(index) {
     const { trace } = this.parts;
     const kernel = trace.kernels[index];
     const result = kernel.nodes.at(-1);
-    const nodes = [heading("computes"), this.parts.list(kernel.nodes)];
+    const nodes = [this.parts.kept.heading("computes"), this.parts.list(kernel.nodes)];
     if (this.parts.moment.phase === "order") {
       nodes.push(...this.#alternatives(kernel));
       if (this.parts.bufferTimeline.lives.length) nodes.push(...this.parts.living(index, "live while it runs", kernel.live));
     }
     if (this.parts.moment.phase === "run") {
       nodes.push(this.parts.values(), ...this.parts.memory(index));
-      if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
+      if (trace.values[result]) nodes.push(this.parts.kept.heading("the result"), valueView(trace.values[result]));
     }
-    return [...nodes, ...this.parts.kernel(result), ...(kernel.frees.length ? [heading("frees"), this.parts.list(kernel.frees)] : [])];
+    return [...nodes, ...this.parts.kernel(result), ...(kernel.frees.length ? [this.parts.kept.heading("frees"), this.parts.list(kernel.frees)] : [])];
   }
 
   /** The other kernels that were ready when this one was picked, and those whose operands were being computed. */
   #alternatives(kernel) {
     const result = kernel.nodes.at(-1);
     const others = kernel.ready_candidates.filter((node) => node !== result);
-    const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.parts.list(others)] : [];
-    if (kernel.waiting_count) parts.push(heading(`waiting for running kernels (${grouped(kernel.waiting_count)})`), this.parts.list(kernel.waiting));
+    const parts = others.length ? [this.parts.kept.heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.parts.list(others)] : [];
+    if (kernel.waiting_count) parts.push(this.parts.kept.heading(`waiting for running kernels (${grouped(kernel.waiting_count)})`), this.parts.list(kernel.waiting));
     return parts;
   }
 
   #subjects(decision) {
     const parts = [];
-    if (decision.subjects.length) parts.push(heading("concerns"), this.parts.list(decision.subjects, true));
-    if (decision.produced.length) parts.push(heading("created"), this.parts.list(decision.produced));
+    if (decision.subjects.length) parts.push(this.parts.kept.heading("concerns"), this.parts.list(decision.subjects, true));
+    if (decision.produced.length) parts.push(this.parts.kept.heading("created"), this.parts.list(decision.produced));
     return parts;
   }
 
@@ -103,7 +112,7 @@ export class MomentPanel {
   #plan() {
     const options = Object.entries(this.parts.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
     if (!options.length) return false;
-    const said = options.flatMap(([name, value]) => [" · ", name, " ", html("code", {}, typeof value === "string" ? value : JSON.stringify(value))]);
-    return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
+    const said = () => options.flatMap(([name, value]) => [" · ", name, " ", html("code", {}, typeof value === "string" ? value : JSON.stringify(value))]);
+    return this.parts.kept.part("plan", () => html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said()));
   }
 }

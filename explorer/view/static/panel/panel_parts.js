@@ -3,9 +3,9 @@
 import { BufferTimeline } from "./buffer_timeline.js";
 import { DecisionCard } from "./decision_card.js";
 import { Decisions } from "./decision_list.js";
-import { heading, LISTED, nodeList } from "./lists.js";
+import { LISTED, nodeRows } from "./lists.js";
+import { KeptParts } from "./kept_parts.js";
 import { Summary } from "./program_summary.js";
-import { explained } from "./terms.js";
 import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { Compositions } from "../scene/compositions.js";
@@ -35,7 +35,8 @@ export class PanelParts {
     this.compositions = new Compositions(trace);
     this.lineage = new Lineage(trace, sceneBuilder.paths);
     this.summary = new Summary(trace, totals);
-    this.decisionCard = new DecisionCard(trace, timeline, actions);
+    this.kept = new KeptParts();
+    this.decisionCard = new DecisionCard(trace, timeline, actions, this.kept);
     this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
     /** @type {import("../data/timeline.js").Moment | undefined} */ this.moment = undefined;
     this.selected = -1;
@@ -72,7 +73,9 @@ export class PanelParts {
   /** Nodes as links, with their lines where `located`. @param {number[]} nodes */
   list(nodes, located = false) {
     const where = (node) => (located ? this.trace.sourceText(node) : "");
-    return nodeList(nodes, (node) => `${this.trace.namedLabel(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
+    const row = (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`));
+    const rows = nodeRows(nodes, (node) => `${this.trace.namedLabel(node)}\n${where(node)}`, (node) => this.kept.part(`row|${node}|${located}`, () => row(node)));
+    return this.kept.filled("nodes", () => html("ul", { class: "ex-nodes" }), rows);
   }
 
   /** How sound the values are: the number of those with NaN or inf, and a button that goes to the first. */
@@ -90,7 +93,7 @@ export class PanelParts {
     const { trace, bufferTimeline } = this;
     if (!bufferTimeline.lives.length) return [];
     const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
-    if (kernel < 0) return [heading("buffers over time"), picture];
+    if (kernel < 0) return [this.kept.heading("buffers over time"), picture];
     const [title, table] = this.living(kernel, "live now", trace.live(kernel));
     return [title, picture, table];
   }
@@ -98,7 +101,7 @@ export class PanelParts {
   /** The values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes of all */
   living(kernel, when, bytes) {
     const count = this.bufferTimeline.alive(kernel).length;
-    return [heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferTimeline.table(kernel, (node) => this.link(node))];
+    return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferTimeline.table(kernel, (node) => this.link(node), this.kept)];
   }
 
   /** The values that are live where most bytes are. */
@@ -117,9 +120,11 @@ export class PanelParts {
     const kernel = trace.kernels[index];
     const step = trace.steps[trace.stepOf.get(index)];
     const { nodes } = kernel;
-    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.namedLabel(member) : this.link(member)]);
+    const members = () => nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.namedLabel(member) : this.link(member)]);
+    const fused = () => [html("span", {}, ...members(), nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`)];
+    /** @type {[string, string, (() => (Node | string)[])?][]} */
     const rows = [
-      ["fuses", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "nothing: this operation alone"],
+      nodes.length > 1 ? ["fuses", `${nodes} around ${node}`, fused] : ["fuses", "nothing: this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel)],
@@ -127,10 +132,7 @@ export class PanelParts {
       ["estimated", `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
-    const table = html("dl", { class: "ex-facts" });
-    const known = new Set();
-    for (const [name, value] of rows) if (value) table.append(html("dt", {}, ...explained(name, known)), html("dd", {}, ...(typeof value === "string" ? explained(value, known) : [value])));
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
-    return [heading(isAhead ? "its kernel in the final plan" : "kernel"), table];
+    return [this.kept.heading(isAhead ? "its kernel in the final plan" : "kernel"), this.kept.facts(rows.filter(([, value]) => value))];
   }
 }

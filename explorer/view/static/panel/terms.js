@@ -7,18 +7,40 @@ import { html } from "../dom.js";
 const TERMS = new Map(Object.entries(GLOSSARY).flatMap(([text, forms]) => forms.map((form) => [form, text])));
 const TERM = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...TERMS.keys()].sort((a, b) => b.length - a.length).join("|")})(?![\\p{L}\\p{N}_-])`, "u");
 
+/** Text → its parts, every second one a term: planners say the same texts again and again. @type {Map<string, string[]>} */
+const SPLITS = new Map();
+/** Texts that are remembered at most. */
+const REMEMBERED = 2000;
+
+/** The parts of a text, every second one a term. @param {string} text */
+function split(text) {
+  let parts = SPLITS.get(text);
+  if (!parts) {
+    if (SPLITS.size >= REMEMBERED) SPLITS.clear();
+    SPLITS.set(text, (parts = text.split(TERM)));
+  }
+  return parts;
+}
+
 /** A text in which the first occurrence of each term is explained. @param {string} text @param {Set<string>} [known] terms that are explained already @returns {(Node | string)[]} */
 export function explained(text, known = new Set()) {
-  return text.split(TERM).map((part, place) => {
+  return split(text).map((part, place) => {
     if (place % 2 === 0 || known.has(TERMS.get(part))) return part;
     known.add(TERMS.get(part));
     return html("dfn", { class: "ex-term", tabindex: 0, "aria-label": TERMS.get(part), mouseenter: tell, focus: tell, mouseleave: forget, blur: forget }, part);
   });
 }
 
+/** The terms of a text that are explained where some are known, which are known from now on. @param {string} text @param {Set<string>} known @returns {string[]} */
+export function learned(text, known) {
+  const terms = split(text).filter((part, place) => place % 2 && !known.has(TERMS.get(part)));
+  for (const term of terms) known.add(TERMS.get(term));
+  return terms;
+}
+
 /** The meanings of the terms of a text, a line for each; "" without terms. @param {string} text */
 export function meanings(text) {
-  return [...new Set(text.split(TERM).filter((_, place) => place % 2).map((form) => TERMS.get(form)))].join("\n");
+  return [...new Set(split(text).filter((_, place) => place % 2).map((form) => TERMS.get(form)))].join("\n");
 }
 
 /** px that an explanation is wide and, at most, high. */

@@ -1,0 +1,129 @@
+"""The panel keeps the parts that say the same from step to step, and says what a new panel would say."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import explorer as ex
+from explorer.view.layout.box_layout import draw
+from explorer.view.payload.bundle import stylesheet
+from explorer.view.payload.payload import payload
+from tests.browser.player import mount
+from tests.golden.programs import recorded
+from tests.support.large import flat
+from tests.view import sample
+from tests.view.stories import story
+
+pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
+
+WALK = """(explorer, [payload, turns]) => {
+    const view = explorer.mount(document.body, payload);
+    const { panel, search } = view.shell;
+    const actions = panel.parts.actions;
+    // Its list shows the rows around the decision that it showed last: those of a new panel may be others.
+    const said = (panel) => {
+        const copy = panel.root.cloneNode(true);
+        for (const part of copy.querySelectorAll("[aria-label=decisions] ol, .ex-room")) part.remove();
+        for (const part of copy.querySelectorAll("[tabindex]")) part.removeAttribute("tabindex");
+        return copy.innerHTML;
+    };
+    const wrong = [];
+    for (const [step, selected] of turns) {
+        if (selected !== null) view.selection.select(selected);
+        view.step(step);
+        const { trace, timeline, sceneBuilder, totals, now, selection } = view;
+        const other = new panel.constructor(trace, timeline, sceneBuilder, totals, actions);
+        other.show(now, selection.node, selection.box, selection.other, view.prediction);
+        if (said(panel) !== said(other)) wrong.push([now.step, said(panel), said(other)]);
+    }
+    view.destroy();
+    return wrong;
+}"""
+
+
+def ran() -> ex.Recording:
+    plan = ex.EvalPlan()
+    for value in flat(60)[-3:]:
+        plan.register(value)
+    return plan.eval().recording
+
+
+@pytest.mark.parametrize("name", ["mlp", "run", "declined", "story 3", "story 5"])
+def test_the_panel_says_what_a_new_one_would(module, name):
+    recordings = {"mlp": sample.mlp, "run": ran, "declined": lambda: recorded("declined")}
+    recording = recordings[name]() if name in recordings else story(int(name.split()[1]))
+    pick = random.Random(name)
+    turns = []
+    for _ in range(100):
+        step = pick.choice((1, 1, 1, -1)) if pick.random() < 0.9 else pick.randrange(-30, 31)
+        turns.append([step, pick.randrange(-1, len(recording.nodes)) if pick.random() < 0.1 else None])
+    held = payload(recording, position=pick.randrange(recording.end + 1), drawing=draw(recording))
+    wrong = module(WALK, [held, turns])
+    for step, seen, expected in wrong[:1]:
+        assert seen == expected, step
+    assert wrong == []
+
+
+CHANGED = """(explorer, [payload, name]) => {
+    const view = explorer.mount(document.body, payload);
+    const { panel } = view.shell;
+    view.goStage(name);
+    view.step(2);
+    const watch = new MutationObserver(() => {});
+    watch.observe(panel.root, { childList: true, subtree: true });
+    const rows = [];
+    for (let turn = 0; turn < 8; turn++) {
+        const before = new Map([...panel.root.children].map((part) => [part, part.outerHTML]));
+        watch.takeRecords();
+        view.step(1);
+        const added = watch.takeRecords().flatMap(({ addedNodes }) => [...addedNodes]);
+        const texts = [...before.values()];
+        const isAgain = (part) => part.parentNode === panel.root && texts.includes(part.outerHTML);
+        const kept = [...panel.root.children].filter((part) => before.has(part));
+        rows.push({ kept: kept.length, again: added.filter(isAgain).length });
+    }
+    view.destroy();
+    return rows;
+}"""
+
+
+@pytest.mark.parametrize("stage", ["fuse", "order"])
+def test_a_step_leaves_parts_that_say_the_same_where_they_are(module, stage):
+    """Elements are counted, not time: nothing is taken out of the panel and put there again as it was."""
+    plan = ex.EvalPlan()
+    for value in flat(60):
+        plan.register(value)
+    rows = module(CHANGED, [payload(plan.prepare().recording), stage])
+    assert len(rows) == 8
+    assert [row["again"] for row in rows] == [0] * 8
+    assert all(row["kept"] >= 4 for row in rows), rows
+
+
+REPAINT = """() => {
+    const { style } = document.body;
+    style.display = "none";
+    document.body.getBoundingClientRect();
+    style.display = "";
+}"""
+
+
+def test_a_sentence_leaves_nothing_behind(page):
+    """Terms are underlined: a part of a line that a browser does not know of stays where the next sentence has none."""
+    plan = ex.EvalPlan()
+    for value in flat(60):
+        plan.register(value)
+    mount(page, payload(plan.prepare().recording))
+    page.evaluate("view.goStage('order')")
+    sentence = page.locator(".ex-say")
+    for _ in range(4):
+        page.evaluate("view.step(1)")
+        stepped = sentence.screenshot()
+        page.evaluate(REPAINT)
+        assert sentence.screenshot() == stepped
+
+
+def test_no_rule_looks_at_what_an_element_has_inside():
+    """Each element that comes or goes would be looked at for such a rule."""
+    assert ":has(" not in stylesheet()
