@@ -7,7 +7,7 @@ those that the standard infers; where a shape depends on values, the operator ru
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
 
 TYPES = (
-    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "MaxUnpool",
+    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "ImageDecoder", "MaxUnpool",
     "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign", "STFT",
     "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
@@ -140,13 +140,20 @@ def _opset_imports() -> list[Any]:
 @operator(*TYPES)
 def delegated(op: OperatorContext) -> Any:
     """An operator that the onnx package's reference evaluator computes."""
+    return delegated_of(op, {}, {})
+
+
+def delegated_of(op: OperatorContext, operands: Mapping[str, Expr], changed: Mapping[str, Plain]) -> Any:
+    """Delegate an operator of other operands and attributes, by name, than the file has."""
     domain, _, name = op.definition.type.rpartition(".")
     schema = defs.get_schema(name, _OPSETS[domain], domain)
     names = [formal.name for formal in schema.inputs]
     while names and not is_given(op, names[-1]):
         names.pop()
-    values = [required(op, name) if is_given(op, name) else None for name in names]
-    written = [(name, _attribute(op, form)) for name, form in schema.attributes.items() if op.has(name)]
+    own = {name: required(op, name) for name in names if is_given(op, name)} | dict(operands)
+    values = [own.get(name) for name in names]
+    said = {name: _attribute(op, form) for name, form in schema.attributes.items() if op.has(name)}
+    written = (said | dict(changed)).items()
     # An empty list says nothing, and has no type by itself.
     attributes = tuple((name, value) for name, value in written if value != ())
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
