@@ -73,7 +73,7 @@ mutants: $(VENV)/.ready ## change the code and see which tests notice (ARGS="--o
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
-	$(BENCH)/bin/python -m pytest -m bench -s tests/bench $(ARGS)
+	$(BENCH)/bin/python -m pytest -m "bench and not gpu" -s tests/bench $(ARGS)
 
 clean: ## remove both environments and what tools left behind
 	rm -rf $(VENV) $(BENCH) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
