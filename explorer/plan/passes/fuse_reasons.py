@@ -74,92 +74,94 @@ class FuseReasons:
     )
     computed_once = Reason(
         "computed_once",
-        "`{reader}` is not fused with `{operand}`, because `{operand}` depends on weights alone and is computed once, "
-        "before the first run, and `{reader}` is computed in every run.",
+        "`{reader}` is not fused into one loop with `{operand}`, because `{operand}` reads nothing but values that the "
+        "program holds (weights) and is computed once, before the first run, while `{reader}` is computed in every "
+        "run.",
         meaning="Results that are the same in all runs are computed before the first one, and kept. " + _APART,
         change='ex.EvalPlan(without=["constants"]) computes them in every run, and may fuse them then.',
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is not fused with `{reader}`, which reads it, because `{operand}` was asked for as a result, so "
-        "it is written to memory anyway, and `{reader}` reads it from there.",
+        "`{operand}` is not fused into one loop with `{reader}`, which reads it, because `{operand}` was asked for as "
+        "a result, so it is written to memory anyway, and `{reader}` reads it from there.",
         meaning=_APART,
         change="Do not register or return this value where only what is computed from it is needed.",
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{operand}` is not fused with `{reader}`, which reads it, because {consumers} operations read it ({readers}), "
-        "so it is computed once, written to memory, and read from there by each of them.",
+        "`{operand}` is not fused into one loop with `{reader}`, which reads it, because {consumers} operations read "
+        "it ({readers}), so it is computed once, written to memory, and read from there by each of them.",
         meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
         change="Nothing, where all of its readers are needed.",
     )
     shape = Reason(
         "shape",
-        "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
-        "so a block of the one does not fit a block of the other.",
+        "`{reader}` is not fused into one loop with `{operand}`, because their results have different shapes, {after} "
+        "and {before}, so a block of the one does not fit a block of the other.",
         meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
         change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
     )
     second_product = Reason(
         "second_product",
-        "`{operand}` is not fused with `{reader}`, which reads it, because `{reader}` is fused with `{first}` already, "
+        "`{operand}` is not fused into one loop with `{reader}`, which reads it, because `{reader}` is fused with "
+        "`{first}` already, "
         f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}`, which is fused with `{second}`, is not fused with `{reader}`, which reads it, because `{reader}` "
-        "is fused with `{first}` already, " + f"{_ONE_PRODUCT}.",
+        "`{operand}`, which is fused with `{second}`, is not fused into one loop with `{reader}`, which reads it, "
+        "because `{reader}` is fused with `{first}` already, " + f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
         change="Nothing has to change.",
     )
     view_between = Reason(
         "view",
-        "`{reader}` is not fused with `{below}`, because `{reader}` reads it through the view `{operand}`, in another "
-        "order or shape, so a block of `{below}` is no block for `{reader}`.",
+        "`{reader}` is not fused into one loop with `{below}`, because `{reader}` reads it through the view "
+        "`{operand}`, in another order or shape, so a block of `{below}` is no block for `{reader}`.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Take the view of an earlier value, or of the result, so that it does not stand between them.",
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed in the loop of `{product}`, over "
-        "blocks smaller than rows, and `{reader}` needs whole rows.",
+        "`{reader}` is not fused into one loop with `{operand}`, because `{operand}` is computed in the loop of "
+        "`{product}`, over blocks smaller than rows, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Nothing has to change.",
     )
     long_rows = Reason(
         "long_rows",
-        "`{operation}` is not fused with `{operand}`, because `{operation}` needs whole rows, and one row of "
-        "`{operand}` takes {row_bytes}: more than is kept in the cache, so it would go through memory anyway.",
+        "`{operation}` is not fused into one loop with `{operand}`, because `{operation}` needs whole rows, and one "
+        "row of `{operand}` takes {row_bytes}: more than is kept in the cache, so it would go through memory anyway.",
         meaning=f"{_APART} {_WHOLE_ROWS}. Where a row does not fit into the cache, fusing it would save nothing.",
         change="Shorter rows, or a narrower dtype.",
     )
     too_large = Reason(
         "too_large",
-        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, and a "
-        "fused loop runs over {limit:block} at most, each of a size that fits into the cache.",
+        "`{reader}` is not fused into one loop with `{operand}`, because the result of `{operand}` has {read_bytes}, "
+        "and a fused loop runs over {limit:block} at most, each of a size that fits into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Fewer elements, or a narrower dtype.",
     )
     view_operand = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` is a view, another shape or order of memory "
-        "that exists: nothing is computed for it that could be fused.",
+        "`{reader}` is not fused into one loop with `{producer}`, because `{producer}` is a view, another shape or "
+        "order of memory that exists: nothing is computed for it that could be fused.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Nothing has to change.",
     )
     output_of_call = Reason(
         "producer",
-        "`{reader}` is not fused with the operations in `{call}`, whose result it reads, because the call of `{call}` "
-        "runs as one step, which writes its result to memory.",
+        "`{reader}` is not fused into one loop with the operations in `{call}`, whose result it reads, because the "
+        "call of `{call}` runs as one step, which writes its result to memory.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned once, for itself.",
         change="A higher limit for operations: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     producer = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` is not elementwise, so its whole result is "
-        "written to memory before `{reader}` reads any of it.",
+        "`{reader}` is not fused into one loop with `{producer}`, because no block of the result of `{producer}` is "
+        "ready before all of it is: `{producer}` is not elementwise. `{reader}` reads it from memory afterwards.",
         meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
         "same place alone, so a block of its operands is enough for a block of its result.",
         change="Nothing has to change.",
@@ -173,8 +175,8 @@ class FuseReasons:
     )
     reader = Reason(
         "reader",
-        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` cannot be computed "
-        "block by block: it must find the whole result in memory when it begins.",
+        "`{operation}` is not fused into one loop with `{reader}`, which reads its result, because `{reader}` cannot "
+        "be computed block by block: it must find the whole result in memory when it begins.",
         meaning=f"{_APART} Only elementwise operations and reductions can begin with a block of what they read.",
         change="Nothing has to change.",
     )

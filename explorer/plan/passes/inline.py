@@ -58,8 +58,8 @@ class Inline(Pass):
     too_large = Reason(
         "too_large",
         "The call of `{name}` is not replaced by the operations of its body, because the program would then have more "
-        "than {limit:operation}. So the call runs as one step, and nothing in it is merged or fused with the "
-        "operations around the call.",
+        "than {limit:operation}, which is the limit that is set. So the call runs as one step, and nothing in it is "
+        "merged or fused with the operations around the call.",
         meaning="A program that calls large functions many times would become too large to plan in reasonable time. "
         "Fused operations run as one loop over blocks of their arrays.",
         change="A higher limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",

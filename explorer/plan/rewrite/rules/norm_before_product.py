@@ -50,17 +50,18 @@ class NormIntoWeights(IntoWeights):
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, instead of changing the weights of the product or convolution after it, "
-        "because the result of `{norm}` is needed {consumers} times, so it must be computed anyway.",
+        "`{norm}` is computed as written: it is not left out and done to the weights of the product or convolution "
+        "after it instead, because {consumers} operations read the result of `{norm}`, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )
     dear = Reason(
         "price",
-        "The norm is computed as written, instead of changing the weights of the product or convolution after it, "
-        "because the weights would have to be changed in every run: that takes an estimated {after_us}, and saves "
-        "only {before_us}.",
-        meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
+        "The multiplications and additions before a product or convolution are computed as written: they are not left "
+        "out and done to its weights instead, because the weights would be computed anew in every run, which takes an "
+        "estimated {after_us}, and saves only {before_us}.",
+        meaning="(x · s) @ W is x @ (s[:, None] · W). This program has no inputs: all its values are constants. Where "
+        "x is an input, s[:, None] · W is computed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
 

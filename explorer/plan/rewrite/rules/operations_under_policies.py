@@ -21,11 +21,11 @@ class UnderPolicies(Rule):
 
     policies = Reason(
         "policies",
-        "`{operation}` is computed by `{computed_by}` instead, because it was recorded with the options {policies}, "
-        "and `{computed_by}` does what these ask for.",
-        meaning="ex.policies(...) gives options to the operations recorded inside it, such as the dtype in which a "
-        "sum is accumulated.",
-        change="Record the operation outside of ex.policies(...).",
+        "`{operation}` is computed by `{computed_by}` instead, because the program asks for it by the options "
+        "{policies}.",
+        meaning="Options are given by policies=[…] or inside of ex.policies(…). They choose, for example, the dtype in "
+        "which the elements of a sum are added up; the result has the dtype that it has without them.",
+        change="Leave these options out.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

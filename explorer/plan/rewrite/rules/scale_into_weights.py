@@ -161,7 +161,7 @@ class TermsOfWeights(IntoWeights):
     merged = Reason(
         "terms_of_weights",
         "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
-        "other, because both depend on weights alone: their sum is the same in every run and computed once.",
+        "other, because neither depends on an input: their sum is the same in every run, and computed once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
