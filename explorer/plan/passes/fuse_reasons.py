@@ -160,8 +160,8 @@ class FuseReasons:
     )
     producer = Reason(
         "producer",
-        "`{reader}` is not fused into one loop with `{producer}`, because no block of the result of `{producer}` is "
-        "ready before all of it is: `{producer}` is not elementwise. `{reader}` reads it from memory afterwards.",
+        "`{reader}` is not fused into one loop with `{producer}`, because `{producer}` is not elementwise: it runs to "
+        "its end, and writes its whole result to memory, before `{reader}` begins.",
         meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
         "same place alone, so a block of its operands is enough for a block of its result.",
         change="Nothing has to change.",
