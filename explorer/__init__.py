@@ -152,9 +152,7 @@ if TYPE_CHECKING:
     from explorer.net.blob_operator import blob_operator as blob_operator
     from explorer.net.databases import DBReader as DBReader
     from explorer.net.operators.caffe2 import net_operator as net_operator
-
-    # type checkers alone read these names: one for each registered operation
-    from explorer.ops.catalogue.functions import *  # noqa: F403
+    from explorer.ops.catalogue.functions import *  # noqa: F403  # one name for each operation, for type checkers alone
     from explorer.plan.rewrite.pattern import pattern as pattern
     from explorer.run.workers.workers import Workers as Workers
     from explorer.testing.laws import check as check

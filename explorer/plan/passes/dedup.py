@@ -56,7 +56,7 @@ class Dedup(Pass):
     )
     order_of_zeros = Reason(
         "order_of_zeros",
-        "`{operation}` is computed here, too, although there is `{other}` of the same operands in the other order, "
+        "`{operation}` is computed, not taken from `{other}`, which has the same operands in the other order, "
         "because the two may differ: where one operand is 0.0 and the other −0.0, `{operation}` gives the first.",
         meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write the operands in the same order in both places.",

@@ -62,8 +62,8 @@ class QuotientOfExponentials(Rule):
     )
     difference = Reason(
         "exponentials",
-        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because that is the same "
-        "number, and stays finite where exp(x) or exp(y) alone overflows to ∞.",
+        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because that is the same in "
+        "exact arithmetic, and stays finite where exp(x) or exp(y) alone overflows to ∞.",
         meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
         change="Nothing has to change.",
     )
@@ -265,8 +265,8 @@ class LogOfOnePlusExp(Rule):
 
     softplus = Reason(
         "softplus",
-        "The log of 1 + `{powers}` is computed in one step (softplus) instead of three, because that is the same "
-        "number, and stays finite where `{powers}` overflows to ∞.",
+        "The log of 1 + `{powers}` is computed in one step (softplus) instead of three, because that is the same in "
+        "exact arithmetic, and stays finite where `{powers}` overflows to ∞.",
         meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
         change="Nothing has to change.",
     )
