@@ -317,7 +317,7 @@ class Operation(Tiling, metaclass=Interning):
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
 
-    Raises OperandError if all operands are numbers: they need no expression.
+    These lie where the first expression does. Raises OperandError if all operands are numbers: they need no expression.
     """
     convert = registry.functions["as_expr"]
     # the frequent case x · 2 without lists and loops: recording costs two microseconds in all
@@ -334,7 +334,8 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
             break
     else:
         return values
-    converted = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
+    device = next((value.tensor_type.device for value in values if isinstance(value, Expr)), cpu)
+    converted = [each if isinstance(each, Expr) or type(each) in WEAK else convert(each, (), device) for each in values]
     types = [value.tensor_type for value in converted if isinstance(value, Expr)]
     if not types and values:
         raise OperandError(
@@ -346,5 +347,4 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in converted])
 
 
-WEAK = (float, int, bool, complex)
-"""Python's number types: scalars that take the dtype of the tensor operands if it can hold them"""
+WEAK = (float, int, bool, complex)  # Python's numbers: they take the dtype of the tensor operands if it can hold them

@@ -177,13 +177,15 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     """Convert an operand that is not an expression, for use with operands of ``dtypes`` on a device.
 
     Python's numbers are weak: they take the dtype that NumPy gives them with the others. An object with ``__expr__()``
-    becomes the expression that this returns. Anything else becomes a tensor.
+    becomes the expression that this returns. Anything else becomes a tensor on the device.
     """
     cls = type(value)
     if cls not in WEAK:
         # named here, because the variable assigned on this line names the whole expression
-        operand: Expr = as_written(value) if stands_for_expression(value) else tensor(value, name="tensor")
-        return operand
+        if stands_for_expression(value):
+            operand: Expr = as_written(value)
+            return operand
+        return tensor(value, name="tensor", device=device)
     # cls: 1, 1.0 and True are equal keys; repr: 0.0 and −0.0 are, too
     key = (cls, value or repr(value), dtypes, device)
     constant = _constants.get(key)

@@ -14,14 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
-from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public
-from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.manipulation.concat import Stack
@@ -226,14 +223,6 @@ def _whole_numbers(indices: Any) -> Any:
     return np.asarray(indices) if type(indices) is int else indices
 
 
-def _table_and_indices(table: Any, indices: Any) -> tuple[Expr, ...]:
-    """Convert a table and its indices; arrays of indices go to the table's device."""
-    (table,) = as_operands((table,))
-    if table.device is not cpu and not isinstance(indices, Operators):
-        return table, tensor(_whole_numbers(indices), device=table.device)
-    return as_operands((table, _whole_numbers(indices)))
-
-
 @public
 def embedding(table: Any, numbers: Any) -> Expr:
     """Take rows of ``table`` (rows, …) at integers ``numbers``: the shape is numbers.shape + table.shape[1:].
@@ -242,7 +231,7 @@ def embedding(table: Any, numbers: Any) -> Expr:
     array([[4, 5],
            [0, 1]])
     """
-    return Take(0)(*_table_and_indices(table, numbers))
+    return Take(0)(*as_operands((table, _whole_numbers(numbers))))
 
 
 @public
@@ -257,7 +246,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
     >>> ex.evaluate(ex.take(np.array([10.0, 20.0, 30.0]), np.array([2, -3])))
     array([30., 10.])
     """
-    x, indices = _table_and_indices(x, indices)
+    x, indices = as_operands((x, _whole_numbers(indices)))
     if axis is None:
         return Take(0)(flatten(x), indices)
     x = vector_of_scalar(x, axis)
@@ -273,7 +262,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
     array([[2.],
            [3.]])
     """
-    x, indices = _table_and_indices(x, indices)
+    x, indices = as_operands((x, _whole_numbers(indices)))
     place = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:
         raise OperandError(

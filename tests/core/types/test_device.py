@@ -121,6 +121,8 @@ def test_operands_on_two_devices_and_missing_kernels_are_refused() -> None:
     here, there = ex.tensor(X), ex.tensor(X, device=accelerator)
     with refused(ex.OperandError, "accelerator and cpu", "to_device"):
         here + there
+    np.testing.assert_array_equal(ex.evaluate(there * X), X * X)  # an array has no device of its own
+    np.testing.assert_array_equal(ex.evaluate(X[0] + there), X[0] + X)
     with refused(ex.DeclarationError, "histogram on accelerator", "kernel", "to_device"):
         ex.evaluate(Histogram()(there))
 
