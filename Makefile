@@ -44,7 +44,7 @@ show: $(VENV)/.ready ## explore a model's file: make show MODEL=net.pnnx.param
 test: $(VENV)/.ready ## all tests: units, laws, notebooks (strict nbval), browser
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
 	$(PYTEST) -n $(JOBS) --dist loadscope --nbval --nbval-current-env \
-		-m "not browser and not soak and not bench and not gpu" tests $(wildcard notebooks) $(ARGS) || failed $$?; \
+		-m "not browser and not soak and not bench and not gpu" --ignore=tests/browser --ignore=tests/bench tests $(wildcard notebooks) $(ARGS) || failed $$?; \
 	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -p no:nbval -m "browser and not soak and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 

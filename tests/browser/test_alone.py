@@ -265,6 +265,7 @@ def test_the_page_composes_the_sentences_of_the_text(module, name):
     assert any(part["isCode"] for parts in shown for part in parts) == any("`" in text for text in written)
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-1")
 def test_every_step_of_a_thousand_nodes_takes_effect_at_once(show):
     recording = planned(1000).recording

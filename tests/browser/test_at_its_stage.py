@@ -67,6 +67,7 @@ def recording():
     return plan.recording
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-6", "V-7")
 def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, recording):
     """At every stage the panel of each node equals that of a plan which ended with the stage."""

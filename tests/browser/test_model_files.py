@@ -172,6 +172,7 @@ def test_a_hostile_name_is_text(page: Page, folder: Path) -> None:
     assert page.locator(".explorer-file img").count() == 0
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-17")
 def test_a_tab_is_there_again_after_a_reload(lab: Lab, open_lab_page: Callable[[], Page], folder: Path) -> None:
     """JupyterLab that is loaded again shows the explorers that were open."""

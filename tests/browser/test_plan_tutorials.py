@@ -11,6 +11,7 @@ from tests.browser.player import box, decided, heading, node, press, refusal, st
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-4", "M-E4")
 def test_a_thousand_calls_become_one_box(notebook):
     """In the notebook on batching a thousand calls are folded where they are recorded, and one box once grouped."""
@@ -51,6 +52,7 @@ def test_a_refused_fusion_is_read_beside_its_node(notebook):
     assert opened.execute(finite % []) == "{True}\n"
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-8", "V-5")
 def test_live_buffers_are_stepped_through(notebook):
     """In the notebook on memory the run is stepped with what lives in which buffer."""
@@ -64,6 +66,7 @@ def test_live_buffers_are_stepped_through(notebook):
     expect(blocks.locator(".ex-living")).to_contain_text("in place")
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-11", "V-5")
 def test_threads_are_stepped_through(notebook):
     """In the notebook on executors the dag executor's run is stepped, chain by chain."""

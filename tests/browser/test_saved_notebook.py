@@ -63,6 +63,7 @@ def test_a_cloned_notebook_steps_although_it_is_not_trusted(lab, notebook):
     expect(view.locator(".ex-say")).not_to_be_empty()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-15", "V-22")
 def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, lab_page):
     """A committed notebook that a reader runs, saves and strips is the committed file, byte by byte."""

@@ -359,6 +359,7 @@ def test_a_theme_is_that_of_both(pair):
         expect(view).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-3", "V-12")
 def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
     """Of two graphs of 10,000 nodes the one that is new is found, shown, and marked in the closed box around it."""

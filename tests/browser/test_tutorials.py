@@ -54,6 +54,7 @@ def middle(view):
     view.get_by_role("button", name="fit into view").click()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("M-L10", "M-L12", "M-L15")
 def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
     """A composite of one's own shows its clauses and the order found, and a part who gave each policy."""
@@ -71,6 +72,7 @@ def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
     expect(trained.locator(".ex-built")).to_be_visible()
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-11", "M-L13")
 def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
     """A click on tanh in the notebook on gradients lights its gradient, and says what is saved; dedup joins both."""
@@ -87,6 +89,7 @@ def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
     expect(view.locator(".ex-say")).to_contain_text("square")
 
 
+@pytest.mark.soak
 @pytest.mark.spec("M-L13")
 def test_layers_fed_backward_say_what_was_not_built(notebook):
     """A frozen weight of the notebook on layers fed backward says that its gradient was not built, and why."""
@@ -97,6 +100,7 @@ def test_layers_fed_backward_say_what_was_not_built(notebook):
     expect(perceptron.locator(".ex-unbuilt")).to_contain_text("GradPolicy.update = False")
 
 
+@pytest.mark.soak
 def test_gradients_through_time_train_further(notebook):
     opened = notebook(*cells("07_a_network_that_remembers.ipynb"))
     assert opened.execute("print(through[-1] < within[-1] < through[0])") == "True\n"

@@ -36,6 +36,7 @@ def test_functions_nested_too_deep_are_told() -> None:
     assert ex.evaluate(nested(50)(x)) == pytest.approx(np.e)
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-13", "P-5")
 def test_functions_nest_two_thousand_deep() -> None:
     """Recorded, evaluated by both executors, differentiated, recorded to data, with calls inlined or kept closed."""

@@ -167,6 +167,7 @@ def test_gradients_at_the_edges_of_functions() -> None:
     np.testing.assert_array_equal(ex.evaluate(ex.grad(same.max(), same)), [0.5, 0.5, 0.0])
 
 
+@pytest.mark.soak
 def test_a_chain_of_100_000_is_differentiated(x: ex.Tensor) -> None:
     """Without recursion, in linear time."""
     y: ex.Expr = x

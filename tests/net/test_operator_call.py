@@ -276,6 +276,7 @@ def test_what_was_written_where_is_said() -> None:
     assert 'net.Relu("x", "y")' in [source.text for source in net.preview_plan().recording.sources]
 
 
+@pytest.mark.soak
 def test_thousands_of_operators_are_written_one_by_one() -> None:
     net = ex.Net("long")
     net.input("x", (2,))

@@ -376,6 +376,7 @@ def test_a_result_holds_no_graph() -> None:
     assert not result_cache._operations
 
 
+@pytest.mark.soak
 def test_values_by_uid_that_nobody_holds_are_swept_out() -> None:
     """The table stays as small as what is held, and what is held stays in it."""
     x = ex.tensor(np.arange(3.0))
@@ -388,6 +389,7 @@ def test_values_by_uid_that_nobody_holds_are_swept_out() -> None:
     assert ex.evaluate(roots[0]) is kept
 
 
+@pytest.mark.soak
 def test_results_of_many_evaluations_are_recalled_by_equal_expressions() -> None:
     """Those of single roots, of which thousands wait for their numbers, and those that were numbered."""
     x = ex.tensor(np.arange(3.0))

@@ -23,6 +23,7 @@ LEAST = 980
 """cases that must be right; more is better, and then this is raised"""
 
 
+@pytest.mark.soak
 @pytest.mark.spec("I-9", "C-15")
 def test_every_operator_type_gives_what_the_standard_says(tmp_path: Path) -> None:
     """Models of one operator: each type is right in a case at least, and none gives what another form means."""

@@ -166,6 +166,7 @@ def test_sequences_have_one_length(lengths: tuple[int, int]) -> None:
     np.testing.assert_array_equal(ex.evaluate(found), [20, 23])
 
 
+@pytest.mark.soak
 def test_long_sequences_need_no_recursion_and_grow_linearly() -> None:
     """A sequence of 1000 steps is recorded, fed back and evaluated; what is recorded grows as the sequence does."""
     sizes = []

@@ -181,6 +181,7 @@ def test_tensors_and_parameters_are_no_constants() -> None:
         assert folded(plan([root])) == []
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-1")
 def test_a_kept_plan_is_never_used_with_other_constants() -> None:
     """Graphs that differ in a constant have plans of their own, graphs that differ in tensors share one."""

@@ -67,6 +67,7 @@ def test_a_resnet_with_its_plan_is_small():
     assert size(sample.resnet()) <= 150_000
 
 
+@pytest.mark.soak
 @pytest.mark.spec("V-7")
 def test_a_chain_of_a_hundred_thousand_nodes():
     layout = layout_json(sample.chain(100_000))
