@@ -165,10 +165,15 @@ def delegated_of(op: OperatorContext, operands: Mapping[str, Expr], changed: Map
 
 @operator("Unique")
 def unique(op: OperatorContext) -> Any:
-    """Elements without their repetitions, and where they stand; refused where they are not to be sorted."""
-    if not op.integer("sorted", 1):
-        # In that form the evaluator takes elements of another axis, or fails.
-        raise OperandError("sorted=0", rule="Unique: sorted must be 1")
+    """Elements without their repetitions, and where they stand, sorted or in the order in which they come."""
+    x = required(op, "X")
+    is_first = x.ndim == 1 or (op.has("axis") and op.integer("axis") in (0, -x.ndim))
+    if not op.integer("sorted", 1) and not (is_first and len(op.definition.outputs) > 1):
+        # Along another axis the evaluator takes other elements, and without places it sorts all the same.
+        raise OperandError(
+            f"sorted=0 for an operand {x.type} and {len(op.definition.outputs)} outputs",
+            rule="Unique: sorted must be 1, unless the elements lie along the first axis and indices are an output",
+        )
     return delegated(op)
 
 
