@@ -187,7 +187,7 @@ class TakeAlongGradient(Movement):
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
         # Places in memory, since a GPU adds at one index alone: (before the axis, along it, behind it).
         before, behind = math.prod(g.shape[: self.axis]), math.prod(g.shape[self.axis + 1 :])
-        rows = places(numbers, self.length).reshape(before, -1, behind).astype(np.intp, copy=False)
+        rows = places(numbers, self.length).reshape(before, g.shape[self.axis], behind).astype(np.intp, copy=False)
         first = np.arange(before, like=g).reshape(-1, 1, 1) * self.length
         flat = (first + rows) * behind + np.arange(behind, like=g)
         total = np.zeros(out.size, out.dtype, like=out)

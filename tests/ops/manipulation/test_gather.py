@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.types.tensor_type import Shape
 from explorer.ops.manipulation.gather import TakeGradient
+from tests.support.accelerator import accelerator
 from tests.support.refusals import refused
 
 VALUES = np.random.default_rng(0).normal(size=(4, 5, 3))
@@ -82,3 +84,14 @@ def test_parts_are_added_where_rows_are_taken_twice(numbers: list[int]) -> None:
         expected[number] += part
     scattered = TakeGradient(0, (5, 2))(g, np.array(numbers))
     np.testing.assert_array_equal(ex.evaluate(scattered), expected)
+
+
+@pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
+@pytest.mark.parametrize(("shape", "indices", "axis"), [((0, 3), (0, 2), 1), ((2, 0), (2, 0), 0), ((2, 3), (2, 0), 1)])
+def test_gradients_along_an_axis_of_nothing_are_zeros(
+    shape: Shape, indices: Shape, axis: int, device: ex.Device
+) -> None:
+    x, places = ex.tensor(np.ones(shape), device=device), ex.tensor(np.zeros(indices, np.int64), device=device)
+    gradient = ex.evaluate(ex.grad(ex.take_along_axis(x, places, axis).sum(), x))
+    assert gradient.shape == shape
+    assert not gradient.any()

@@ -9,11 +9,12 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.tiles import scratch
-from explorer.core.types.tensor_type import Array
+from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.ops.nn.kernels import conv_forward
 from explorer.ops.nn.kernels.window import Padding
+from tests.support.accelerator import accelerator
 
 WHOLE, SECOND, BACK = slice(None), slice(None, None, 2), slice(None, None, -1)
 
@@ -67,3 +68,16 @@ def test_a_depthwise_convolution_has_the_same_bits_however_many_rows_are_compute
 
 def _itself(memory: Array) -> Array:
     return memory
+
+
+@pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
+@pytest.mark.parametrize(
+    ("images", "filters"), [((0, 2, 4, 4), (3, 2, 3, 3)), ((1, 0, 4, 4), (3, 0, 3, 3)), ((1, 2, 4, 4), (0, 2, 3, 3))]
+)
+def test_images_filters_and_channels_may_be_none(images: Shape, filters: Shape, device: ex.Device) -> None:
+    """The result is empty or zeros, and so are its gradients."""
+    x, w = ex.tensor(np.ones(images), device=device), ex.tensor(np.ones(filters), device=device)
+    y = ex.conv2d(x, w)
+    values = ex.evaluate([y, *ex.grad(y.sum(), [x, w])])
+    assert [value.shape for value in values] == [(images[0], filters[0], 2, 2), images, filters]
+    assert not any(value.any() for value in values)

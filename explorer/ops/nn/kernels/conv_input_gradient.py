@@ -105,7 +105,8 @@ class ImageGradient(NamedTuple):
         groups)."""
         o, c, h, w = filters.shape
         apart = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
-        return [np.ascontiguousarray(apart[:, i, j]).reshape(self.groups, -1, c) for _, (i, j), _ in self.phases()]
+        parts = [np.ascontiguousarray(apart[:, i, j]) for _, (i, j), _ in self.phases()]
+        return [part.reshape(self.groups, math.prod(part.shape[1:4]), c) for part in parts]
 
     def workspace(self, itemsize: int) -> int:
         """Return the bytes of scratch memory that the largest tile takes."""

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from explorer.ops.nn.kernels.window import Window
 
 def forward(out: Array, images: Array, filters: Array, window: Window, groups: int) -> Array:
     """Convolve images (N, C, H, W) with filters (O, C / groups, h, w) into ``out`` (N, O, H′, W′)."""
-    weights = filters.reshape(groups, filters.shape[0] // groups, -1)
+    weights = filters.reshape(groups, filters.shape[0] // groups, math.prod(filters.shape[1:]))
     product = weights @ _unfolded(images, window, out.shape[2:], groups)
     np.copyto(out, product.reshape(out.shape))
     return out
@@ -26,7 +27,7 @@ def forward(out: Array, images: Array, filters: Array, window: Window, groups: i
 
 def image_gradient(out: Array, g: Array, filters: Array, window: Window, groups: int) -> Array:
     """Add each product of a gradient (N, O, H′, W′) and a weight to its pixel of ``out`` (N, C, H, W)."""
-    weights = filters.reshape(groups, filters.shape[0] // groups, -1)
+    weights = filters.reshape(groups, filters.shape[0] // groups, math.prod(filters.shape[1:]))
     product = weights.swapaxes(1, 2) @ _by_group(g, groups)
     unfolded = product.reshape(*out.shape[:2], *window.size, *g.shape[2:])
     out.fill(0)
