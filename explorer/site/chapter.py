@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from explorer.view.export.html_page import image, inline_json
 from explorer.view.payload.stored import MIME, restored
 
 if TYPE_CHECKING:
+    from nbconvert import HTMLExporter
     from nbformat import NotebookNode
 
 
@@ -132,10 +134,17 @@ def _figure(number: int, data: Mapping[str, Any]) -> Markup:
 
 def _body(notebook: NotebookNode, folder: Path) -> str:
     """Return the cells as HTML, with the pictures that Markdown names beside the notebook in it."""
+    body: str = _exporter().from_notebook_node(notebook, {"metadata": {"path": str(folder)}})[0]
+    return body
+
+
+@cache
+def _exporter() -> HTMLExporter:
+    """Return the exporter of all chapters: it compiles its templates at its first."""
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
-    exporter = HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert declares no types
+    return HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert declares no types
         template_name="lab",
         template_file="base.html.j2",
         config=Config(
@@ -144,8 +153,6 @@ def _body(notebook: NotebookNode, folder: Path) -> str:
             },
         ),
     )  # fmt: skip
-    body: str = exporter.from_notebook_node(notebook, {"metadata": {"path": str(folder)}})[0]
-    return body
 
 
 class _Outline(HTMLParser):

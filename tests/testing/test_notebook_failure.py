@@ -80,7 +80,7 @@ def lax(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
 
 
 @pytest.mark.spec("V-22")
-@pytest.mark.parametrize("session", ["strict", "lax"])
+@pytest.mark.parametrize("session", ["strict", pytest.param("lax", marks=pytest.mark.soak)])
 def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.FixtureRequest, session: str) -> None:
     """Under nbval a cell that fails names the decisions that differ, and shows no picture."""
     told = request.getfixturevalue(session)["program"]

@@ -10,6 +10,7 @@ from tests.formats.onnx.standard import cases, outcome
 
 
 @pytest.mark.spec("I-5")
+@pytest.mark.soak
 def test_depthwise_convolutions_in_half_precision_run(tmp_path: Path) -> None:
     """Depthwise convolutions of float16 run in the standard's own cases, of random values."""
     chosen = [case for case in cases("causal_conv_with_state") if "fp16" in case.name]
