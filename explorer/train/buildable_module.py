@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import single_source_line
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.tracing.decorator import Function
+from explorer.core.types.device import Device, as_device, cpu
+from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.fillers import Filler, VarScale
 from explorer.layers.framework.initializer import Initializer
@@ -31,6 +33,18 @@ from explorer.train.optimizer import Optimizer
 from explorer.train.training_losses import Loss
 
 DTYPES = ("float32", "float64")
+
+
+class Batch(NamedTuple):
+    """Input or label of a step: NumPy's array, or one that lies on the module's device, and its type there."""
+
+    values: Any
+    type: TensorType
+
+    @property
+    def array(self) -> Array:
+        """The values as NumPy's array."""
+        return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
 
 
 class ScaledWeights(Filler):
@@ -65,6 +79,8 @@ class BuildableModule:
         self.nodes: dict[str, Node] = {}
         """nodes by name, in the order of forward"""
         self._attached = self._closed = False
+        self._device: Device | None = None
+        """the device that was asked for; None leaves it to the parameters"""
         if loss is not None:
             self.set_loss(loss)
         if optimizer is not None:
@@ -138,6 +154,36 @@ class BuildableModule:
             node = self.nodes[layer.name] = Node(layer, self.samples, self.dtype)
         return node
 
+    @property
+    def device(self) -> Device:
+        """Device on which it computes: that of its parameters."""
+        return cpu if self._device is None else self._device
+
+    def to_device(self, device: Device | str) -> Self:
+        """Move parameters, and the optimizer's state, to a device or the one of a name, in place; return the module.
+
+        Forward, loss, gradients and updates then run there, and batches are copied there. It may be called before
+        ``attach``, and at any time between steps. Arrays that come out stay NumPy's. Raises UnknownNameError for the
+        name of no device.
+
+        >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
+        >>> module.add_node(ex.train.Linear("slope", 1, 1))
+        <node 'slope': Linear, 1 → 1 elements a sample>
+        >>> module.to_device("cpu").device
+        Device('cpu')
+        """
+        self._open("to_device")
+        self._device = as_device(device, f"to_device of the module {self.name!r}")
+        self._place(self._device)
+        return self
+
+    def _place(self, device: Device) -> None:
+        """Move nodes to a device, and the optimizer's state after them."""
+        for node in self.nodes.values():
+            node.to_device(device)
+        if self._attached:
+            self.require_optimizer().follow()
+
     def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
         """Initialise the parameters and attach the optimizer to them.
 
@@ -164,8 +210,9 @@ class BuildableModule:
                         rule="parameters must have names of their own, unless they are shared",
                         fix="give the layers different names",
                     )
-                if held.value.dtype != self.dtype:
-                    held.value = tensor(held.array, self.dtype, name=name)
+                if held.type.dtype != self.dtype:
+                    held.value = tensor(held.array, self.dtype, name=name, device=held.device)
+        self._place(self._common_device(owners) if self._device is None else self._device)
         trained = {name for node in self.nodes.values() for name in node.updates()}
         self.require_optimizer().attach({name: held for name, held in owners.items() if name in trained})
         self._attached = True
@@ -194,6 +241,21 @@ class BuildableModule:
             output = moveaxis(output, -1, 0)
             label = moveaxis(label, -1, 0) if label.ndim > 1 else label
         return self.require_loss().checked(output, label)
+
+    def _common_device(self, parameters: Mapping[str, Parameter]) -> Device:
+        """Return the device of all parameters; raises DeclarationError where they lie on several."""
+        device_of = {name: held.device for name, held in parameters.items()}
+        first = next(iter(device_of), "")
+        other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
+        if other:
+            raise DeclarationError(
+                f"the parameter {other!r} on {device_of[other].name}, and {first!r} on {device_of[first].name}, in the "
+                f"module {self.name!r}",
+                rule="all parameters of a module must lie on one device",
+                fix=f"module.to_device({device_of[other].name!r}) before attach(), which moves them all",
+            )
+        self._device = device_of[first] if first else cpu
+        return self._device
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -255,31 +317,34 @@ class BuildableModule:
         return next(name for name in taken if name not in self.nodes)
 
     def _check_samples(self, value: Any) -> None:
-        if not np.ndim(value.array if isinstance(value, Tensor) else value):
+        if not (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
             raise OperandError(
                 f"a scalar given to the module {self.name!r}",
                 rule=f"an input must have an axis of samples, its {self.samples} one",
                 fix="x[None]",
             )
 
-    def _input(self, value: Any) -> Array:
+    def _input(self, value: Any) -> Batch:
         self._check_samples(value)
-        array = np.ascontiguousarray(value.array if isinstance(value, Tensor) else value)
-        return array.astype(self.dtype, copy=False) if array.dtype.kind == "f" else array
+        return self._batch(value, lambda dtype: self.dtype if dtype.kind == "f" else dtype)
 
-    def _label(self, value: Any) -> Array:
-        array = np.ascontiguousarray(value.array if isinstance(value, Tensor) else value)
-        return array if array.dtype.kind in "iu" else array.astype(self.dtype, copy=False)
+    def _label(self, value: Any) -> Batch:
+        return self._batch(value, lambda dtype: dtype if dtype.kind in "iu" else self.dtype)
+
+    def _batch(self, value: Any, wanted: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
+        """Return samples in the dtype wanted for theirs; a tensor that is on the module's device stays there."""
+        if isinstance(value, Tensor):
+            if value.device is self.device is not cpu and wanted(value.dtype) == value.dtype:
+                return Batch(value.storage.array, value.tensor_type)
+            value = value.array
+        array = np.ascontiguousarray(value)
+        array = array.astype(wanted(array.dtype), copy=False)
+        return Batch(array, TensorType(array.shape, array.dtype, self.device))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attached" if self._attached else "being built"
         nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])
         return f"<module {self.name!r}, {state}: {nodes or 'no nodes'}>"
-
-
-def type_of(array: Array) -> TensorType:
-    """Return the type of an array."""
-    return TensorType(array.shape, array.dtype)
 
 
 def _is_initialised(layer: Layer) -> bool:

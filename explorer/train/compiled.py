@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.types.device import cpu
+from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.plan.passes import UpdateInPlace
 from explorer.plan.planner import Options, plan
@@ -30,6 +32,7 @@ def parameter(type_: AnyType, title: str) -> Expr:
 class Compiled:
     """Program of some expressions over parameters: called with arrays, it returns the values of its expressions.
 
+    Operands on another device than cpu are arrays of NumPy's or of the device itself; results there are its arrays.
     ``memory`` holds arrays of parameters that lie elsewhere; the others are given in their order. Operands are at one
     address in every run, so that kernels find them there. ``updates`` are new values of parameters in ``memory``, by
     parameter: ``update`` takes them over after a call. The plan writes them over the old ones where it can, else beside
@@ -40,20 +43,24 @@ class Compiled:
         self,
         roots: Sequence[Expr],
         parameters: Sequence[Expr],
-        memory: Mapping[Expr, Array] | None = None,
+        memory: Mapping[Expr, Any] | None = None,
         executor: RegisteredExecutor = SIMPLE,
         options: Options | None = None,
         updates: Mapping[Expr, Expr] | None = None,
         spares: dict[int, Array] | None = None,
     ) -> None:
         self._executor = executor
+        self.types = [root.tensor_type for root in roots]
         held, updates, spares = {**(memory or {})}, updates or {}, {} if spares is None else spares
-        self._places = [np.empty(node.shape, node.dtype) for node in parameters]
+        types = [node.tensor_type for node in parameters]
+        self._places = [type_.device.empty(type_.shape, type_.dtype) for type_ in types]
+        self._fill = [np.copyto if type_.device is cpu else partial(fill, type_) for type_ in types]
         options = options or Options(lanes=self._executor.lanes)
         if updates:
             options = replace(options, update=UpdateInPlace(tuple(updates.items())))
-        self._copies: list[tuple[int, Array]] = []
-        """new values in memory of their own: their place among the roots, and the memory of the old ones"""
+        self._copies: list[tuple[int, TensorType, Any]] = []
+        """new values in memory of their own: their place among the roots, their type, and the memory of the old
+        ones"""
         self._given: list[int] = []
         """results of a step that are copied out of memory at one address, where other kernels find them"""
         self._numbers: list[int] = []
@@ -67,7 +74,7 @@ class Compiled:
                 if node is not None and planned.graph.updates.get(result.uid) is node:
                     continue
                 if node is not None:
-                    self._copies.append((at, held[node]))
+                    self._copies.append((at, node.tensor_type, held[node]))
                 if not updates or result.uid not in computed or not isinstance(result.type, TensorType):
                     continue
                 if node is None:
@@ -76,27 +83,36 @@ class Compiled:
                 else:
                     held[result] = spares.setdefault(id(held[node]), np.empty_like(held[node]))
             self._program = UpdatingProgram(planned, {**held, **dict(zip(parameters, self._places, strict=True))})
+        shown = [at for at, slot in enumerate(self._program.results[: len(roots)]) if slot in self._program.borrowed]
+        self._shown = [(at, self.types[at]) for at in shown if self.types[at].device is not cpu]
+        """results on other devices that are an operand's memory, which the next call overwrites"""
         self._is_updating = bool(updates)
         self._results: list[Any] = []
 
-    def __call__(self, *arrays: Array) -> list[Any]:
+    def __call__(self, *arrays: Any) -> list[Any]:
         """Run the program; results outside the memory are read-only. No parameter changes before ``update``."""
-        for place, array in zip(self._places, arrays, strict=True):
-            np.copyto(place, array)
+        for write, place, array in zip(self._fill, self._places, arrays, strict=True):
+            write(place, array)
         self._executor.run(self._program, None)
         self._results = self._program.read()
         for at in self._given:
             self._results[at] = read_only(self._results[at], copied=True)
         for at in self._numbers:  # a NumPy number is a copy that nobody can change, for a tenth of the time
             self._results[at] = self._results[at][()]
+        for at, type_ in self._shown:
+            self._results[at] = copied(type_, self._results[at])
         if not self._is_updating:
             self._program.forget()
         return self._results
 
+    def on_host(self, *arrays: Any) -> list[Array]:
+        """Run the program and return all results as NumPy's arrays."""
+        return [on_host(type_, result) for type_, result in zip(self.types, self(*arrays), strict=True)]
+
     def update(self) -> None:
         """Take over the new values of the last call. Raises RunError where memory runs out; else it cannot fail."""
         self._program.update()
-        for at, memory in self._copies:
-            np.copyto(memory, self._results[at])
+        for at, type_, memory in self._copies:
+            fill(type_, memory, self._results[at])
         self._results = []
         self._program.forget()

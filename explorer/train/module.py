@@ -19,8 +19,10 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
-from explorer.core.ir.tensor import tensor
+from explorer.core.ir.tensor import tensor, tensor_of_values
 from explorer.core.progress import Progress, current_callback, long_running
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
 from explorer.plan.passes import UpdateInPlace
@@ -28,9 +30,10 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
-from explorer.train.buildable_module import BuildableModule, type_of
+from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.data_loader import Pass, Resumable
+from explorer.train.parameter_memory import elements_on
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16
@@ -49,7 +52,8 @@ class Epoch(NamedTuple):
 class Module(BuildableModule):
     """Layers, a loss and an optimizer. All numbers have ``dtype``: "float32", or "float64" as in CDNN.
 
-    ``samples`` says along which axis of inputs and labels they lie: "first" or "last".
+    ``samples`` says along which axis of inputs and labels they lie: "first" or "last". ``to_device("cuda")`` moves it
+    to a GPU.
 
     >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
     >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -64,8 +68,8 @@ class Module(BuildableModule):
 
     def prepare(self) -> None:
         """Begin with no output and no plan."""
-        self.last_output: Array | None = None
-        """output of the last forward or training step"""
+        self._last: tuple[TensorType, Any] | None = None
+        """type and array of the last output, on its device until it is asked for"""
         self._pending = ""
         """what the loop needs next: "backward" after a forward, "step" after a backward"""
         self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
@@ -79,6 +83,23 @@ class Module(BuildableModule):
         self._steps, self._predictions = {}, {}
         self._lock = threading.Lock()
 
+    @property
+    def last_output(self) -> Array | None:
+        """Output of the last forward or training step; None before."""
+        if self._last is None:
+            return None
+        type_, output = self._last
+        if type_.device is not cpu:
+            output = on_host(type_, output)
+            self._last = TensorType(type_.shape, type_.dtype), output
+        values: Array = output
+        return values
+
+    def _place(self, device: Device) -> None:
+        with self._lock:
+            super()._place(device)
+            self._steps, self._predictions, self._last, self._pending = {}, {}, None, ""
+
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
@@ -89,7 +110,7 @@ class Module(BuildableModule):
             # A result that a node has made belongs to nobody else, and is passed on without a copy.
             value = node.forward(value)
         output: Array = value
-        self.last_output, self._pending = output, "backward"
+        self._last, self._pending = (TensorType(output.shape, output.dtype), output), "backward"
         return output
 
     def backward(self, label: Any) -> float:
@@ -104,8 +125,8 @@ class Module(BuildableModule):
                 rule="each backward must follow a forward",
                 fix="module.forward(x)",
             )
-        output = tensor(self.last_output)
-        loss = self.record_loss(output, tensor(self._label(label)))
+        output, label = tensor(self.last_output, device=self.device), self._label(label)
+        loss = self.record_loss(output, tensor_of_values(label.type, label.values))
         value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
             gradient = node.backward(gradient)
@@ -141,10 +162,11 @@ class Module(BuildableModule):
         The plan is built at the first step for a type of input, and reused.
         """
         self._ready("train_on")
-        array, label = self._input(value), self._label(label)
+        batch, label = self._input(value), self._label(label)
         with self._lock:  # a plan has one table of values
-            output, loss = self._step(type_of(array), type_of(label))(array, label)
-        self.last_output, self._pending = output, ""
+            step = self._step(batch.type, label.type)
+            output, loss = step(batch.values, label.values)
+            self._last, self._pending = (step.output_type, output), ""
         return loss
 
     @long_running()
@@ -226,23 +248,24 @@ class Module(BuildableModule):
     def predict(self, value: Any) -> Array:
         """Compute the output in one plan; nothing is kept, and no step of the loop is affected."""
         self._ready("predict")
-        array = self._input(value)
-        type_ = type_of(array)
+        array, type_ = self._input(value)
         with self._lock:
+            elements = [elements_on(held, self.device) for held in self.parameters.values()]
             if type_ not in self._predictions:
                 operand = parameter(type_, "input")
-                held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
+                held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
                 output = self.record(operand, held)
                 self._predictions[type_] = Compiled([output], [operand, *held.values()], None, EXECUTORS[self.executor])
                 if len(self._predictions) > KEPT:
                     del self._predictions[next(iter(self._predictions))]
-            (result,) = self._predictions[type_](array, *[held.array for held in self.parameters.values()])
-        prediction: Array = result
-        return prediction
+            (result,) = self._predictions[type_].on_host(array, *elements)
+        return result
 
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
         key = input_type, label_type
         if key not in self._steps:
+            for held in self.parameters.values():
+                elements_on(held, self.device)
             self._steps[key] = self._made_step(self, input_type, label_type)
             if len(self._steps) > KEPT:  # the oldest: batches of ever new lengths would fill the memory
                 del self._steps[next(iter(self._steps))]
@@ -258,14 +281,14 @@ class Module(BuildableModule):
     def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
         """Return a prepared plan of one training step: output, loss, new parameters, new state; nothing is updated."""
         self._ready("plan")
-        array, label = self._input(value), self._label(label)
-        step = self._step(type_of(array), type_of(label))
+        batch, label = self._input(value), self._label(label)
+        step = self._step(batch.type, label.type)
         update = UpdateInPlace(tuple(step.updates.items()))
         plan = EvalPlan(**{"title": f"a training step of {self.name}", "update": update, **step.options, **options})
         for root in step.roots:
             plan.register(root)
         plan.prepare()
-        return plan.bind(step.operands(array, label))
+        return plan.bind(step.operands(batch.array, label.array))
 
     def explore(self, value: Any, label: Any, **options: Any) -> View:
         """Return a view of one training step with its values; nothing is updated."""
@@ -300,7 +323,7 @@ class Module(BuildableModule):
             if owned is not None:
                 owned.owner = ""
         self.nodes, self._steps, self._predictions = {}, {}, {}
-        self.loss = self.optimizer = self.last_output = None
+        self.loss = self.optimizer = self._last = None
         self._closed = True
 
     def __enter__(self) -> Self:

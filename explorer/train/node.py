@@ -19,6 +19,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import recording_at, scope, state
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
 from explorer.layers.framework.layer import Layer
@@ -26,6 +27,7 @@ from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.parameter_memory import elements_on
 
 _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """tensors that a node has taken over, by uid"""
@@ -45,7 +47,8 @@ class Apply(Layer):
 class Node:
     """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements a sample), parameters, gradients.
 
-    ``forward`` and ``backward`` compute at once. ``last_input`` and ``last_output`` are None before the first forward.
+    ``forward`` and ``backward`` compute at once, on the module's device; outputs and gradients are NumPy's arrays.
+    ``last_input`` and ``last_output`` are None before the first forward.
     """
 
     def __init__(self, layer: Layer, samples: str = "first", dtype: Any = np.float32) -> None:
@@ -56,6 +59,7 @@ class Node:
                 fix="join layers in a Composite first",
             )
         self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
+        self._device = cpu
         self._origin = state.origin or (None, 0)
         """where the user added it, which is the line of its operations"""
         self.input_size: int | None = getattr(layer, "input_size", getattr(layer, "in_features", None))
@@ -116,8 +120,9 @@ class Node:
                 rule=f"a sample must have {self.input_size} elements, in any shape",
                 fix=f"reshape the samples to {self.input_size} elements each",
             )
+        elements = self._elements()
         forward, _ = self._compiled(taken.tensor_type)
-        (output,) = forward(taken.array, *[held.array for held in self.parameters.values()])
+        (output,) = forward.on_host(taken.storage.array, *elements)
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
             _taken[value.uid] = value
@@ -139,10 +144,11 @@ class Node:
                 rule=f"the gradient must have the last output's shape, {self.last_output.shape}",
                 fix="pass the gradient of this output",
             )
+        elements = self._elements()
         _, backward = self._compiled(self.last_input.tensor_type)
         upstream = np.ascontiguousarray(upstream.reshape(self.last_output.shape))
         held = self.parameters
-        results = backward(self.last_input.array, *[each.array for each in held.values()], upstream)
+        results = backward.on_host(self.last_input.storage.array, *elements, upstream)
         self.gradients = dict(zip([name for name in held if name in self.updates()], results[1:], strict=True))
         result: Array = results[0]
         return result
@@ -156,13 +162,23 @@ class Node:
                     rule="a tensor must not be passed to a node once a node has taken it over",
                     fix="pass a copy: ex.tensor(x)",
                 )
-            return (
-                value
-                if value.dtype == self._dtype or not is_floating(value.dtype)
-                else tensor(value.array, self._dtype)
-            )
-        array = np.asarray(value)
-        return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=f"input of {self.name}")
+            fits = value.dtype == self._dtype or not is_floating(value.dtype)
+            if fits and value.device is self._device:
+                return value
+            return tensor(value.array, None if fits else self._dtype, device=self._device)
+        array, name = np.asarray(value), f"input of {self.name}"
+        return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
+
+    def to_device(self, device: Device) -> None:
+        """Move its parameters to a device, where it computes from now on; what it keeps of the last run is released."""
+        self.release()
+        self._device = device
+        if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
+            for held in self.parameters.values():
+                held.to_device(device)
+
+    def _elements(self) -> list[Any]:
+        return [elements_on(held, self._device) for held in self.parameters.values()]
 
     def _size(self, type_: TensorType) -> int:
         return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
@@ -171,7 +187,7 @@ class Node:
         """The programs of forward and backward for an input's type."""
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
-            held = {name: parameter(each.value.type, name) for name, each in self.parameters.items()}
+            held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
             output = self.record(value, held)
             forward = Compiled([output], [value, *held.values()])
             upstream = parameter(output.type, "gradient")

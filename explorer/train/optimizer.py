@@ -16,9 +16,12 @@ import numpy as np
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.base import cast
+from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn import update_rules
 from explorer.ops.nn.learning_rates import Fixed, LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
@@ -31,8 +34,8 @@ class Update(NamedTuple):
 
     values: dict[Expr, Expr]
     """old value → new value"""
-    places: dict[Expr, Array]
-    """operand → its memory"""
+    places: dict[Expr, Any]
+    """operand → its memory, an array of its device"""
 
     @property
     def results(self) -> list[Expr]:
@@ -66,7 +69,9 @@ class Optimizer:
         self.parameters: dict[str, Parameter] = {}
         """the parameters that it updates, by name; it refers to them and does not own them"""
         self.memory: ParameterMemory | None = None
-        self._state: dict[str, Array] = {}
+        self._state: dict[str, Any] = {}
+        """arrays on the devices of their parameters"""
+        self._state_types: dict[str, TensorType] = {}
         self.spares: dict[int, Array] = {}
         """memory for new values that cannot be written over the old ones, by the address of these"""
         self._iteration = np.zeros(())
@@ -82,24 +87,41 @@ class Optimizer:
                 fix="make another optimizer",
             )
         self.parameters = dict(parameters)
-        self.memory = ParameterMemory(self.parameters)
+        self._place({})
+
+    def follow(self) -> None:
+        """Move the state to the devices that its parameters were moved to; the number of steps stays."""
+        self._attached()
+        self._place(self.state())
+
+    def _place(self, state: Mapping[str, Array]) -> None:
+        """Make memory for parameters and state on the devices of the parameters; state that is not known is zeros."""
+        self.memory, self._compiled, self.spares = ParameterMemory(self.parameters), None, {}
+        self._state_types = {
+            f"{name} {entry}": held.type for name, held in self.parameters.items() for entry in self.rule.state
+        }
         self._state = {
-            f"{name} {entry}": np.zeros(held.value.shape, held.value.dtype)
-            for name, held in self.parameters.items()
-            for entry in self.rule.state
+            key: copied(type_, state[key] if key in state else np.zeros(type_.shape, type_.dtype))
+            for key, type_ in self._state_types.items()
         }
 
     def record(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> Update:
-        """Record one step of the parameters, which are given by name with their gradients."""
+        """Record one step of the parameters, which are given by name with their gradients.
+
+        The learning rate is computed on cpu, where the number of steps is counted, and copied to other devices.
+        """
         memory = self._attached()
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
         length = self.rule.length(self.rate.record(iteration), iteration)
-        lengths = {dtype: cast(length, dtype) for dtype in {value.dtype for value in values.values()}}
+        lengths: dict[tuple[Any, Device], Expr] = {}
+        for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values.values()]):
+            converted = cast(length, dtype)
+            lengths[dtype, device] = converted if device is cpu else to_device(converted, device)
         updated: dict[Expr, Expr] = {}
-        places: dict[Expr, Array] = {iteration: self._iteration}
+        places: dict[Expr, Any] = {iteration: self._iteration}
         for name, value in values.items():
             old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
-            new, state = self.rule.record(value, gradients[name], lengths[value.dtype], old)
+            new, state = self.rule.record(value, gradients[name], lengths[value.dtype, value.device], old)
             if new.type != value.type or {*state} != {*old} or any(state[e].type != value.type for e in state):
                 raise DeclarationError(
                     f"{self.rule!r} updated {name!r} ({value.type}) to {new.type}, with the state {', '.join(state)}",
@@ -136,7 +158,7 @@ class Optimizer:
         """Number of steps taken."""
         return int(self._iteration)
 
-    def step(self, gradients: Mapping[str, Array]) -> None:
+    def step(self, gradients: Mapping[str, Any]) -> None:
         """Update all parameters by their gradients, arrays by name. Raises OperandError for one that is missing."""
         missing = [name for name in self.parameters if name not in gradients]
         if missing:
@@ -147,7 +169,7 @@ class Optimizer:
             )
         self.begin()
         if self._compiled is None:
-            types = {name: held.value.type for name, held in self.parameters.items()}
+            types = {name: held.type for name, held in self.parameters.items()}
             values = {name: parameter(type_, name) for name, type_ in types.items()}
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
@@ -170,12 +192,13 @@ class Optimizer:
 
     def state(self) -> dict[str, Array]:
         """Return copies of the arrays that it keeps, by parameter and entry: ``"hidden/weight momentum"``."""
-        return {key: array.copy() for key, array in self._state.items()}
+        return {key: np.array(on_host(self._state_types[key], array)) for key, array in self._state.items()}
 
     def check_state(self, arrays: Mapping[str, Any]) -> None:
         """Raise OperandError unless arrays are those of ``state()``, by name, shape and dtype."""
         for key in {*self._state, *arrays}:
-            wanted = f"{self._state[key].dtype} {self._state[key].shape}" if key in self._state else "absent"
+            own = self._state_types.get(key)
+            wanted = f"{own.dtype} {own.shape}" if own is not None else "absent"
             held = f"{arrays[key].dtype} {arrays[key].shape}" if key in arrays else "absent"
             if held != wanted:
                 raise OperandError(
@@ -188,7 +211,7 @@ class Optimizer:
         """Take the arrays of ``state()``, and the number of steps taken; all are checked before one is assigned."""
         self.check_state(arrays)
         for key, array in arrays.items():
-            np.copyto(self._state[key], array)
+            fill(self._state_types[key], self._state[key], array)
         self._iteration[...] = iteration
 
     def settings(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
 from explorer.core.tracing.decorator import Function
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.grad import grad
 from explorer.ops.manipulation.concat import concatenate
@@ -114,6 +115,12 @@ class ParallelStep(TrainingStep):
     options = OPTIONS
 
     def __init__(self, parallel: Parallel, module: Module, *types: Any) -> None:
+        if module.device is not cpu:
+            raise StateError(
+                f"training of the module {module.name!r}, which is on {module.device.name}, on several workers",
+                rule="workers compute on cpu, so the module must be there",
+                fix="module.to_device(ex.cpu)",
+            )
         self._parallel = parallel
         self._is_checked = False
         super().__init__(module, *types)
@@ -165,7 +172,7 @@ class ParallelStep(TrainingStep):
         if self._is_checked:
             return
         module = self._module
-        held = {name: parameter(each.value.type, name) for name, each in module.parameters.items()}
+        held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
         whole = module.record_loss(module.record(self._value, held), self._label)
         program = Compiled([whole], [self._value, self._label, *held.values()])
         (expected,) = program(value, label, *[each.array for each in module.parameters.values()])

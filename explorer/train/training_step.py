@@ -8,12 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
+from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.layers.framework.parameters import Parameter as LayerParameter
 from explorer.plan.planner import Options
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.parameter_memory import elements_on
 
 
 class Slopes(NamedTuple):
@@ -41,11 +44,12 @@ class TrainingStep:
         # A step is recorded once, far from the line that makes it: only its layers have lines, where they were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
-            held = {name: parameter(each.value.type, name) for name, each in module.parameters.items()}
+            held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
             trained = {name: held[name] for name in optimizer.parameters}
             output, loss, slopes = self.slopes(self._value, self._label, held, trained)
             with scope("update"):
                 update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)))
+        self.output_type, self._loss_type = output.tensor_type, loss.tensor_type
         self.roots: list[Expr] = [output, loss, *update.results]
         self.updates, self._places = update.values, update.places
         self._frozen = {name: node for name, node in held.items() if name not in trained}
@@ -69,16 +73,20 @@ class TrainingStep:
         executor = EXECUTORS[self._module.executor]
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
-    def check(self, value: Array, label: Array, loss: Array) -> None:
+    def check(self, value: Any, label: Any, loss: Array) -> None:
         """Raise OperandError where the loss of a step cannot be right; nothing is updated then."""
 
-    def __call__(self, value: Array, label: Array) -> tuple[Array, float]:
-        """Make the step: update the parameters; return the output and the loss before it."""
+    def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
+        """Make the step: update the parameters; return the output, an array of its device, and the loss before it."""
         self._optimizer.begin()
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
             self._compiled = self.compiled(operands)
-        output, loss, *_ = self._compiled(value, label, *self._frozen_arrays())
+        device = self._module.device
+        output, loss, *_ = self._compiled(
+            value, label, *[elements_on(held, device) for held in self._frozen_parameters()]
+        )
+        loss = on_host(self._loss_type, loss)
         self.check(value, label, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
@@ -86,9 +94,13 @@ class TrainingStep:
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:
         """Return the values of all operands, as they are now."""
         self._optimizer.begin()
-        frozen = dict(zip(self._frozen.values(), self._frozen_arrays(), strict=True))
-        read = {node: array.copy() for node, array in self._places.items() if isinstance(node.operation, Parameter)}
+        frozen = {node: held.array for node, held in zip(self._frozen.values(), self._frozen_parameters(), strict=True)}
+        read = {
+            node: on_host(node.tensor_type, array).copy()
+            for node, array in self._places.items()
+            if isinstance(node.operation, Parameter)
+        }
         return {self._value: value, self._label: label, **frozen, **read}
 
-    def _frozen_arrays(self) -> list[Array]:
-        return [self._module.parameters[name].array for name in self._frozen]
+    def _frozen_parameters(self) -> list[LayerParameter]:
+        return [self._module.parameters[name] for name in self._frozen]

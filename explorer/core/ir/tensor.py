@@ -27,7 +27,8 @@ from explorer.core.ir.source_location import Place
 from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, is_text, numbers_of, refuse_beyond
-from explorer.core.types.device import Device, cpu
+from explorer.core.types.device import Device, as_device, cpu
+from explorer.core.types.device_values import copied
 from explorer.core.types.tensor_type import Array, TensorType, as_dtype, as_shape
 
 _tokens = count()
@@ -97,7 +98,7 @@ class Tensor(TensorFunctions, Expr):
     name: str
     storage: Storage
 
-    def __new__(cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device = cpu) -> Tensor:
+    def __new__(cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device | str = cpu) -> Tensor:
         """Make zeros of a shape, given as separate sizes or as one tuple."""
         sizes_given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
@@ -225,6 +226,11 @@ def tensor_of(storage: Storage, name: str = "") -> Tensor:
     return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
+def tensor_of_values(type_: TensorType, values: Any, name: str = "") -> Tensor:
+    """Return a tensor of a type with a copy of NumPy's values, or of an array of the type's device."""
+    return _stored_tensor(Storage(copied(type_, values), type_.device, shared=""), type_, name)
+
+
 def _stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
@@ -234,7 +240,7 @@ def _stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
 
 
 @named
-def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device = cpu) -> Tensor:
+def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device | str = cpu) -> Tensor:
     """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
 
     The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be assigned (t[i] = v) until
@@ -288,9 +294,10 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             rule="with copy=False the array must own its memory, because a view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
-    if device is not cpu:
-        type_ = TensorType(array.shape, array.dtype, device)
-        return _stored_tensor(Storage(device.put(array), device, shared=""), type_, name)
+    place = as_device(device, "ex.tensor")
+    if place is not cpu:
+        type_ = TensorType(array.shape, array.dtype, place)
+        return _stored_tensor(Storage(place.put(array), place, shared=""), type_, name)
     storage = Storage(array, shared="") if copy else Storage(array)
     return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 

@@ -210,3 +210,15 @@ def _bytes(memory: Any) -> Any:
 def check_device(device: Any) -> None:
     """Raise OperandError for an argument that is no device."""
     check_type(device, "device", Device, "a device, or None", 'device=ex.cpu, or ex.device("name")')
+
+
+def as_device(place: Any, what: str) -> Device:
+    """Return a device, or the one of a name; raises OperandError for anything else, UnknownNameError for a name of
+    none."""
+    if isinstance(place, Device):
+        return place
+    if isinstance(place, str):
+        return device(place)
+    raise OperandError(
+        f"{what} with {place!r}", rule="the device must be a device or its name", fix='ex.cpu, or "cuda"'
+    )

@@ -10,9 +10,11 @@ import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values
 from explorer.core.tracing.captures import note
 from explorer.core.types.custom_dtypes import converted, dtype_name, numbers_of
+from explorer.core.types.device import Device
+from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.ops.elementwise.arithmetic import add_n
 
@@ -23,12 +25,13 @@ class Parameter:
     A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
     """
 
-    __slots__ = ("_memory", "_value", "name")
+    __slots__ = ("_memory", "_type", "_value", "name")
 
     def __init__(self, name: str, value: Tensor) -> None:
         self.name = name
         self._value: Tensor | None = value
-        self._memory: Array | None = None
+        self._type = value.tensor_type
+        self._memory: Any = None
 
     @property
     def value(self) -> Tensor:
@@ -36,25 +39,47 @@ class Parameter:
         for."""
         if self._value is None:
             assert self._memory is not None
-            self._value = tensor(self._memory, name=self.name)
+            self._value = tensor_of_values(self._type, self._memory, self.name)
         return self._value
 
     @value.setter
     def value(self, value: Tensor) -> None:
-        self._value, self._memory = value, None
+        self._value, self._memory, self._type = value, None, value.tensor_type
 
     @property
-    def memory(self) -> Array | None:
-        """Array in which training keeps the elements; None without one, or if the parameter was assigned since."""
+    def type(self) -> TensorType:
+        """Shape, dtype and device of the tensor."""
+        return self._type
+
+    @property
+    def device(self) -> Device:
+        """Device that the tensor is on."""
+        return self._type.device
+
+    def to_device(self, device: Device) -> None:
+        """Move the elements to a device; expressions recorded before keep the old ones."""
+        if device is not self.device:
+            self.value = tensor(self.array, name=self.name, device=device)
+
+    @property
+    def memory(self) -> Any:
+        """Array of its device in which training keeps the elements; None without one, or if the parameter was assigned
+        since."""
         return self._memory
 
-    def keep_in(self, memory: Array) -> None:
-        """Read the elements from an array from now on; called again, too, whenever they were updated there.
+    @property
+    def elements(self) -> Any:
+        """Elements as an array of its device, to be read only."""
+        return self.value.storage.array if self._memory is None else self._memory
+
+    def keep_in(self, memory: Any) -> None:
+        """Read the elements from an array of its device from now on; called again, too, whenever they were updated
+        there.
 
         A subclass that overrides ``assign`` (to limit weights, say) assigns them.
         """
         if type(self).assign is not Parameter.assign:
-            self.assign(memory)
+            self.assign(on_host(self._type, memory))
         else:
             self._memory, self._value = memory, None
 

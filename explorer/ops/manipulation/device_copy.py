@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import public
-from explorer.core.types.device import Device, cpu
+from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
@@ -50,17 +49,11 @@ class ToDevice(Operation):
 
 
 @public
-def to_device(x: Any, device: Device) -> Expr:
-    """Copy ``x`` to a device; the plan and its pictures show the copy.
+def to_device(x: Any, device: Device | str) -> Expr:
+    """Copy ``x`` to a device, or to the one of a name; the plan and its pictures show the copy.
 
     >>> ex.to_device(ex.tensor([1.0]), ex.cpu).type.device.name
     'cpu'
     """
     (x,) = as_operands((x,))
-    if not isinstance(device, Device):
-        raise OperandError(
-            f"to_device with {device!r}",
-            rule="the device must be an instance of ex.Device",
-            fix="ex.device('name'), or ex.cpu",
-        )
-    return ToDevice(device)(x)
+    return ToDevice(as_device(device, "to_device"))(x)

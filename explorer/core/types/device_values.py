@@ -1,0 +1,39 @@
+"""Values on devices: arrays that are filled, copied and read wherever they lie.
+
+Parameters of layers, their training and the weights of nets use it: their arrays are NumPy's on cpu, and the device's
+own elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array, TensorType
+
+
+def fill(type_: TensorType, target: Any, values: Any) -> None:
+    """Copy NumPy's values, or an array of the device itself, into an array of a type."""
+    device = type_.device
+    if device is cpu:
+        np.copyto(target, values)
+    elif isinstance(values, (np.ndarray, np.generic)):
+        device.write(target, np.asarray(values, type_.dtype))
+    else:
+        with device.switch_to_device():
+            device.copy(values, target, device)
+
+
+def copied(type_: TensorType, values: Any) -> Any:
+    """Return a new array of a type with NumPy's values, or those of an array of the device itself."""
+    target = type_.device.empty(type_.shape, type_.dtype)
+    fill(type_, target, values)
+    return target
+
+
+def on_host(type_: TensorType, array: Any) -> Array:
+    """Return the values of an array of a type as NumPy's; on cpu that is the array itself."""
+    values: Array = array if type_.device is cpu else type_.device.read(array)
+    return values
