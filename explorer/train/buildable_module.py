@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from explorer.core.ir.recording_context import single_source_line
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.tracing.decorator import Function
 from explorer.core.types.device import Device, as_device, cpu
-from explorer.core.types.device_values import on_host
-from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.fillers import Filler, VarScale
 from explorer.layers.framework.initializer import Initializer
 from explorer.layers.framework.layer import Layer
@@ -28,23 +26,12 @@ from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.linear_module import SAMPLES
+from explorer.train.module_device import Batch, batch_on, common_device
 from explorer.train.node import Apply, Node
 from explorer.train.optimizer import Optimizer
 from explorer.train.training_losses import Loss
 
 DTYPES = ("float32", "float64")
-
-
-class Batch(NamedTuple):
-    """Input or label of a step: NumPy's array, or one that lies on the module's device, and its type there."""
-
-    values: Any
-    type: TensorType
-
-    @property
-    def array(self) -> Array:
-        """The values as NumPy's array."""
-        return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
 
 
 class ScaledWeights(Filler):
@@ -212,7 +199,9 @@ class BuildableModule:
                     )
                 if held.type.dtype != self.dtype:
                     held.value = tensor(held.array, self.dtype, name=name, device=held.device)
-        self._place(self._common_device(owners) if self._device is None else self._device)
+        if self._device is None:
+            self._device = common_device(self.name, owners)
+        self._place(self._device)
         trained = {name for node in self.nodes.values() for name in node.updates()}
         self.require_optimizer().attach({name: held for name, held in owners.items() if name in trained})
         self._attached = True
@@ -241,21 +230,6 @@ class BuildableModule:
             output = moveaxis(output, -1, 0)
             label = moveaxis(label, -1, 0) if label.ndim > 1 else label
         return self.require_loss().checked(output, label)
-
-    def _common_device(self, parameters: Mapping[str, Parameter]) -> Device:
-        """Return the device of all parameters; raises DeclarationError where they lie on several."""
-        device_of = {name: held.device for name, held in parameters.items()}
-        first = next(iter(device_of), "")
-        other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
-        if other:
-            raise DeclarationError(
-                f"the parameter {other!r} on {device_of[other].name}, and {first!r} on {device_of[first].name}, in the "
-                f"module {self.name!r}",
-                rule="all parameters of a module must lie on one device",
-                fix=f"module.to_device({device_of[other].name!r}) before attach(), which moves them all",
-            )
-        self._device = device_of[first] if first else cpu
-        return self._device
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -326,20 +300,10 @@ class BuildableModule:
 
     def _input(self, value: Any) -> Batch:
         self._check_samples(value)
-        return self._batch(value, lambda dtype: self.dtype if dtype.kind == "f" else dtype)
+        return batch_on(self.device, value, lambda dtype: self.dtype if dtype.kind == "f" else dtype)
 
     def _label(self, value: Any) -> Batch:
-        return self._batch(value, lambda dtype: dtype if dtype.kind in "iu" else self.dtype)
-
-    def _batch(self, value: Any, wanted: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-        """Return samples in the dtype wanted for theirs; a tensor that is on the module's device stays there."""
-        if isinstance(value, Tensor):
-            if value.device is self.device is not cpu and wanted(value.dtype) == value.dtype:
-                return Batch(value.storage.array, value.tensor_type)
-            value = value.array
-        array = np.ascontiguousarray(value)
-        array = array.astype(wanted(array.dtype), copy=False)
-        return Batch(array, TensorType(array.shape, array.dtype, self.device))
+        return batch_on(self.device, value, lambda dtype: dtype if dtype.kind in "iu" else self.dtype)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attached" if self._attached else "being built"

@@ -33,7 +33,7 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.data_loader import Pass, Resumable
-from explorer.train.parameter_memory import elements_on
+from explorer.train.module_device import elements_on
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16

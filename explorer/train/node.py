@@ -27,7 +27,7 @@ from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.parameter_memory import elements_on
+from explorer.train.module_device import elements_on
 
 _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """tensors that a node has taken over, by uid"""

@@ -9,22 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.core.errors import StateError
-from explorer.core.types.device import Device
 from explorer.core.types.device_values import copied, fill
 from explorer.layers.framework.parameters import Parameter
-
-
-def elements_on(parameter: Parameter, device: Device) -> Any:
-    """Return the elements of a parameter as an array of the device of its module; raises StateError if they lie
-    elsewhere."""
-    if parameter.device is not device:
-        raise StateError(
-            f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",
-            rule="all parameters of a module must lie on its device; modules that share one must be on the same",
-            fix=f"module.to_device({parameter.device.name!r}), or {device.name!r}: it moves all parameters",
-        )
-    return parameter.elements
+from explorer.train.module_device import elements_on
 
 
 class ParameterMemory:

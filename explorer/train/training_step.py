@@ -16,7 +16,7 @@ from explorer.plan.planner import Options
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.parameter_memory import elements_on
+from explorer.train.module_device import elements_on
 
 
 class Slopes(NamedTuple):

@@ -1,0 +1,65 @@
+"""Device of a module: where its parameters must lie, and where the batches that it is given are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError, StateError
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.device_values import on_host
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.layers.framework.parameters import Parameter
+
+
+class Batch(NamedTuple):
+    """Input or label of a step: NumPy's array, or one that lies on the module's device, and its type there."""
+
+    values: Any
+    type: TensorType
+
+    @property
+    def array(self) -> Array:
+        """The values as NumPy's array."""
+        return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
+
+
+def batch_on(device: Device, value: Any, wanted: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
+    """Return samples in the dtype wanted for theirs; a tensor that is on the device stays there."""
+    if isinstance(value, Tensor):
+        if value.device is device is not cpu and wanted(value.dtype) == value.dtype:
+            return Batch(value.storage.array, value.tensor_type)
+        value = value.array
+    array = np.ascontiguousarray(value)
+    array = array.astype(wanted(array.dtype), copy=False)
+    return Batch(array, TensorType(array.shape, array.dtype, device))
+
+
+def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
+    """Return the device of all parameters of a module; raises DeclarationError where they lie on several."""
+    device_of = {name: held.device for name, held in parameters.items()}
+    first = next(iter(device_of), "")
+    other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
+    if other:
+        raise DeclarationError(
+            f"the parameter {other!r} on {device_of[other].name}, and {first!r} on {device_of[first].name}, in the "
+            f"module {module!r}",
+            rule="all parameters of a module must lie on one device",
+            fix=f"module.to_device({device_of[other].name!r}) before attach(), which moves them all",
+        )
+    return device_of.get(first, cpu)
+
+
+def elements_on(parameter: Parameter, device: Device) -> Any:
+    """Return the elements of a parameter as an array of the device of its module; raises StateError if they lie
+    elsewhere."""
+    if parameter.device is not device:
+        raise StateError(
+            f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",
+            rule="all parameters of a module must lie on its device; modules that share one must be on the same",
+            fix=f"module.to_device({parameter.device.name!r}), or {device.name!r}: it moves all parameters",
+        )
+    return parameter.elements
