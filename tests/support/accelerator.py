@@ -43,7 +43,10 @@ class AcceleratorArray(NDArrayOperatorsMixin):
         if method == "reduce" and ufunc not in (np.add, np.multiply):
             raise NotImplementedError(f"{ufunc.__name__}.reduce is not supported")
         _refuse_others(f"{ufunc.__name__}, {method}", named, ("out", "dtype", "casting", "axis", "keepdims"))
-        return _call(getattr(ufunc, method), inputs, named)
+        result = _call(getattr(ufunc, method), inputs, named)
+        # the very array that was passed, as NumPy and CuPy return it
+        out = named.get("out")
+        return result if out is None else out[0] if len(out) == 1 else out
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
         if function is np.take:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
-from explorer.core.types.device import cpu
+from explorer.core.ir.kernel_registry import kernels as registered_kernels
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -80,7 +80,8 @@ class UpdateInPlace(Pass):
     )
     may_fail = Reason(
         "may_fail",
-        f"{_BESIDE}`{{operation}}` is an operation of your own, which may raise an error after writing some elements.",
+        f"{_BESIDE}`{{operation}}` is an operation of your own, or has a kernel of your own on this device, which may "
+        "raise an error after writing some elements.",
         meaning=_SAFE,
         change="Write the update with Explorer's operations.",
     )
@@ -167,8 +168,6 @@ class UpdateInPlace(Pass):
         """Return why the kernel of a new value cannot write over the parameter, whatever else runs."""
         if kernel is None or result.uid in graph.prepared or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
-        if result.type.device is not cpu:
-            return _Refusal(self.not_computed, {"type": f"on {result.type.device.name}"})
         # The root of the pair is one; another one means that the caller wants the value as a result, too.
         if roots.count(result.uid) > 1:
             return _Refusal(self.asked_for, {})
@@ -176,7 +175,8 @@ class UpdateInPlace(Pass):
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
             # A kernel that fails half-way would leave a parameter of old and new numbers.
-            if not type(node.operation).__module__.startswith("explorer."):
+            is_own = type(node.operation).__module__.startswith("explorer.")
+            if not is_own or (type(node.operation), node.device) in registered_kernels:
                 return _Refusal(self.may_fail, {"operation": node})
         for read in kernel.reads:
             if base.get(read.uid) is parameter and read is not parameter:

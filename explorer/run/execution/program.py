@@ -196,7 +196,7 @@ class Program:
             scratch = self.memory.scratch(kernel, placement)
             return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
         if len(kernel.nodes) > 1 and type_.device is not cpu:
-            return chain_on_device(kernel, lambda node: inputs[node.uid], self.slots)
+            return chain_on_device(kernel, lambda node: inputs[node.uid], self.slots, out)
         if len(kernel.nodes) > 1:
             return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]

@@ -20,22 +20,22 @@ _MOST_READS = 24
 class CompiledChain:
     """Chain of elementwise operations in one kernel of a GPU."""
 
-    def __init__(self, kernel: Kernel, source: str, slots: dict[int, int]) -> None:
+    def __init__(self, kernel: Kernel, source: str, slots: dict[int, int], out: Any = None) -> None:
         type_ = kernel.result.type
         assert isinstance(type_, TensorType)
         assert isinstance(type_.device, Cuda)
         self._type, self._device = type_, type_.device
         self._reads = [slots[read.uid] for read in kernel.reads]
         self._kernel = self._device.elementwise_kernel([read.dtype for read in kernel.reads], type_.dtype, source)
-        self._last = kernel.nodes[-1]
+        self._last, self._out = kernel.nodes[-1], out
         self.failed: Expr | None = None
         """the operation that raised in the last run: the last one stands for all of them"""
 
     def __call__(self, values: Values) -> Any:
-        """Run the kernel; the result has memory of its own."""
+        """Run the kernel; the result has memory of its own, unless a place for it was given."""
         try:
             with self._device.switch_to_device():
-                out = self._device.empty(self._type.shape, self._type.dtype)
+                out = self._device.empty(self._type.shape, self._type.dtype) if self._out is None else self._out
                 self._kernel(*[values[slot] for slot in self._reads], out)
         except Exception:
             self.failed = self._last
@@ -43,7 +43,9 @@ class CompiledChain:
         return out
 
 
-def chain_on_device(kernel: Kernel, operands: Operands, slots: dict[int, int]) -> CompiledChain | DeviceChain:
+def chain_on_device(
+    kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None
+) -> CompiledChain | DeviceChain:
     """Return the runner of a chain on a device: one compiled kernel on a GPU, where each operation has a source.
 
     A kernel that a user registered for the device is called, and not compiled.
@@ -54,5 +56,5 @@ def chain_on_device(kernel: Kernel, operands: Operands, slots: dict[int, int]) -
     if isinstance(device, Cuda) and not is_users and len(kernel.reads) <= _MOST_READS:
         source = source_of(blocks.steps, operands, kernel.reads)
         if source is not None:
-            return CompiledChain(kernel, source, slots)
-    return DeviceChain(kernel, operands, slots)
+            return CompiledChain(kernel, source, slots, out)
+    return DeviceChain(kernel, operands, slots, out)

@@ -14,17 +14,19 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.plan.schedule.blocked_kernel import RESULT
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.runners import Operands, Values
-from explorer.run.runtime.device_runners import check_shapes
+from explorer.run.runtime.device_runners import check_shapes, kept_in
 
 
 class DeviceChain:
     """Chain of elementwise operations on one device."""
 
-    def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int]) -> None:
+    def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None) -> None:
         type_, blocks = kernel.result.type, kernel.blocks
         assert isinstance(type_, TensorType)
         assert blocks is not None
         self._type, self._device, self._registers = type_, type_.device, blocks.registers
+        self._out = out
+        """memory of the result; None allocates it in each run"""
         self.failed: Expr | None = None
         """the operation that raised in the last run"""
         self._reads = [slots[read.uid] for read in kernel.reads]
@@ -39,13 +41,13 @@ class DeviceChain:
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
 
     def __call__(self, values: Values) -> Any:
-        """Run the operations; the result has memory of its own."""
+        """Run the operations; the result has memory of its own, unless a place for it was given."""
         device, shape = self._device, self._type.shape
         step = self._program[0][-1]
         try:
             with device.switch_to_device():
                 places = [values[slot] for slot in self._reads]
-                places.append(device.empty(shape, self._type.dtype))
+                places.append(device.empty(shape, self._type.dtype) if self._out is None else self._out)
                 places += [device.empty(shape, dtype) for dtype in self._registers]
                 for kernel, sources, target, is_fresh, step in self._program:
                     out = device.empty(shape, step.dtype) if is_fresh else places[target]
@@ -55,4 +57,5 @@ class DeviceChain:
         except Exception:
             self.failed = step
             raise
-        return places[len(self._reads)]
+        result = places[len(self._reads)]
+        return result if self._out is None else kept_in(self._out, result, device)

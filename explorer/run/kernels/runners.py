@@ -67,7 +67,7 @@ def single(
         return device_copy(sources[0], types[0].device, result_type, out)
     kernel = kernel_of(operation, result_type.device, result_type, *types)
     if result_type.device is not cpu:
-        return run_on_device(operation, kernel, sources, result_type)
+        return run_on_device(operation, kernel, sources, result_type, out)
     if operation.view:
         if len(sources) == 1:
             (only,) = sources

@@ -27,21 +27,34 @@ def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Run
     return run
 
 
-def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType) -> Runner:
-    """Return a runner for an operation on another device; its kernel fills the memory it gets or returns its own."""
+def run_on_device(
+    operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType, out: Any = None
+) -> Runner:
+    """Return a runner for an operation on another device; its kernel fills the memory it gets or returns its own.
+
+    A result with a place of its own, ``out``, is there after each run.
+    """
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
     device = type_.device
 
     def run(values: list[Any]) -> Any:
         with device.switch_to_device():
-            memory: Any = None if operation.view else allocate(type_)
+            memory: Any = None if operation.view else allocate(type_) if out is None else out
             returned = kernel(memory, *[values[source] for source in sources])
         result: Any = memory if returned is None else returned
         check_shapes(operation, device, result if isinstance(type_, TupleType) else (result,), shapes)
-        return result
+        return result if out is None else kept_in(out, result, device)
 
     return run
+
+
+def kept_in(out: Any, result: Any, device: Device) -> Any:
+    """Return the memory of a result that has a place of its own, also where the kernel returned other memory."""
+    if result is not out:
+        with device.switch_to_device():
+            device.copy(result, out, device)
+    return out
 
 
 def check_shapes(operation: Operation, device: Device, results: Sequence[Any], shapes: list[Shape]) -> None:
