@@ -82,7 +82,7 @@ class UpdateInPlace(Pass):
         "may_fail",
         f"{_BESIDE}`{{operation}}` is an operation of your own, or has a kernel of your own on this device, which may "
         "raise an error after writing some elements.",
-        meaning=_SAFE,
+        meaning=f"A kernel is one operation, or several fused ones. {_SAFE}",
         change="Write the update with Explorer's operations.",
     )
     shown = Reason(
