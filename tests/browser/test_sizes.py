@@ -188,3 +188,24 @@ def test_all_tools_stand_on_one_line_of_600_px(show):
     )
     assert len(tops) > 12
     assert max(tops) - min(tops) < 6
+
+
+def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_narrower(show):
+    """Across the flow the middle stays in the middle; along it, the beginning stays in sight."""
+    view = show(sample.resnet())
+    root = view.locator(".ex-graph [data-key]").first
+
+    def shifts():
+        stage, node = view.locator(".ex-stage").bounding_box(), root.bounding_box()
+        middle = node["x"] + node["width"] / 2 - stage["x"] - stage["width"] / 2
+        return round(middle), round(node["y"] - stage["y"])
+
+    view.page.set_viewport_size({"width": 1440, "height": 900})
+    view.page.wait_for_timeout(200)
+    across, along = shifts()
+    for wide in (1000, 480, 320, 1440):
+        view.page.set_viewport_size({"width": wide, "height": 900})
+        view.page.wait_for_timeout(200)
+        now_across, now_along = shifts()
+        assert abs(now_across - across) <= 2, wide
+        assert now_along <= along + 2, wide

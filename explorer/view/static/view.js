@@ -159,7 +159,7 @@ export class View {
     const { clientWidth: width, clientHeight: height } = this.stage;
     const before = this.room;
     this.room = { width, height };
-    if (this.fitted) this.camera.resized(before, this.placement.size);
+    if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
     this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;

@@ -98,8 +98,8 @@ export class Camera {
     this.pan(view.width / 2 - this.x - x * this.scale, view.height / 2 - this.y - y * this.scale, smooth);
   }
 
-  /** Go on after the viewport has got another size: a graph that was fitted into it is so again; of another the middle stays in the middle, or, where not all fits, its beginning where it was in sight. @param {{width: number, height: number}} before @param {number[]} size of the graph */
-  resized(before, size) {
+  /** Go on after the viewport has got another size: a graph that was fitted into it is so again; of another the middle stays in the middle, or, the way it flows and where not all fits, its beginning in sight. @param {{width: number, height: number}} before @param {number[]} size of the graph @param {boolean} [right] whether values flow to the right */
+  resized(before, size, right = false) {
     const now = this.viewport();
     if (!now.width || !now.height) return;
     const known = before.width && before.height ? before : (this.known ?? now);
@@ -111,9 +111,9 @@ export class Camera {
       this.smallest = Math.min(SMALLEST, this.whole(size));
       return this.stand(this.whole(size), size[0] / 2, size[1] / 2);
     }
-    const moved = (at, length, then, room) => (length > room && at >= 0 ? at : at + (room - then) / 2);
-    this.x = moved(this.x, wide, known.width, now.width);
-    this.y = moved(this.y, high, known.height, now.height);
+    const moved = (at, length, then, room, along) => (along && length > room && at >= 0 ? Math.min(at, ROOM) : at + (room - then) / 2);
+    this.x = moved(this.x, wide, known.width, now.width, right);
+    this.y = moved(this.y, high, known.height, now.height, !right);
     this.#apply();
   }
 
