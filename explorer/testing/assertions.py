@@ -30,7 +30,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     """Assert that one kernel computes all of these operations.
 
     Each is an expression or a name, of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an operator of
-    a file; a name stands for all operations that have it.
+    a file; a name stands for all operations that have it. Raises OperandError where they are a single operation.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> plan = ex.EvalPlan()
@@ -39,6 +39,12 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     """
     __tracebackhide__ = True
     subject = operations(plan, what)
+    if len(subject.all_nodes) == 1:
+        raise OperandError(
+            f"{subject} alone, which is one operation",
+            rule="operations that are asserted to be fused must be two or more: one is in one kernel in any plan",
+            fix='name the others, too: assert_fused(plan, "add", "tanh")',
+        )
     kernels, accounts = schedule_of(subject.recording), subject.recording.provenance.nodes
     # Of a layer or operator, parts that need no kernel, such as a weight's other shape, are neither fused nor apart.
     computed = [
@@ -56,7 +62,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     missing = [
         f"  `{name}` is computed by no kernel" for name, part in zip(subject.names, computed, strict=True) if not part
     ]
-    _fail(subject, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing)
+    _fail(subject, "must be computed by one kernel, and are not", "fuse", _cut(lines) + missing + _several(subject))
 
 
 def assert_merged(plan: AnyPlan, *what: Subject) -> None:
@@ -81,8 +87,10 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
         for nodes in rows
         if len({final.get(node, node) for node in nodes}) > 1
     ]
-    if apart or len(subject.all_nodes) < 2:
-        _fail(subject, "must be computed once, and are not", "dedup", _cut(apart) or ["  this is one operation"])
+    if len(subject.all_nodes) < 2:
+        raise AssertionError(f"{subject} is recorded once: there is no second operation that it could be merged with")
+    if apart:
+        _fail(subject, "must be computed once, and are not", "dedup", _cut(apart))
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
@@ -164,6 +172,18 @@ def _abreast(subject: Subjects) -> list[tuple[int, ...]]:
             fix="give the expressions, or longer names: 'block / tanh'",
         )
     return list(zip(*subject.nodes, strict=True))
+
+
+def _several(subject: Subjects) -> list[str]:
+    """Return a line for each name that several operations share, of which a reader may have meant one."""
+    recording = subject.recording
+    lines = []
+    for name, nodes in zip(subject.names, subject.nodes, strict=True):
+        places = [node_place(recording, node) for node in nodes]
+        if len(nodes) > 1 and {recording.nodes.label[node] for node in nodes} == {name.split(" / ")[-1]}:
+            shown = ", ".join(places[:_KERNELS]) + f" … and {len(places) - _KERNELS:,} more" * (len(places) > _KERNELS)
+            lines.append(f"`{name}` stands for {len(nodes):,} operations: {shown}")
+    return [*lines, "to mean one of them: give the expression itself, or its own name in the picture"] if lines else []
 
 
 def _fail(subject: Subjects, claim: str, stage: str, state: list[str]) -> None:

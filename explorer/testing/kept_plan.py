@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sys
 from difflib import unified_diff
 from typing import Any
@@ -19,7 +20,7 @@ from explorer.core.files.atomic_write import write_file
 from explorer.core.files.open_untrusted import content
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
-from explorer.record.reasons import bytes_text
+from explorer.record.reasons import bytes_text, fact_text
 from explorer.testing.subjects import AnyPlan, recording_of, schedule_of
 from explorer.view.compare.decision_changes import Stated, changes
 from explorer.view.export.decision_lines import MARKS, DecisionLine
@@ -28,6 +29,8 @@ from explorer.view.model.places import decision_place
 _FORMAT = 1
 _MOST = 1_000_000
 """maximum number of decisions of a file, which comes from elsewhere and may claim any number"""
+_UNIT = re.compile(r"_(?:bytes|flops)$")
+"""unit at the end of a fact's name, which stands with its value"""
 _COLUMNS = {"stage": str, "verdict": str, "rule": str, "code": str, "place": str, "facts": dict, "times": int}
 
 
@@ -135,9 +138,20 @@ def _kernels(recording: Recording) -> list[str]:
 
 def _stated(row: dict[str, Any]) -> Stated:
     """Return a row as a decision; its line is equal to another one's if place, codes and facts are."""
-    facts = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
-    line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], facts, row["code"])
-    return Stated(line, row["place"], facts)
+    exact = json.dumps(row["facts"], ensure_ascii=False, sort_keys=True)
+    line = DecisionLine(row["stage"], MARKS[row["verdict"]], row["place"], row["rule"], exact, row["code"])
+    facts = {_UNIT.sub("", name).replace("_", " "): _words(name, value) for name, value in row["facts"].items()}
+    return Stated(line, row["place"], ", ".join(f"{name}: {text}" for name, text in facts.items()), facts)
+
+
+def _words(name: str, value: Any) -> str:
+    """Return the value of a fact as a reader sees it elsewhere; a file may hold any value of JSON."""
+    values = value if isinstance(value, list) else [value]
+    if values and all(isinstance(item, str) for item in values):
+        return fact_text("", value, str)
+    if all(isinstance(item, (int, float)) for item in values):
+        return fact_text(name, value, str)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -10,7 +10,10 @@ from explorer.view.compare.decision_changes import text_changes
 
 _MARKUP = ("image/", "text/html", "application/")
 """beginnings of MIME types whose values say nothing line by line"""
-_FIX = "if the change is meant: run the notebook anew and store it"
+_FIX = (
+    "if the change is meant: run the notebook anew and store it, "
+    "jupyter nbconvert --to notebook --execute --inplace NOTEBOOK && explorer strip NOTEBOOK"
+)
 
 
 def failure_text(

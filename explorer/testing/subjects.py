@@ -122,7 +122,12 @@ def _named(recording: Recording, name: str) -> tuple[int, ...]:
         if any(_contains(path, wanted) for path in paths):
             matches.append(node)
     if not matches:
-        raise UnknownNameError(name, kind="operation, layer or scope of this plan", known=known)
+        raise UnknownNameError(
+            name,
+            kind="operation, layer or scope of this plan",
+            known=known,
+            fix="give one of these names, or the expression itself",
+        )
     return tuple(inside or matches)
 
 

@@ -47,7 +47,7 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
     plan, product, _, hidden = program
     testing.assert_fused(plan, hidden, "multiply")
     testing.assert_fused(plan, "block", "multiply 2")
-    testing.assert_fused(plan, "block / tanh")
+    testing.assert_fused(plan, "block / tanh", "block / add")
     testing.assert_fused(plan.recording, "block", "multiply")
     told = message(testing.assert_fused, plan, product, "block").splitlines()
     assert told[0] == "`matmul` and `block` must be computed by one kernel, and are not"
@@ -57,6 +57,30 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
         "  1 product = matmul",
         "  2 add → hidden = tanh → multiply 2 → add",
     ]
+
+
+@pytest.mark.spec("V-22")
+def test_a_single_operation_is_not_asserted_to_be_fused(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
+    """A single operation is in one kernel in any plan: such an assertion would hold whatever the plan does."""
+    plan, _, _, hidden = program
+    for alone in (hidden, "tanh", "block / tanh"):
+        with pytest.raises(OperandError, match="two or more"):
+            testing.assert_fused(plan, alone)
+
+
+@pytest.mark.spec("V-22")
+def test_a_name_that_several_operations_share_is_said_where_it_fails() -> None:
+    """A reader may mean one of them, which is fused."""
+    hidden = ex.tanh(array(32, 48) * 2 + 1)
+    result = hidden * 3 + hidden.sum()
+    plan = planned(result)
+    told = message(testing.assert_fused, plan, "add", "tanh").splitlines()
+    assert [line.split(",")[0] for line in told if line.startswith("`add` stands for")] == [
+        "`add` stands for 2 operations: add 1"
+    ]
+    assert told[-1] == "to mean one of them: give the expression itself, or its own name in the picture"
+    testing.assert_fused(plan, "add 1", "tanh")
+    assert "stands for" not in message(testing.assert_fused, plan, hidden, result)
 
 
 @pytest.mark.spec("V-22")
@@ -97,7 +121,8 @@ def test_merged_compares_expressions_names_and_scopes_one_by_one(
     told = message(testing.assert_merged, plan, product, hidden)
     assert told.startswith("`matmul` and `tanh` must be computed once, and are not\n")
     assert "are different nodes in the final graph" in told
-    assert "this is one operation" in message(testing.assert_merged, plan, hidden)
+    told = message(testing.assert_merged, plan, hidden)
+    assert told == "`tanh` is recorded once: there is no second operation that it could be merged with"
     x = array(8)
     towers = []
     for number in range(2):

@@ -85,7 +85,7 @@ def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.
     """Under nbval a cell that fails names the decisions that differ, and shows no picture."""
     told = request.getfixturevalue(session)["program"]
     assert "Cell 1: the outputs are not those stored in the notebook" in told
-    assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\], but for: .* → ", told, re.M)
+    assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\]; was: .*; now: ", told, re.M)
     assert re.search(r"^fuse · .*: there was none, now ✗ ElementwiseChain \[other_consumers\]: ", told, re.M)
     assert "image/svg+xml differs, too" in told
     assert "<svg" not in told

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from difflib import unified_diff
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher, unified_diff
 from typing import NamedTuple, TypeAlias
 
 from explorer.view.export.decision_lines import MARKS, DecisionLine, read_line
@@ -24,6 +24,11 @@ _REST = 20
 _CONTEXT = 3
 """words shown on either side of those that differ"""
 
+_WORDS = re.compile(r"`[^`]*`|\S+")
+"""words of a sentence; a quoted name or chain of operations is one"""
+_QUOTED = re.compile(r"`([^`]*)`")
+_COST = re.compile(r"\s*[\d.]+ (µs|ms|s) ")
+"""beginning of a line in the report of costs (view/export/cost_report.py)"""
 _LINES = re.compile(r"(, ([^,]* )?line \d+)?( and .*)?$")
 
 
@@ -33,6 +38,8 @@ class Stated(NamedTuple):
     line: DecisionLine
     place: str
     sentence: str
+    facts: Mapping[str, str] | None = None
+    """facts by their labels, where a side is kept as facts and has no sentence"""
 
 
 _Pairs: TypeAlias = list[tuple[Stated, Stated]]
@@ -76,8 +83,11 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
 def text_changes(before: str, after: str) -> list[str]:
     """Return the differences between two canonical texts: their decisions, or, if these are equal, other lines."""
     sides = [text.splitlines() for text in (before, after)]
-    decisions = [stated(filter(None, map(read_line, lines))) for lines in sides]
-    differences = changes(*decisions)
+    decisions = [list(filter(None, map(read_line, lines))) for lines in sides]
+    # The report of costs repeats what was declined: its lines count where a text has no others.
+    if any(_COST.match(line.stage) is None for lines in decisions for line in lines):
+        decisions = [[line for line in lines if _COST.match(line.stage) is None] for lines in decisions]
+    differences = changes(*map(stated, decisions))
     if differences:
         return differences
     old, new = ([line for line in lines if read_line(line) is None] for lines in sides)
@@ -127,19 +137,57 @@ def _declined_first(decisions: Sequence[Stated]) -> list[Stated]:
 
 
 def _reworded(old: Stated, new: Stated) -> str:
-    """Return the line of a decision that is taken as before: the words of its sentence that are others now."""
-    before, now = old.sentence.split(), new.sentence.split()
-    first = _alike(before, now)
-    last = _alike(before[first:][::-1], now[first:][::-1])
-    begin = max(0, first - _CONTEXT)
-    parts = [" ".join(words[begin : len(words) - max(0, last - _CONTEXT)]) for words in (before, now)]
-    head, tail = "… " * (begin > 0), " …" * (last > _CONTEXT)
-    return f"{_heading(new)}: still {_decision(new)}, but for: {head}{parts[0]}{tail} → {head}{parts[1]}{tail}"
+    """Return the line of a decision that is taken as before: the words of its reason that are others now."""
+    if old.facts is not None and new.facts is not None:
+        parts = _other_facts(old.facts, new.facts)
+    else:
+        texts = _other_words(*(_WORDS.findall(side.sentence) for side in (old, new)))
+        parts = [f"{name}: {text}" for name, text in zip(("was", "now"), texts, strict=True)]
+    left, joined = _exchanged(_chain(old), _chain(new))
+    parts += [
+        f"{name}: {' → '.join(steps)}" for name, steps in (("no longer in it", left), ("new in it", joined)) if steps
+    ]
+    return f"{_heading(new)}: still {_decision(new)}; {'; '.join(parts)}"
 
 
-def _alike(before: Sequence[str], now: Sequence[str]) -> int:
-    """Return the number of words with which both begin."""
-    return next((n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+def _other_words(before: list[str], now: list[str]) -> list[str]:
+    """Return both sides of a sentence where its words differ; what is equal is left out but for a few words around."""
+    matcher = SequenceMatcher(None, before, now, autojunk=False)
+    blocks = matcher.get_opcodes()
+    sides: tuple[list[str], list[str]] = ([], [])
+    for number, (tag, begin, end, new_begin, new_end) in enumerate(blocks):
+        if tag == "equal":
+            words = before[begin:end]
+            head = words[:_CONTEXT] if number else []
+            tail = words[-_CONTEXT:] if number < len(blocks) - 1 else []
+            short = [*head, *["…"] * (len(words) > len(head) + len(tail)), *tail]
+            for side in sides:
+                side.extend(short if len(words) > len(short) else words)
+        else:
+            sides[0].extend(before[begin:end])
+            sides[1].extend(now[new_begin:new_end])
+    return [" ".join(side).removesuffix(".") for side in sides]
+
+
+def _chain(decision: Stated) -> list[str]:
+    """Return the operations that a decision is about, where it names a chain of them."""
+    facts = decision.facts or {}
+    texts = [facts["operations"]] if "operations" in facts else _QUOTED.findall(decision.sentence)
+    return next((text.split(" → ") for text in texts if " → " in text), [])
+
+
+def _exchanged(before: list[str], now: list[str]) -> tuple[list[str], list[str]]:
+    """Return the operations that only one of two chains has; none where one is cut off, or there are no two."""
+    if not before or not now or "…" in (before[-1], now[-1]):
+        return [], []
+    old, new = Counter(before), Counter(now)
+    return list((old - new).elements()), list((new - old).elements())
+
+
+def _other_facts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the facts that differ, each with both of its values."""
+    names = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
+    return [f"{name}: was {before.get(name, 'absent')}, now {now.get(name, 'absent')}" for name in names]
 
 
 def _cut(lines: list[str], most: int) -> list[str]:

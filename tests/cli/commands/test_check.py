@@ -27,7 +27,7 @@ def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.Cap
     changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
     assert main(["check", str(changed), "--plan", str(kept)]) == 1
     told = capsys.readouterr().out
-    assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue], but for: " in told
+    assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue]; " in told
     assert "kernel - conv2d → add → relu" in told
     assert "kernel + conv2d → add → tanh" in told
     assert told.splitlines()[-1] == f"digits: its plan differs from the one in {kept}"

@@ -50,14 +50,25 @@ def test_lines_that_stand_for_several_decisions_are_compared_one_by_one() -> Non
 @pytest.mark.spec("V-22")
 def test_another_reason_of_the_same_decision_is_told_on_both_sides() -> None:
     (line,) = differences([MERGED], [MERGED._replace(sentence="It saves 2 KB.")])
-    assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged], but for: It is computed once. → It saves 2 KB.")
+    assert line == ("dedup · matmul, line 2: still ✓ Dedup [merged]; was: It is computed once; now: It saves 2 KB")
     long = "The block goes through all others while it is in the cache, so {} of memory are never written at all."
     (line,) = differences(
         [CHAIN._replace(sentence=long.format("24 KB"))], [CHAIN._replace(sentence=long.format("16 KB"))]
     )
-    assert line.endswith("but for: … the cache, so 24 KB of memory … → … the cache, so 16 KB of memory …")
+    assert line.endswith("; was: … the cache, so 24 KB of memory …; now: … the cache, so 16 KB of memory …")
     (line,) = differences([MERGED], [MERGED._replace(sentence="It is computed once. It is.")])
-    assert line.endswith("but for: … is computed once. → … is computed once. It is.")
+    assert line.endswith("; was: It is computed once; now: It is computed once. It is")
+    chain = "`{}` are fused, because each block can go through all of them while it is in the cache, so {} are saved."
+    (line,) = differences(
+        [CHAIN._replace(sentence=chain.format("matmul → add → tanh → multiply", "18 KB in 3 results"))],
+        [CHAIN._replace(sentence=chain.format("matmul → add → tanh", "12 KB in 2 results"))],
+    )
+    assert line == (
+        "fuse · block / add, line 3 and 2 more: still ✓ Chain [chain]; "
+        "was: `matmul → add → tanh → multiply` are fused, because … the cache, so 18 KB in 3 results are saved; "
+        "now: `matmul → add → tanh` are fused, because … the cache, so 12 KB in 2 results are saved; "
+        "no longer in it: multiply"
+    )
 
 
 @pytest.mark.spec("V-22")
@@ -69,6 +80,14 @@ def test_what_was_lost_or_declined_stands_before_what_is_told_in_other_words() -
     lines = differences([CHAIN, lost], [first, added, declined])
     order = ["relu", "exp", "sum", "block"]
     assert [next(name for name in order if f"fuse · {name}" in line) for line in lines] == order
+
+
+@pytest.mark.spec("V-22")
+def test_a_declined_decision_that_the_report_of_costs_repeats_is_told_once() -> None:
+    before, after = f"{CHAIN}\nwhat it costs: none", f"{CHAIN}\n{DECLINED}\nwhat it costs: 1\n   1.43 µs  {DECLINED}"
+    assert len(text_changes(before, after)) == 1
+    cost = f"   1.43 µs  {DECLINED}"
+    assert len(text_changes("", cost)) == 1
 
 
 @pytest.mark.spec("V-22")
