@@ -14,16 +14,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.onnx.operators.base.operator_inputs import (
-    axis_of,
-    first,
-    is_given,
-    is_known,
-    number,
-    optional,
-    required,
-    word,
-)
+from explorer.formats.common.known_inputs import is_given, is_known, number, optional, required
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape

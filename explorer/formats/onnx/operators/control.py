@@ -20,7 +20,8 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import input_value, is_given, is_known, required, value_of
+from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
+from explorer.formats.onnx.operators.base.operator_inputs import input_value
 from explorer.formats.onnx.operators.base.table import TABLE, operator
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape

@@ -15,7 +15,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
-from explorer.formats.onnx.operators.base.operator_inputs import first, members, required, word
+from explorer.formats.common.known_inputs import members, required
+from explorer.formats.onnx.operators.base.operator_inputs import first, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import members, optional, required
+from explorer.formats.common.known_inputs import members, optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.einsum import einsum

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import optional, required, word
+from explorer.formats.common.known_inputs import optional, required
+from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import full

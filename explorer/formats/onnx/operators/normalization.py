@@ -6,8 +6,9 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, optional, required
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where

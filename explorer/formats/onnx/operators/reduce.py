@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import first, optional_integers
+from explorer.formats.common.known_inputs import optional_integers
+from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast

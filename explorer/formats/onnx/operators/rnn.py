@@ -15,8 +15,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
+from explorer.formats.common.known_inputs import is_given, is_known, optional, required, value_of
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.onnx.operators.base.operator_inputs import is_given, is_known, optional, required, value_of, word
+from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.rnn_cells import CellOptions, options_of
 from explorer.net.operators.context import OperatorContext

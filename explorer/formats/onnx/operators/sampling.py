@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.ir.expr import Expr
+from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.delegated import delegated, delegated_of
-from explorer.formats.onnx.operators.base.operator_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import maximum, minimum

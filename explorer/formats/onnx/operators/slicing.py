@@ -16,10 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import (
-    axis_of,
-    first,
+from explorer.formats.common.known_inputs import (
     fold,
     integers,
     is_given,
@@ -30,8 +27,9 @@ from explorer.formats.onnx.operators.base.operator_inputs import (
     required,
     value_of,
     whole,
-    word,
 )
+from explorer.formats.onnx.operators.base.delegated import delegated
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where

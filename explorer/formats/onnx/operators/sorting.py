@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, whole
+from explorer.formats.common.known_inputs import whole
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast

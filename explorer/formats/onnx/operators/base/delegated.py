@@ -22,7 +22,8 @@ from explorer.core.ir.function import item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_by, is_given, is_known, required, value_of
+from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext

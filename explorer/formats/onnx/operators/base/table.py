@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import fold, is_known
+from explorer.formats.common.known_inputs import folded
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.table import Builder, OperatorTable
 
@@ -26,12 +25,7 @@ def operator(*types: str) -> Callable[[Builder], Builder]:
     def enter(builder: Builder) -> Builder:
         @wraps(builder)
         def build(op: OperatorContext) -> Any:
-            result = builder(op)
-            if isinstance(result, tuple) and len(op.definition.outputs) == 1:
-                (result,) = result
-            if not all(isinstance(value, Expr) and is_known(value) for value in op.operands):
-                return result
-            return tuple(map(fold, result)) if isinstance(result, tuple) else fold(result)
+            return folded(op, builder(op))
 
         return TABLE.register(*types)(build)
 

@@ -7,7 +7,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.onnx.operators.base.operator_inputs import first, members, numbers, required, word
+from explorer.formats.common.known_inputs import members, required
+from explorer.formats.onnx.operators.base.operator_inputs import first, numbers, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape

@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.base.operator_inputs import is_known, required, value_of
+from explorer.formats.common.known_inputs import is_known, required, value_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 

@@ -9,7 +9,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.onnx.operators.base.operator_inputs import is_given, numbers, rows, word
+from explorer.formats.common.known_inputs import is_given
+from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import (
     TRANSFORMS,

@@ -14,7 +14,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.onnx.operators.base.operator_inputs import optional, required
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape

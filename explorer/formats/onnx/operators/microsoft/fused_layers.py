@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import optional, required
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import optional, required
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
 from explorer.net.operators.context import OperatorContext

@@ -15,7 +15,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, optional, required
+from explorer.formats.common.known_inputs import optional, required
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
 from explorer.formats.onnx.operators.windows.conv import convolved

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import optional, required
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.conv_3d_transposed import transposed_over_volumes
 from explorer.formats.onnx.operators.windows.window_attributes import (

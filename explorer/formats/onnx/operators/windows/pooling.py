@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import required
+from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
