@@ -40,6 +40,8 @@ def _tf2onnx(option: str, more: str = "") -> str:
     return _TF2ONNX.replace("{option}", option) + more
 
 
+TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", _tf2onnx("--tflite"))
+"""a format that is opened where its package is installed, and is converted elsewhere"""
 FOREIGN = (
     ForeignFormat((".pt", ".pth", ".pyt"), "PyTorch (torch.save or TorchScript)", _STATE_DICT),
     ForeignFormat((".ckpt",), "a training checkpoint (PyTorch Lightning, TensorFlow)", _MODULE),
@@ -61,7 +63,6 @@ FOREIGN = (
     ForeignFormat(
         (".index", ".meta"), "a checkpoint of TensorFlow", _tf2onnx("--checkpoint", " --inputs … --outputs …")
     ),
-    ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", _tf2onnx("--tflite")),
     ForeignFormat(
         (".mlmodel", ".mlpackage", ".mlmodelc"),
         "Core ML",

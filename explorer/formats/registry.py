@@ -17,7 +17,8 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
-from explorer.formats import explorer_json, onnx, pnnx, torch_export, weight_tables
+from explorer.formats import explorer_json, onnx, pnnx, tflite, torch_export, weight_tables
+from explorer.formats.foreign_files import TFLITE
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
@@ -94,6 +95,7 @@ FORMATS: Registry[str, Format] = Registry(
                 write_net=onnx.save_net,
                 write_expressions=onnx.save_expressions,
             ),
+            Format("tflite", TFLITE.endings, tflite.read, None, "explorer.formats.tflite.operators"),
             Format("torch", (".pt2",), torch_export.read, None, "explorer.formats.onnx.operators"),
             Format(
                 "explorer",

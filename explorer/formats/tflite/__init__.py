@@ -1,0 +1,22 @@
+"""TensorFlow Lite (LiteRT), the format of TensorFlow's models for devices: one flatbuffer, with weights in it."""
+
+from __future__ import annotations
+
+import os
+
+from explorer.core.files.kept_file import KeptFile
+from explorer.formats.tflite.message import Message
+from explorer.formats.tflite.operator_options import Schema
+from explorer.formats.tflite.reader import definition
+from explorer.net.definition.definition import NetDefinition
+
+__all__ = ["read"]
+
+
+def read(path: str | os.PathLike[str]) -> NetDefinition:
+    """Read the graph of a ``.tflite`` file by the package ``tflite``; weights are read when they are asked for.
+
+    Raises FileError with the file, the problem, the rule and the fix, also where the package is not installed.
+    """
+    file = KeptFile(path, "correct the path of the .tflite file")
+    return definition(Message(file, Schema(file.path)).model(), file)

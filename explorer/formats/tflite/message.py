@@ -1,0 +1,232 @@
+"""The flatbuffer of a TensorFlow Lite file, read by the package ``tflite``, and refused where it is damaged.
+
+A flatbuffer is read in place: an offset may lead anywhere, and two places to one table. So every list is compared with
+the file before it is walked, and all that is read is added up: a file that is walked longer than it is, is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, FileError
+from explorer.core.files.kept_file import KeptFile
+from explorer.core.memory_budget import AXES, budget
+from explorer.formats.tflite.model_parts import (
+    UNKNOWN_LENGTH,
+    FileGraph,
+    FileModel,
+    FileOperator,
+    FileTensor,
+    Place,
+    Quantization,
+    Signature,
+)
+from explorer.formats.tflite.operator_options import Schema
+
+_IDENTIFIER = b"TFL3"
+_LEAST = 12
+"""bytes of the shortest file: where the model is, the identifier, and its table"""
+_SHARED = 4
+"""how often the bytes of a file may be read: writers let two places share a table or a text"""
+_FEW = 64
+"""scales and zero points that are kept as values"""
+_RULE = "a TensorFlow Lite file must be one flatbuffer, a whole model of schema version 3"
+_AGAIN = "compare the size with the original's, and copy or download the file again, or convert the model again"
+
+
+class Message:
+    """An open file's flatbuffer; ``model`` returns its parts."""
+
+    def __init__(self, file: KeptFile, schema: Schema) -> None:
+        """Read the file's bytes; raises FileError where they are no model, or more than is granted."""
+        self._file, self._schema, self._path = file, schema, str(file.path)
+        if file.size > budget.text:
+            raise FileError(
+                f"the file has {file.size:,} bytes",
+                path=self._path,
+                rule=f"a file that is read as a whole must have at most {budget.text:,} bytes: budget.text",
+                fix=f"ex.budget.text = {file.size}",
+            )
+        self._bytes = file.part(0, file.size)
+        self._data = memoryview(self._bytes)
+        begin = bytes(self._data[:_LEAST])
+        if len(begin) < _LEAST or begin[4:8] != _IDENTIFIER:
+            raise FileError(
+                f"this is no TensorFlow Lite model: {file.size:,} bytes that begin with {begin!r}",
+                path=self._path,
+                rule=f"{_RULE}, with {_IDENTIFIER.decode()} in its bytes 4 to 8",
+                fix=_AGAIN,
+            )
+        self._left = _SHARED * file.size
+
+    def model(self) -> FileModel:
+        """Return the parts of the model; raises FileError for a damaged file."""
+        try:
+            return self._model()
+        except ExplorerError:
+            raise
+        # what the package raises for an offset that leads out of the file, or to bytes that are no number or table
+        except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
+            self._fail(f"it is cut off or damaged ({type(error).__name__})")
+
+    def _model(self) -> FileModel:
+        root = self._schema.package.Model.GetRootAs(self._data, 0)
+        buffers = self._tables(root.BuffersLength(), root.Buffers, "buffers")
+        self._buffers = [self._buffer(buffer) for buffer in buffers]
+        self._codes = [
+            self._schema.operator_type(code, self._text)
+            for code in self._tables(root.OperatorCodesLength(), root.OperatorCodes, "operator codes")
+        ]
+        graphs = tuple([self._graph(graph) for graph in self._tables(root.SubgraphsLength(), root.Subgraphs, "graphs")])
+        if not graphs:
+            self._fail("it has no graph")
+        signatures = self._tables(root.SignatureDefsLength(), root.SignatureDefs, "signatures")
+        return FileModel(
+            root.Version(),
+            self._text(root.Description()),
+            graphs,
+            tuple([self._signature(signature, graphs) for signature in signatures]),
+        )
+
+    def _graph(self, graph: Any) -> FileGraph:
+        tensors = tuple(
+            [self._tensor(tensor) for tensor in self._tables(graph.TensorsLength(), graph.Tensors, "tensors")]
+        )
+        count = len(tensors)
+        operators = [
+            self._operator(operator, count)
+            for operator in self._tables(graph.OperatorsLength(), graph.Operators, "operators")
+        ]
+        return FileGraph(
+            self._text(graph.Name()),
+            tensors,
+            self._numbers(graph.InputsAsNumpy(), count, "an input of a graph"),
+            self._numbers(graph.OutputsAsNumpy(), count, "an output of a graph"),
+            tuple(operators),
+        )
+
+    def _operator(self, operator: Any, count: int) -> FileOperator:
+        index = operator.OpcodeIndex()
+        if not 0 <= index < len(self._codes):
+            self._fail(f"an operator has the code {index} of {len(self._codes)}")
+        inputs = self._numbers(operator.InputsAsNumpy(), count, "an operand", optional=True)
+        outputs = self._numbers(operator.OutputsAsNumpy(), count, "a result", optional=True)
+        options, graphs = self._schema.options(operator, self._list, self._text)
+        return FileOperator(self._codes[index], inputs, outputs, options, graphs)
+
+    def _tensor(self, tensor: Any) -> FileTensor:
+        name, dtype = self._text(tensor.Name()), self._schema.dtype(tensor.Type())
+        number = tensor.Buffer()
+        if not 0 <= number < len(self._buffers):
+            self._fail(f"tensor {name!r} has the buffer {number} of {len(self._buffers)}")
+        data = self._buffers[number]
+        shape = self._list(tensor.ShapeAsNumpy())
+        if data is None:
+            # what the converter was told, where the shape is that of one call
+            open_shape = self._list(tensor.ShapeSignatureAsNumpy())
+            shape = open_shape or shape
+        if len(shape) > AXES or any(length < UNKNOWN_LENGTH for length in shape):
+            self._fail(f"tensor {name!r} has the shape {shape[:AXES]}")
+        # a shape without axes is that of a scalar only where the file says so: others are not known yet
+        known = bool(shape) or data is not None or tensor.HasRank()
+        return FileTensor(
+            name,
+            shape if known else None,
+            dtype,
+            data,
+            self._quantization(tensor.Quantization(), name),
+            tensor.IsVariable(),
+            tensor.Sparsity() is not None,
+        )
+
+    def _quantization(self, quantization: Any, name: str) -> Quantization | None:
+        if quantization is None:
+            return None
+        scale, zero = self._array(quantization.ScaleAsNumpy()), self._array(quantization.ZeroPointAsNumpy())
+        if not scale.size:
+            return None
+        if zero.size not in (0, scale.size):
+            self._fail(f"tensor {name!r} has {scale.size} scales and {zero.size} zero points")
+        few = scale.size <= _FEW
+        return Quantization(
+            self._place(scale),
+            self._place(zero),
+            quantization.QuantizedDimension(),
+            scale.size,
+            tuple(scale.tolist()) if few else (),
+            (tuple(zero.tolist()) if zero.size else (0,) * scale.size) if few else (),
+        )
+
+    def _buffer(self, buffer: Any) -> Place | None:
+        """Return the place of a buffer's bytes: in the flatbuffer, or behind it in the file; None for an empty one."""
+        if buffer.Offset() > 1:
+            place = Place(buffer.Offset(), buffer.Size())
+            if place.first + place.size > self._file.size:
+                self._fail(
+                    f"a buffer takes {place.size:,} bytes from {place.first:,}, the file has {self._file.size:,}"
+                )
+            return place if place.size else None
+        data = buffer.DataAsNumpy()
+        return self._place(data) if isinstance(data, np.ndarray) and data.size else None
+
+    def _place(self, part: NDArray[Any]) -> Place:
+        """Return where an array's elements are in the file's bytes, of which it is a view."""
+        if not part.size:
+            return Place(0, 0)
+        return Place(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
+
+    def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:
+        key, number = self._text(signature.SignatureKey()), signature.SubgraphIndex()
+        if not 0 <= number < len(graphs):
+            self._fail(f"the signature {key!r} has the graph {number} of {len(graphs)}")
+        ends = []
+        for count, entries in (
+            (signature.InputsLength(), signature.Inputs),
+            (signature.OutputsLength(), signature.Outputs),
+        ):
+            tensors = self._tables(count, entries, "names of a signature")
+            ends.append({self._text(entry.Name()): entry.TensorIndex() for entry in tensors})
+        return Signature(key, number, *ends)
+
+    def _tables(self, count: int, table: Callable[[int], Any], what: str) -> list[Any]:
+        """Return the tables of a list, whose length is compared with the file first."""
+        self._claim(4 * count, what)
+        return [table(index) for index in range(count)]
+
+    def _numbers(self, array: Any, count: int, what: str, optional: bool = False) -> tuple[int, ...]:
+        """Return the numbers of tensors."""
+        numbers = self._list(array)
+        low = UNKNOWN_LENGTH if optional else 0
+        wrong = next((number for number in numbers if not low <= number < count), None)
+        if wrong is not None:
+            self._fail(f"{what} is tensor {wrong} of {count}")
+        return numbers
+
+    def _list(self, array: Any) -> tuple[Any, ...]:
+        return tuple(self._array(array).tolist())
+
+    def _array(self, array: Any) -> NDArray[Any]:
+        """Return the elements of a list of numbers, of which the package makes 0 where the file has none."""
+        if not isinstance(array, np.ndarray):
+            return np.empty(0, np.int32)
+        self._claim(array.nbytes, "numbers")
+        return array
+
+    def _text(self, text: bytes | None) -> str:
+        if not text:
+            return ""
+        self._claim(len(text), "texts")
+        return text.decode("utf-8", "backslashreplace")
+
+    def _claim(self, size: int, what: str) -> None:
+        self._left -= size
+        if size > self._file.size or self._left < 0:
+            self._fail(f"it states more {what} than its {self._file.size:,} bytes can hold")
+
+    def _fail(self, problem: str) -> NoReturn:
+        raise FileError(problem, path=self._path, rule=_RULE, fix=_AGAIN) from None

@@ -1,0 +1,138 @@
+"""The schema of TensorFlow Lite by the package ``tflite``: names of operator types, dtypes and options.
+
+An operator's options are a table of a class of its own; its methods without an argument are the options. They become
+arguments of the operator, under the schema's names: ``stride_w``, ``fused_activation_function``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from explorer.core.errors import FileError
+from explorer.core.files.open_untrusted import printable
+from explorer.formats.foreign_files import TFLITE
+from explorer.net.definition.definition import Plain
+
+_PACKAGE = "tflite"
+_WORDS = {
+    "fused_activation_function": "ActivationFunctionType",
+    "padding": "Padding",
+    "mode": "MirrorPadMode",
+    "weights_format": "FullyConnectedOptionsWeightsFormat",
+    "kernel_type": "LSTMKernelType",
+    "combiner": "CombinerType",
+    "reduce_function": "ReduceWindowFunction",
+    "comparison_direction": "StablehloComparisonDirection",
+    "compare_type": "StablehloComparisonType",
+}
+"""options that are numbers for words → the enumeration of the words"""
+_DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type", "idx_out_type"))
+"""options that are numbers for dtypes"""
+_GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
+"""options that are numbers of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
+_BORING = ("Init", "GetRootAs")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+Texts = Callable[[bytes | None], str]
+Lists = Callable[[Any], tuple[Any, ...]]
+
+
+def snake_case(name: str) -> str:
+    """Return a name of the package as the schema writes it: ``StrideW`` → ``stride_w``."""
+    return _CAMEL.sub("_", name).lower()
+
+
+class Schema:
+    """The package ``tflite``, with its enumerations by number."""
+
+    def __init__(self, path: Path) -> None:
+        """Import the package; raises FileError for the file that needs it where it is not installed."""
+        if find_spec(_PACKAGE) is None:
+            raise FileError(
+                f"a TensorFlow Lite file, and the package {_PACKAGE} is not installed",
+                path=printable(path),
+                rule=f"{_PACKAGE} must be installed where a TensorFlow Lite file is opened",
+                fix=f'pip install "explorer-graphs[tflite]", or convert the file: {TFLITE.fix_for(path)}',
+            )
+        self.package: Any = import_module(_PACKAGE)
+        self._types = _words(self.package.BuiltinOperator)
+        self._tensor_types = _words(self.package.TensorType)
+        self._options = _words(self.package.BuiltinOptions), _words(self.package.BuiltinOptions2)
+        self._enumerations = {option: _words(getattr(self.package, name)) for option, name in _WORDS.items()}
+        self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
+        """class of options → its options: the method, and whether it is a list"""
+
+    def operator_type(self, code: Any, text: Texts) -> str:
+        """Return the type of an operator code; a custom one's is its own name behind CUSTOM."""
+        # numbers from 127 on do not fit the first schema's field, which holds 127 for them
+        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        name = self._types.get(number, f"operator {number}")
+        return f"{name} {text(code.CustomCode())}" if name == "CUSTOM" else name
+
+    def dtype(self, number: int) -> str:
+        """Return a dtype's name."""
+        return self._tensor_types.get(number, f"type {number}").lower()
+
+    def options(self, operator: Any, numbers: Lists, text: Texts) -> tuple[dict[str, Plain], dict[str, int]]:
+        """Return the options of an operator, and the numbers of its inner graphs."""
+        values: dict[str, Plain] = {}
+        graphs: dict[str, int] = {}
+        for names, number, table in (
+            (self._options[0], operator.BuiltinOptionsType(), operator.BuiltinOptions()),
+            (self._options[1], operator.BuiltinOptions2Type(), operator.BuiltinOptions2()),
+        ):
+            name = names.get(number, "NONE")
+            if table is None or name == "NONE":
+                continue
+            options = getattr(self.package, name)()
+            options.Init(table.Bytes, table.Pos)
+            for option, (method, is_list) in self._reader(name).items():
+                value = getattr(options, method)()
+                if is_list:
+                    values[option] = numbers(value)
+                elif isinstance(value, int) and (graph := _GRAPH.fullmatch(option)):
+                    graphs[graph[1] or "body"] = value
+                elif (plain := self._plain(option, value, text)) is not None:
+                    values[option] = plain
+        custom = operator.CustomOptionsLength()
+        if custom:
+            values["custom_options"] = f"{custom:,} bytes"
+        return values, graphs
+
+    def _plain(self, option: str, value: Any, text: Texts) -> Plain:
+        if isinstance(value, bytes):
+            return text(value)
+        if not isinstance(value, (bool, int, float)):
+            return None
+        if option in self._enumerations:
+            return self._enumerations[option].get(value, f"{option} {value}")
+        return self.dtype(value) if option in _DTYPES else value
+
+    def _reader(self, name: str) -> Mapping[str, tuple[str, bool]]:
+        """Return the options of a class of the package."""
+        if name not in self._readers:
+            methods = {
+                method: [*inspect.signature(function).parameters]
+                for method, function in vars(getattr(self.package, name)).items()
+                if inspect.isfunction(function) and not method.startswith(_BORING)
+            }
+            lists = {method.removesuffix("AsNumpy") for method in methods if method.endswith("AsNumpy")}
+            reader = {snake_case(method): (f"{method}AsNumpy", True) for method in lists}
+            endings = ("AsNumpy", "Length", "IsNone")
+            for method, parameters in methods.items():
+                derived = any(method.removesuffix(ending) in methods for ending in endings if method.endswith(ending))
+                if parameters == ["self"] and not derived and method not in lists:
+                    reader[snake_case(method)] = method, False
+            self._readers[name] = reader
+        return self._readers[name]
+
+
+def _words(enumeration: Any) -> dict[int, str]:
+    """Return the words of an enumeration of the package by number."""
+    return {number: word for word, number in vars(enumeration).items() if isinstance(number, int)}

@@ -1,0 +1,97 @@
+"""Activations: operators of their own, and those that the converter has merged into the operator before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import function
+from explorer.formats.common.known_inputs import required
+from explorer.formats.tflite.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.unary import relu, tanh
+from explorer.ops.nn.activation import clip, gelu, leaky_relu, relu6
+from explorer.ops.nn.softmax import log_softmax, softmax
+
+_MERGED: dict[str, Callable[[Expr], Expr]] = {
+    "NONE": lambda x: x,
+    "RELU": relu,
+    "RELU6": relu6,
+    "RELU_N1_TO_1": lambda x: clip(x, -1, 1),
+    "TANH": tanh,
+}
+"""``fused_activation_function`` → the function"""
+
+
+def activated(op: OperatorContext, y: Expr) -> Expr:
+    """Return a result behind the activation that is merged into its operator, as an operation of its own."""
+    word = op.argument("fused_activation_function", "NONE")
+    if word not in _MERGED:
+        raise OperandError(
+            f"fused_activation_function={word!r}",
+            rule=f"{op.definition.type}: the activation must be one of {', '.join(_MERGED)}",
+        )
+    return _MERGED[word](y)
+
+
+def _real(op: OperatorContext, name: str = "input") -> Expr:
+    """Return an operand that must be of real numbers."""
+    x = required(op, name)
+    if x.dtype.kind != "f":
+        raise OperandError(f"{name} is {x.type}", rule=f"{op.definition.type}: {name} must be of real numbers")
+    return x
+
+
+def _enter(type: str, records: Callable[[Expr], Expr]) -> None:
+    @operator(type)
+    def unary(op: OperatorContext) -> Expr:
+        return records(_real(op))
+
+    unary.__doc__ = f"{type}, element by element."
+
+
+for _type, _records in {
+    "RELU": relu,
+    "RELU6": relu6,
+    "RELU_N1_TO_1": lambda x: clip(x, -1, 1),
+    "RELU_0_TO_1": lambda x: clip(x, 0, 1),
+    "LOGISTIC": function("sigmoid"),
+    "TANH": tanh,
+    "ELU": function("elu"),
+    "HARD_SWISH": function("hardswish"),
+}.items():
+    _enter(_type, _records)
+
+
+@operator("LEAKY_RELU")
+def leaky_relu_(op: OperatorContext) -> Expr:
+    """x if positive, else alpha · x."""
+    return leaky_relu(_real(op), op.number("alpha", 0.0))
+
+
+@operator("GELU")
+def gelu_(op: OperatorContext) -> Expr:
+    """x · Φ(x), or its approximation by tanh."""
+    return gelu(_real(op), op.flag("approximate", False))
+
+
+@operator("PRELU")
+def prelu_(op: OperatorContext) -> Expr:
+    """x if positive, else alpha · x, where alpha is broadcast to x."""
+    x = _real(op)
+    return where(x >= 0, x, x * required(op, "alpha"))
+
+
+@operator("SOFTMAX")
+def softmax_(op: OperatorContext) -> Expr:
+    """Softmax of beta · x along the last axis."""
+    x, beta = _real(op), op.number("beta", 1.0)
+    return softmax(x if beta == 1 else x * beta, -1)
+
+
+@operator("LOG_SOFTMAX")
+def log_softmax_(op: OperatorContext) -> Expr:
+    """Logarithm of softmax along the last axis."""
+    return log_softmax(_real(op), -1)

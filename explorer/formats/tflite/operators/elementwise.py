@@ -1,0 +1,114 @@
+"""Functions of single elements, arithmetic of broadcast operands, and casts."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import function
+from explorer.formats.common.known_inputs import members, required
+from explorer.formats.tflite.operators.activation import activated
+from explorer.formats.tflite.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops import base
+from explorer.ops.creation.constants import zeros
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.unary import square
+
+_UNARY = {
+    "ABS": "absolute", "CEIL": "ceil", "COS": "cos", "EXP": "exp", "FLOOR": "floor", "LOG": "log", "NEG": "negative",
+    "ROUND": "round_half_even", "RSQRT": "rsqrt", "SIGN": "sign", "SIN": "sin", "SQRT": "sqrt", "SQUARE": "square",
+    "LOGICAL_NOT": "logical_not",
+}  # fmt: skip
+_BINARY = {
+    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
+    "LESS_EQUAL": "less_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal", "EQUAL": "equal",
+    "NOT_EQUAL": "not_equal", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or", "FLOOR_DIV": "floor_divide",
+    "FLOOR_MOD": "remainder", "BITWISE_XOR": "bitwise_xor",
+}  # fmt: skip
+_REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
+"""types whose result is a real number in NumPy's terms; those of whole numbers round by rules of their own"""
+
+
+def operands(op: OperatorContext) -> tuple[Expr, Expr]:
+    """Return two operands, which must be of one dtype."""
+    x, y = required(op, "x"), required(op, "y")
+    if x.dtype != y.dtype:
+        raise OperandError(f"x is {x.type}, y {y.type}", rule=f"{op.definition.type}: x and y must be of one dtype")
+    return x, y
+
+
+def _enter_unary(type: str, records: str) -> None:
+    @operator(type)
+    def unary(op: OperatorContext) -> Expr:
+        x = required(op, "input")
+        result: Expr = function(records)(x)
+        return base.cast(result, x.dtype)
+
+    unary.__doc__ = f"{records}, element by element."
+
+
+for _type, _records in _UNARY.items():
+    _enter_unary(_type, _records)
+
+
+def _enter_binary(type: str, records: str, real: bool) -> None:
+    @operator(type)
+    def binary(op: OperatorContext) -> Expr:
+        x, y = operands(op)
+        if real and x.dtype.kind != "f":
+            raise OperandError(f"x is {x.type}", rule=f"{type}: operands must be of real numbers")
+        return activated(op, function(records)(x, y))
+
+    binary.__doc__ = f"{records}, element by element, of broadcast operands."
+
+
+for _type, _records in {**_BINARY, **_REAL}.items():
+    _enter_binary(_type, _records, _type in _REAL)
+
+
+@operator("SQUARED_DIFFERENCE")
+def squared_difference(op: OperatorContext) -> Expr:
+    """(x − y)²."""
+    x, y = operands(op)
+    return square(x - y)
+
+
+@operator("ADD_N")
+def add_n(op: OperatorContext) -> Expr:
+    """The sum of all operands, from the first to the last."""
+    return reduce(lambda total, value: total + value, members(op, "inputs"))
+
+
+@operator("SELECT", "SELECT_V2", moves=True)
+def select(op: OperatorContext) -> Expr:
+    """x where the condition holds, else y."""
+    condition, x, y = required(op, "condition"), required(op, "x"), required(op, "y")
+    if op.definition.type == "SELECT" and condition.shape not in ((), x.shape):
+        raise OperandError(
+            f"condition is {condition.type}, x {x.type}", rule="SELECT: the condition must be one, or one an element"
+        )
+    return where(condition, x, y)
+
+
+@operator("CAST")
+def cast(op: OperatorContext) -> Expr:
+    """The same numbers in another dtype; fractions are cut off."""
+    target = op.argument("out_data_type", "float32")
+    try:
+        dtype = np.dtype(target)
+    except TypeError:
+        dtype = np.dtype("V")
+    if dtype.kind not in "biufc":
+        raise OperandError(f"out_data_type={target!r}", rule="CAST: elements must become numbers that NumPy has")
+    return base.cast(required(op, "input"), dtype)
+
+
+@operator("ZEROS_LIKE")
+def zeros_like(op: OperatorContext) -> Expr:
+    """As many zeros."""
+    x = required(op, "input")
+    return zeros(x.shape, x.dtype)

@@ -1,0 +1,62 @@
+"""The table of TensorFlow Lite's operator types; whole numbers that stand for real ones are refused by name.
+
+Quantised arithmetic rounds at every operator by rules of its own. A builder that moves elements, or that says itself
+what their scales mean, is registered so; any other refuses an operator with such operands, so that no number is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.formats.common.known_inputs import folded
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.table import Builder, OperatorTable
+
+TABLE = OperatorTable("tflite")
+_SCALE, _ZERO_POINT = ".scale", ".zero_point"
+
+
+def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[Builder], Builder]:
+    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed.
+
+    ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they stand
+    for; ``quantized`` that the builder knows scales and zero points.
+    """
+
+    def enter(builder: Builder) -> Builder:
+        @wraps(builder)
+        def build(op: OperatorContext) -> Any:
+            if not quantized:
+                _check_real(op, moves)
+            return folded(op, builder(op))
+
+        return TABLE.register(*types)(build)
+
+    return enter
+
+
+def _check_real(op: OperatorContext, moves: bool) -> None:
+    """Raise OperandError for quantised operands, unless they are moved and keep their scale."""
+    definition = op.definition
+    scaled = [
+        name.removesuffix(_SCALE) for name in (*definition.arguments, *definition.weights) if name.endswith(_SCALE)
+    ]
+    if not scaled:
+        return
+    maps = {
+        (definition.arguments.get(f"{name}{_SCALE}"), definition.arguments.get(f"{name}{_ZERO_POINT}"))
+        for name in scaled
+    }
+    if moves and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
+        return
+    raise OperandError(
+        f"{', '.join(scaled)}: whole numbers that stand for real ones, by a scale and a zero point",
+        rule=f"{definition.type}: operands and results must be real numbers"
+        + ", or all of one scale and zero point" * moves
+        + "; quantised arithmetic is not computed",
+        fix=f"convert the model without quantisation, or register {definition.type} yourself: "
+        f"{TABLE.registration(definition.type)}",
+    )

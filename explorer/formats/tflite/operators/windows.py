@@ -1,0 +1,146 @@
+"""Convolutions and poolings of images (N, H, W, C), with TensorFlow's padding: SAME or VALID."""
+
+from __future__ import annotations
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.formats.common.known_inputs import integers, optional, required
+from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.tflite.operators.activation import activated
+from explorer.formats.tflite.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.manipulation.padding import pad
+from explorer.ops.manipulation.reshape import transpose
+from explorer.ops.nn.conv import conv2d
+from explorer.ops.nn.conv_transpose import conv_transpose2d
+from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
+
+_AXES = ("N", "H", "W", "C")
+_TO_CHANNELS_FIRST, _TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+Pair = tuple[int, int]
+
+
+def _image(op: OperatorContext) -> Expr:
+    """Return the image with channels first, as explorer's windows have it."""
+    x = with_rank(op, "input", required(op, "input"), *_AXES)
+    if x.dtype.kind != "f":
+        raise OperandError(f"input is {x.type}", rule=f"{op.definition.type}: the image must be of real numbers")
+    return transpose(x, _TO_CHANNELS_FIRST)
+
+
+def _pair(op: OperatorContext, height: str, width: str) -> Pair:
+    sizes = op.integer(height, 1), op.integer(width, 1)
+    if min(sizes) < 1:
+        raise OperandError(
+            f"{height}={sizes[0]}, {width}={sizes[1]}", rule=f"{op.definition.type}: both must be 1 or more"
+        )
+    return sizes
+
+
+def same_padding(length: int, reach: int, stride: int) -> Pair:
+    """Return the padding before and after an axis for ⌈length / stride⌉ windows; the odd element is after."""
+    total = max(0, (-(-length // stride) - 1) * stride + reach - length)
+    return total // 2, total - total // 2
+
+
+def _padding(op: OperatorContext, lengths: Pair, window: Pair, strides: Pair, dilation: Pair) -> tuple[Pair, Pair]:
+    word = op.argument("padding", "SAME")
+    if word == "VALID":
+        return (0, 0), (0, 0)
+    if word != "SAME":
+        raise OperandError(f"padding={word!r}", rule=f"{op.definition.type}: padding must be SAME or VALID")
+    first, second = (
+        same_padding(length, step * (size - 1) + 1, stride)
+        for length, size, stride, step in zip(lengths, window, strides, dilation, strict=True)
+    )
+    return first, second
+
+
+def _bias(op: OperatorContext, channels: int) -> Expr | None:
+    bias = optional(op, "bias")
+    return None if bias is None else with_shape(op, "bias", bias, (channels,))
+
+
+def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
+    """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
+    x = _image(op)
+    strides, dilation = _pair(op, "stride_h", "stride_w"), _pair(op, "dilation_h_factor", "dilation_w_factor")
+    lengths, window = (x.shape[2], x.shape[3]), (filters.shape[2], filters.shape[3])
+    y = conv2d(
+        x,
+        filters,
+        _bias(op, filters.shape[0]),
+        strides=strides,
+        padding=_padding(op, lengths, window, strides, dilation),
+        dilation=dilation,
+        groups=groups,
+    )
+    return activated(op, transpose(y, _TO_CHANNELS_LAST))
+
+
+@operator("CONV_2D")
+def convolution(op: OperatorContext) -> Expr:
+    """Cross-correlation with filters (O, h, w, C / groups)."""
+    filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
+    channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
+    if not filters.shape[3] or channels % filters.shape[3]:
+        raise OperandError(
+            f"{channels} channels, filters {filters.type}",
+            rule="CONV_2D: the filters' channels must divide those of the image",
+        )
+    return _convolved(op, transpose(filters, _TO_CHANNELS_FIRST), channels // filters.shape[3])
+
+
+@operator("DEPTHWISE_CONV_2D")
+def depthwise(op: OperatorContext) -> Expr:
+    """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
+    filters = with_rank(op, "filter", required(op, "filter"), "1", "h", "w", "C")
+    channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
+    if filters.shape[0] != 1 or not channels or filters.shape[3] % channels:
+        raise OperandError(
+            f"{channels} channels, filters {filters.type}",
+            rule="DEPTHWISE_CONV_2D: the filters must be (1, h, w, a multiple of the image's channels)",
+        )
+    return _convolved(op, transpose(filters, (3, 0, 1, 2)), channels)
+
+
+@operator("TRANSPOSE_CONV")
+def transposed(op: OperatorContext) -> Expr:
+    """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
+    filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
+    shape, x, strides = integers(op, "output_shape"), _image(op), _pair(op, "stride_h", "stride_w")
+    if len(shape) != 4 or shape[0] != x.shape[0] or shape[3] != filters.shape[0] or min(shape) < 1:
+        raise OperandError(
+            f"output_shape={shape} for filters {filters.type} and {x.shape[0]} images",
+            rule="TRANSPOSE_CONV: output_shape must be (N, H, W, O), of the images and the filters",
+        )
+    window, lengths = (filters.shape[1], filters.shape[2]), (shape[1], shape[2])
+    before = [side for side, _ in _padding(op, lengths, window, strides, (1, 1))]
+    after = [
+        (count - 1) * stride + size - first - length
+        for count, stride, size, first, length in zip(x.shape[2:], strides, window, before, lengths, strict=True)
+    ]
+    y = conv_transpose2d(
+        x,
+        transpose(filters, (3, 0, 1, 2)),
+        strides=strides,
+        padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
+    )
+    if min(after) < 0:  # pixels that no window reaches
+        y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
+    y = transpose(y, _TO_CHANNELS_LAST)
+    bias = _bias(op, filters.shape[0])
+    return activated(op, y if bias is None else y + bias)
+
+
+@operator("MAX_POOL_2D", "AVERAGE_POOL_2D")
+def pooled(op: OperatorContext) -> Expr:
+    """The largest pixel of each window, or the mean of those inside the image."""
+    x, strides, window = _image(op), _pair(op, "stride_h", "stride_w"), _pair(op, "filter_height", "filter_width")
+    sides = _padding(op, (x.shape[2], x.shape[3]), window, strides, (1, 1))
+    if op.definition.type == "MAX_POOL_2D":
+        y = max_pool2d(x, window, strides, sides)
+    else:
+        y = avg_pool2d(x, window, strides, sides, count_padding=False)
+    return activated(op, transpose(y, _TO_CHANNELS_LAST))

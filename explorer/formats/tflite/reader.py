@@ -1,0 +1,266 @@
+"""From the parts of a TensorFlow Lite file to a definition: operators over named tensors, constants as weights.
+
+Nothing is run here, and no weight is read but the short lists of whole numbers that are shapes. Whole numbers that
+stand for real ones keep their scale and zero point among the arguments of what reads or makes them: ``filter.scale``.
+Operators that are not known stay, with their names, for the graph to be seen whole.
+"""
+
+from __future__ import annotations
+
+import math
+
+from explorer.core.errors import FileError
+from explorer.core.files.kept_file import KeptFile
+from explorer.core.memory_budget import budget
+from explorer.core.recursion_limit import one_deeper
+from explorer.formats.tflite.formal_inputs import SHAPES, input_names
+from explorer.formats.tflite.model_parts import (
+    UNKNOWN_LENGTH,
+    FileGraph,
+    FileModel,
+    FileOperator,
+    FileTensor,
+    Signature,
+)
+from explorer.formats.tflite.stored_tensors import StoredTensor, StoredWeights, is_supported, stored
+from explorer.formats.tflite.tensor_names import OperatorNames, tensor_names
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
+from explorer.net.definition.operator_definition import STRING
+
+CONSTANT = "CONSTANT"
+"""type of an operator that a file does not have: its result is a constant that is an output of the graph"""
+_FEW = 64
+"""elements of a whole-number constant that are written among an operator's arguments"""
+_TEXT = 400
+"""characters of an operator that are kept to show where it was written"""
+
+
+def definition(model: FileModel, file: KeptFile) -> NetDefinition:
+    """Return the definition of a model's first graph; raises FileError for a malformed graph or tensor."""
+    return _Reader(model, file).read(0)
+
+
+class _Reader:
+    """Reader of the graphs of one file."""
+
+    def __init__(self, model: FileModel, file: KeptFile) -> None:
+        self.model, self.file = model, file
+        self.open: list[int] = []
+        """the graphs that are being read, each inside the one before"""
+        self.seen: set[int] = set()
+        self.operators = 0
+        """operators of inner graphs so far, as often as they are called"""
+
+    def read(self, number: int) -> NetDefinition:
+        """Return the definition of a graph."""
+        if number in self.open or not 0 <= number < len(self.model.graphs):
+            raise FileError(
+                f"graph {number} is inside itself" if number in self.open else f"an operator calls graph {number}",
+                path=str(self.file.path),
+                rule=f"an inner graph must be one of the {len(self.model.graphs)} of the file, and not around itself",
+                fix="convert the model again",
+            )
+        self.open.append(number)
+        self.seen.add(number)
+        graph = self.model.graphs[number]
+        if len(self.open) > 1:
+            self._claim(len(graph.operators))
+        with one_deeper(f"graph {number}"):
+            result = _GraphReader(self, graph, self._signature(number)).read(self._name(number))
+        self.open.pop()
+        return result
+
+    def body(self, number: int) -> NetDefinition:
+        """Return the definition of an inner graph."""
+        return self.read(number)
+
+    def about(self) -> str:
+        """Return the description of a file by itself: its schema, its signatures, and graphs that are not shown."""
+        lines = [self.model.description, f"TensorFlow Lite, schema version {self.model.version}"]
+        for signature in self.model.signatures:
+            tensors = self.model.graphs[signature.graph].tensors
+            sides = [
+                ", ".join([f"{name} = {tensors[index].name}" for name, index in ends.items() if index < len(tensors)])
+                for ends in (signature.inputs, signature.outputs)
+            ]
+            where = f", graph {signature.graph}" if signature.graph else ""
+            lines.append(f"signature {signature.key}{where}: {sides[0] or 'no inputs'} → {sides[1] or 'no outputs'}")
+        rest = [str(number) for number in range(len(self.model.graphs)) if number not in self.seen]
+        if rest:
+            lines.append(f"graphs of the file that are not shown: {', '.join(rest[:8])}{', …' * (len(rest) > 8)}")
+        return "\n".join([line for line in lines if line])
+
+    def _name(self, number: int) -> str:
+        own = self.model.graphs[number].name
+        return own or f"graph {number}" if number else self.file.path.stem
+
+    def _signature(self, number: int) -> Signature | None:
+        """Return the signature whose names a graph's inputs and outputs get: the only one that it has."""
+        signatures = [signature for signature in self.model.signatures if signature.graph == number]
+        return signatures[0] if len(signatures) == 1 else None
+
+    def _claim(self, operators: int) -> None:
+        self.operators += operators + 1
+        if self.operators > budget.operators:
+            raise FileError(
+                f"inner graphs that are called of {self.operators:,} operators or more",
+                path=str(self.file.path),
+                rule=f"inner graphs must have at most {budget.operators:,} operators in all, as often as they are "
+                "called: budget.operators",
+                fix=f"ex.budget.operators = {self.operators}",
+            )
+
+
+class _GraphReader:
+    """Reader of one graph."""
+
+    def __init__(self, reader: _Reader, graph: FileGraph, signature: Signature | None) -> None:
+        self.reader, self.graph, self.file = reader, graph, reader.file
+        self.names = tensor_names(graph, signature)
+        made = {index for operator in graph.operators for index in operator.outputs}
+        self.computed = made | {*graph.inputs}
+        self.weights: dict[str, StoredTensor] = {}
+        self.operator_names = OperatorNames()
+
+    def read(self, name: str) -> NetDefinition:
+        """Return the definition."""
+        operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
+        # outputs of a net are made by operators
+        constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
+        operators += [self._constant(index) for index in constants]
+        return NetDefinition.of(
+            name,
+            operators,
+            [self.names[index] for index in self.graph.inputs],
+            [self.names[index] for index in self.graph.outputs],
+            {self.names[index]: self._type(self.graph.tensors[index]) for index in sorted(self.computed) if index >= 0},
+            source=str(self.file.path),
+            weights=StoredWeights(self.file, self.weights),
+            dialect="tflite",
+            doc=self.reader.about() if len(self.reader.open) == 1 else "",
+        )
+
+    def _operator(self, number: int, operator: FileOperator) -> OperatorDefinition:
+        names = input_names(operator.type, len(operator.inputs))
+        arguments: dict[str, Plain] = dict(operator.options)
+        passed: dict[str, str] = {}
+        weights: dict[str, WeightReference] = {}
+        for formal, index in zip(names, operator.inputs, strict=True):
+            if index < 0:
+                continue
+            tensor = self.graph.tensors[index]
+            self._enter_quantization(formal, index, arguments, weights)
+            if index in self.computed:
+                passed[formal] = self.names[index]
+            else:
+                self._enter(formal, tensor, index, arguments, weights, passed)
+        outputs = tuple([self.names.get(index, "") for index in operator.outputs])
+        for place, index in enumerate(operator.outputs):
+            formal = "output" if len(operator.outputs) == 1 else f"outputs.{place}"
+            if index >= 0:
+                self._enter_quantization(formal, index, arguments, weights)
+            if f"{formal}.zero_point" in {**arguments, **weights}:
+                arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
+        name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
+        shown = f"{', '.join(outputs)} = {operator.type}({', '.join([self.names.get(i, '') for i in operator.inputs])})"
+        return OperatorDefinition(
+            operator.type,
+            name,
+            tuple(passed.values()),
+            # a result that the file leaves out gets a name
+            tuple([output or f"{name}:{place}" for place, output in enumerate(outputs)]),
+            arguments,
+            passed,
+            weights,
+            boxes=boxes,
+            line=number,
+            text=shown if len(shown) <= _TEXT else shown[:_TEXT] + "…",
+            bodies={body: self.reader.body(graph) for body, graph in operator.graphs.items() if graph >= 0},
+        )
+
+    def _enter(
+        self,
+        formal: str,
+        tensor: FileTensor,
+        index: int,
+        arguments: dict[str, Plain],
+        weights: dict[str, WeightReference],
+        passed: dict[str, str],
+    ) -> None:
+        """Enter an operand that is not computed: numbers of shapes are arguments, other constants are weights."""
+        if tensor.is_variable:
+            arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
+        elif not self._is_constant(index):
+            passed[formal] = self.names[index]  # nothing makes it, which the definition refuses by its name
+        elif tensor.is_sparse or not is_supported(tensor.dtype):
+            word = "a sparse tensor" if tensor.is_sparse else "a tensor"
+            arguments[formal] = f"{word} of {tensor.dtype} {tensor.shape}, which explorer has not"
+        else:
+            constant = stored(tensor, self.names[index], self.file)
+            plain = self._plain(formal, constant)
+            if plain is not None:
+                arguments[formal] = plain
+            else:
+                weights[formal] = self._weight(constant)
+
+    def _plain(self, formal: str, constant: StoredTensor) -> Plain:
+        """Return numbers of a shape, or one real number, as arguments hold them; None for other constants."""
+        size = math.prod(constant.shape)
+        is_shape = formal in SHAPES and constant.dtype in ("int32", "int64") and size <= _FEW
+        if is_shape or (constant.dtype in ("float32", "bool") and constant.shape == ()):
+            return _tuples(constant.array(self.file).tolist())
+        return None
+
+    def _enter_quantization(
+        self, formal: str, index: int, arguments: dict[str, Plain], weights: dict[str, WeightReference]
+    ) -> None:
+        """Enter the scale and zero point of whole numbers that stand for real ones."""
+        tensor = self.graph.tensors[index]
+        quantization = tensor.quantization
+        if quantization is None or "int" not in tensor.dtype:
+            return
+        few = len(quantization.scales)
+        if few:
+            single = few == 1
+            arguments[f"{formal}.scale"] = quantization.scales[0] if single else quantization.scales
+            arguments[f"{formal}.zero_point"] = quantization.zero_points[0] if single else quantization.zero_points
+        else:
+            count = (quantization.count,)
+            name = self.names[index]
+            weights[f"{formal}.scale"] = self._weight(
+                StoredTensor(f"{name}.scale", count, "float32", quantization.scale)
+            )
+            if quantization.zero_point.size:
+                weights[f"{formal}.zero_point"] = self._weight(
+                    StoredTensor(f"{name}.zero_point", count, "int64", quantization.zero_point)
+                )
+            else:
+                arguments[f"{formal}.zero_point"] = 0
+        if quantization.count > 1:
+            arguments[f"{formal}.quantized_dimension"] = quantization.axis
+
+    def _weight(self, constant: StoredTensor) -> WeightReference:
+        self.weights[constant.name] = constant
+        return constant.reference
+
+    def _constant(self, index: int) -> OperatorDefinition:
+        arguments: dict[str, Plain] = {}
+        weights: dict[str, WeightReference] = {}
+        self._enter("value", self.graph.tensors[index], index, arguments, weights, {})
+        name, _ = self.operator_names.name(CONSTANT, "", len(self.graph.operators) + 1)
+        return OperatorDefinition(CONSTANT, name, (), (self.names[index],), arguments, {}, weights, boxes=())
+
+    def _is_constant(self, index: int) -> bool:
+        """Whether a tensor is a constant of the file; one without elements has no bytes."""
+        tensor = self.graph.tensors[index]
+        is_empty = tensor.shape is not None and 0 in tensor.shape
+        return index not in self.computed and not tensor.is_variable and (tensor.data is not None or is_empty)
+
+    def _type(self, tensor: FileTensor) -> BlobType:
+        dtype = tensor.dtype if is_supported(tensor.dtype) or tensor.dtype == STRING else None
+        shape = tensor.shape and tuple([None if length == UNKNOWN_LENGTH else length for length in tensor.shape])
+        return BlobType(shape, dtype)
+
+
+def _tuples(value: Plain | list[Plain]) -> Plain:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
