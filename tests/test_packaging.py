@@ -67,7 +67,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "--no-index", "--no-deps"]
     done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    for dist in [*needs("explorer-graphs"), *needs("distributed"), *needs("gguf")]:
+    for dist in [*needs("explorer-graphs"), *needs("distributed"), *needs("gguf"), *needs("tflite")]:
         tops = {file.parts[0] for file in dist.files or []} - {"..", "__pycache__"}
         for top in sorted(tops):
             if not (packages / top).exists():
@@ -134,7 +134,9 @@ def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
     )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for need in map(Requirement, [*project["dependencies"], *extras["png"], *extras["dask"], *extras["gguf"]]):
+    for need in map(
+        Requirement, [*project["dependencies"], *extras["png"], *extras["dask"], *extras["gguf"], *extras["tflite"]]
+    ):
         assert {part.operator for part in need.specifier} & {"<", "=="}, f"{need} has no upper bound"
         assert tested[need.name] in need.specifier
         row = next(line for line in notices.splitlines() if line.startswith(f"| {need.name} |"))

@@ -39,6 +39,8 @@ def open(
     and fix for a file that is absent, malformed, or of another ending, and where ``weights`` is named for an ONNX file,
     which says itself where its weights lie.
 
+    A TensorFlow Lite file, ``x.tflite``, needs the package tflite (``pip install "explorer-graphs[tflite]"``).
+
     A file of weights alone (``.safetensors``, ``.gguf``, ``.npz``, ``.npy``) is opened, too, to be looked at and
     compared: its tensors in boxes by the parts of their names, ``net["layer1.0.conv"].weight``.
 

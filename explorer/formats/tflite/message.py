@@ -53,7 +53,7 @@ class Message:
                 fix=f"ex.budget.text = {file.size}",
             )
         self._bytes = file.part(0, file.size)
-        self._data = memoryview(self._bytes)
+        self._data = self._bytes.data
         begin = bytes(self._data[:_LEAST])
         if len(begin) < _LEAST or begin[4:8] != _IDENTIFIER:
             raise FileError(

@@ -108,11 +108,11 @@ class Schema:
     def _plain(self, option: str, value: Any, text: Texts) -> Plain:
         if isinstance(value, bytes):
             return text(value)
-        if not isinstance(value, (bool, int, float)):
-            return None
-        if option in self._enumerations:
+        if isinstance(value, int) and option in self._enumerations:
             return self._enumerations[option].get(value, f"{option} {value}")
-        return self.dtype(value) if option in _DTYPES else value
+        if isinstance(value, int) and option in _DTYPES:
+            return self.dtype(value)
+        return value if isinstance(value, (bool, int, float)) else None
 
     def _reader(self, name: str) -> Mapping[str, tuple[str, bool]]:
         """Return the options of a class of the package."""

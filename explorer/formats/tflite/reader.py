@@ -258,8 +258,9 @@ class _GraphReader:
 
     def _type(self, tensor: FileTensor) -> BlobType:
         dtype = tensor.dtype if is_supported(tensor.dtype) or tensor.dtype == STRING else None
-        shape = tensor.shape and tuple([None if length == UNKNOWN_LENGTH else length for length in tensor.shape])
-        return BlobType(shape, dtype)
+        if tensor.shape is None:
+            return BlobType(None, dtype)
+        return BlobType(tuple([None if length == UNKNOWN_LENGTH else length for length in tensor.shape]), dtype)
 
 
 def _tuples(value: Plain | list[Plain]) -> Plain:

@@ -24,6 +24,17 @@ _MERGED: dict[str, Callable[[Expr], Expr]] = {
 }
 """``fused_activation_function`` → the function"""
 
+_UNARY: dict[str, Callable[[Expr], Expr]] = {
+    "RELU": relu,
+    "RELU6": relu6,
+    "RELU_N1_TO_1": lambda x: clip(x, -1, 1),
+    "RELU_0_TO_1": lambda x: clip(x, 0, 1),
+    "LOGISTIC": function("sigmoid"),
+    "TANH": tanh,
+    "ELU": function("elu"),
+    "HARD_SWISH": function("hardswish"),
+}
+
 
 def activated(op: OperatorContext, y: Expr) -> Expr:
     """Return a result behind the activation that is merged into its operator, as an operation of its own."""
@@ -52,16 +63,7 @@ def _enter(type: str, records: Callable[[Expr], Expr]) -> None:
     unary.__doc__ = f"{type}, element by element."
 
 
-for _type, _records in {
-    "RELU": relu,
-    "RELU6": relu6,
-    "RELU_N1_TO_1": lambda x: clip(x, -1, 1),
-    "RELU_0_TO_1": lambda x: clip(x, 0, 1),
-    "LOGISTIC": function("sigmoid"),
-    "TANH": tanh,
-    "ELU": function("elu"),
-    "HARD_SWISH": function("hardswish"),
-}.items():
+for _type, _records in _UNARY.items():
     _enter(_type, _records)
 
 

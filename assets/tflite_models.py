@@ -1,0 +1,446 @@
+"""Small TensorFlow Lite files, written with the package ``tflite``: graphs by names, and cases of one operator each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+Array = np.ndarray[Any, Any]
+SEED = 17
+GRID = 128
+_VERSIONS = {"BROADCAST_TO": 2}
+"""versions of operators of which the interpreter has no first one"""
+SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a file: a constant where it has ``data``."""
+
+    shape: Sequence[int] = ()
+    dtype: str = "float32"
+    data: Array | bytes | None = None
+    signature: Sequence[int] = ()
+    scale: Sequence[float] = ()
+    zero_point: Sequence[int] = ()
+    axis: int = 0
+    is_variable: bool = False
+    has_rank: bool = False
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator: its type, operands and results by name, and options by the package's names."""
+
+    type: str
+    inputs: Sequence[str | None]
+    outputs: Sequence[str]
+    options: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    custom: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph of a file."""
+
+    tensors: Mapping[str, Tensor]
+    nodes: Sequence[Node]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    name: str = ""
+
+
+def constant(array: Any, dtype: str | None = None, **options: Any) -> Tensor:
+    """Return a constant of an array's shape and dtype."""
+    made = np.asarray(array, dtype)
+    return Tensor(made.shape, made.dtype.name, made, **options)
+
+
+class Writer:
+    """Writer of one file."""
+
+    def __init__(self) -> None:
+        self.builder = flatbuffers.Builder(1024)
+        self.buffers: list[int] = []
+        self.codes: list[tuple[str, str]] = []
+
+    def file(self, graphs: Sequence[Graph], signatures: Sequence[tuple[str, int, Any, Any]] = ()) -> bytes:
+        """Return the bytes of a file; signatures are (key, graph, inputs, outputs), both tensors' numbers by name."""
+        b = self.builder
+        self.buffers.append(self.table("Buffer", {}))  # the first buffer is empty, by convention
+        parts = [self.graph(graph) for graph in graphs]
+        noted = [self.signature(*signature) for signature in signatures]
+        codes = [self.code(*code) for code in self.codes]
+        fields = {
+            "Version": 3,
+            "OperatorCodes": self.offsets(codes),
+            "Subgraphs": self.offsets(parts),
+            "Description": b.CreateString("a test of Explorer"),
+            "Buffers": self.offsets(self.buffers),
+            **({"SignatureDefs": self.offsets(noted)} if noted else {}),
+        }
+        b.Finish(self.table("Model", fields), b"TFL3")
+        return bytes(b.Output())
+
+    def table(self, name: str, fields: Mapping[str, Any]) -> int:
+        """Write a table of the schema."""
+        getattr(tflite, f"{name}Start")(self.builder)
+        for key, value in fields.items():
+            getattr(tflite, f"{name}Add{key}")(self.builder, value)
+        return int(getattr(tflite, f"{name}End")(self.builder))
+
+    def offsets(self, tables: Sequence[int]) -> int:
+        """Write a list of tables."""
+        self.builder.StartVector(4, len(tables), 4)
+        for table in reversed(tables):
+            self.builder.PrependUOffsetTRelative(table)
+        return int(self.builder.EndVector())
+
+    def numbers(self, values: Any, dtype: str = "int32") -> int:
+        """Write a list of numbers."""
+        return int(self.builder.CreateNumpyVector(np.asarray(values, dtype)))
+
+    def graph(self, graph: Graph) -> int:
+        """Write a graph."""
+        places = {name: place for place, name in enumerate(graph.tensors)}
+        tensors = [self.tensor(name, tensor) for name, tensor in graph.tensors.items()]
+        nodes = [self.node(node, places) for node in graph.nodes]
+        fields = {
+            "Tensors": self.offsets(tensors),
+            "Inputs": self.numbers([places[name] for name in graph.inputs]),
+            "Outputs": self.numbers([places[name] for name in graph.outputs]),
+            "Operators": self.offsets(nodes),
+            "Name": self.builder.CreateString(graph.name),
+        }
+        return self.table("SubGraph", fields)
+
+    def tensor(self, name: str, tensor: Tensor) -> int:
+        """Write a tensor, and its buffer."""
+        buffer = 0
+        if tensor.data is not None:
+            raw = tensor.data if isinstance(tensor.data, bytes) else np.ascontiguousarray(tensor.data).tobytes()
+            data = self.numbers(np.frombuffer(raw, np.uint8), "uint8")
+            self.buffers.append(self.table("Buffer", {"Data": data}))
+            buffer = len(self.buffers) - 1
+        fields: dict[str, Any] = {
+            "Shape": self.numbers(tensor.shape),
+            "Type": getattr(tflite.TensorType, tensor.dtype.upper()),
+            "Buffer": buffer,
+            "Name": self.builder.CreateString(name),
+            "IsVariable": tensor.is_variable,
+            "HasRank": tensor.has_rank,
+        }
+        if tensor.signature:
+            fields["ShapeSignature"] = self.numbers(tensor.signature)
+        if tensor.scale:
+            scales = {
+                "Scale": self.numbers(tensor.scale, "float32"),
+                "ZeroPoint": self.numbers(tensor.zero_point, "int64"),
+                "QuantizedDimension": tensor.axis,
+            }
+            fields["Quantization"] = self.table("QuantizationParameters", scales)
+        return self.table("Tensor", fields)
+
+    def node(self, node: Node, places: Mapping[str, int]) -> int:
+        """Write an operator."""
+        code = node.type, node.custom
+        if code not in self.codes:
+            self.codes.append(code)
+        fields: dict[str, Any] = {
+            "OpcodeIndex": self.codes.index(code),
+            "Inputs": self.numbers([-1 if name is None else places[name] for name in node.inputs]),
+            "Outputs": self.numbers([places[name] for name in node.outputs]),
+        }
+        if node.options:
+            values = {
+                key: self.numbers(value) if isinstance(value, (list, tuple)) else value
+                for key, value in node.values.items()
+            }
+            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, node.options)
+            fields["BuiltinOptions"] = self.table(node.options, values)
+        return self.table("Operator", fields)
+
+    def code(self, type: str, custom: str) -> int:
+        """Write an operator code."""
+        number = getattr(tflite.BuiltinOperator, type)
+        fields = {"DeprecatedBuiltinCode": min(number, 127), "BuiltinCode": number, "Version": _VERSIONS.get(type, 1)}
+        if custom:
+            fields["CustomCode"] = self.builder.CreateString(custom)
+        return self.table("OperatorCode", fields)
+
+    def signature(self, key: str, graph: int, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> int:
+        """Write a signature."""
+        sides = []
+        for side in (inputs, outputs):
+            names = [self.builder.CreateString(name) for name in side]
+            maps = [
+                self.table("TensorMap", {"Name": name, "TensorIndex": index})
+                for name, index in zip(names, side.values(), strict=True)
+            ]
+            sides.append(self.offsets(maps))
+        text = self.builder.CreateString(key)
+        fields = {"Inputs": sides[0], "Outputs": sides[1], "SignatureKey": text, "SubgraphIndex": graph}
+        return self.table("SignatureDef", fields)
+
+
+def file(*graphs: Graph, signatures: Sequence[tuple[str, int, Any, Any]] = ()) -> bytes:
+    """Return the bytes of a file of these graphs."""
+    return Writer().file(graphs, signatures)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file of one operator: ``operands`` are shapes of inputs, arrays of inputs, or constants."""
+
+    type: str
+    operands: Sequence[tuple[int, ...] | Array | Tensor | None]
+    options: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    results: Sequence[Tensor] = (Tensor(),)
+
+    def inputs(self) -> list[Array]:
+        """Return the arrays of the inputs: multiples of 1 / GRID where a shape stands for one."""
+        rng = np.random.default_rng(SEED)
+        arrays = []
+        for operand in self.operands:
+            if isinstance(operand, tuple):
+                arrays.append((rng.integers(-3 * GRID, 3 * GRID, operand) / GRID).astype(np.float32))
+            elif isinstance(operand, np.ndarray):
+                arrays.append(operand)
+        return arrays
+
+    def file(self) -> bytes:
+        """Return the bytes of the file."""
+        tensors: dict[str, Tensor] = {}
+        names: list[str | None] = []
+        arrays = iter(self.inputs())
+        for place, operand in enumerate(self.operands):
+            if operand is None:
+                names.append(None)
+                continue
+            names.append(f"{'c' if isinstance(operand, Tensor) else 'x'}{place}")
+            if isinstance(operand, Tensor):
+                tensors[f"c{place}"] = operand
+            else:
+                array = next(arrays)
+                tensors[f"x{place}"] = Tensor(array.shape, array.dtype.name)
+        results = [f"y{place}" for place in range(len(self.results))]
+        tensors |= dict(zip(results, self.results, strict=True))
+        node = Node(self.type, names, results, self.options, self.values)
+        return file(Graph(tensors, [node], [name for name in names if name and name[0] == "x"], results))
+
+
+def _grid(*shape: int, seed: int = 1) -> Tensor:
+    """Return a constant of multiples of 1 / GRID."""
+    return constant(np.random.default_rng(seed).integers(-GRID, GRID, shape) / GRID, "float32")
+
+
+def _ints(*values: Any) -> Tensor:
+    return constant(values, "int32")
+
+
+def _one(value: int) -> Tensor:
+    return constant(value, "int32")
+
+
+def _windows() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    image = (2, 9, 8, 4)
+    for name, padding in (("same", SAME), ("valid", VALID)):
+        for stride, dilation in ((1, 1), (2, 1), (3, 1), (1, 2)):
+            values = {
+                "Padding": padding, "StrideW": stride, "StrideH": 1 + stride // 2, "DilationWFactor": dilation,
+                "DilationHFactor": dilation,
+            }  # fmt: skip
+            cases[f"conv {name} {stride} {dilation}"] = Case(
+                "CONV_2D", [image, _grid(5, 3, 2, 4), _grid(5)], "Conv2DOptions", values
+            )
+            if stride != 3:
+                # the interpreter's depthwise kernels need the same stride along both axes
+                deep = {**values, "StrideH": stride, "DepthMultiplier": 2}
+                cases[f"depthwise {name} {stride} {dilation}"] = Case(
+                    "DEPTHWISE_CONV_2D", [image, _grid(1, 3, 3, 8), _grid(8)], "DepthwiseConv2DOptions", deep
+                )
+        for stride in (1, 2, 3):
+            pool = {
+                "Padding": padding, "StrideW": stride, "StrideH": stride, "FilterWidth": 3, "FilterHeight": 2,
+                "FusedActivationFunction": stride % 2,
+            }  # fmt: skip
+            for type in ("MAX_POOL_2D", "AVERAGE_POOL_2D"):
+                cases[f"{type} {name} {stride}"] = Case(type, [image], "Pool2DOptions", pool)
+            for length in (6, 7):
+                count = -(-length // stride) if padding == SAME else -(-(length - 2) // stride)
+                shape = _ints(1, length, length, 3)
+                cases[f"transposed {name} {stride} {length}"] = Case(
+                    "TRANSPOSE_CONV",
+                    [shape, _grid(3, 3, 3, 4), (1, count, count, 4)],
+                    "TransposeConvOptions",
+                    {"Padding": padding, "StrideW": stride, "StrideH": stride},
+                )
+    for word in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
+        number = getattr(tflite.ActivationFunctionType, word)
+        values = {"StrideW": 1, "StrideH": 1, "FusedActivationFunction": number}
+        cases[f"conv {word}"] = Case("CONV_2D", [image, _grid(5, 1, 1, 4), _grid(5)], "Conv2DOptions", values)
+        cases[f"add {word}"] = Case("ADD", [image, (4,)], "AddOptions", {"FusedActivationFunction": number})
+    return cases
+
+
+def _elementwise() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    unary = (
+        "ABS", "CEIL", "COS", "EXP", "FLOOR", "NEG", "ROUND", "SIGN", "SIN", "SQUARE", "RELU", "RELU6", "RELU_N1_TO_1",
+        "RELU_0_TO_1", "LOGISTIC", "TANH", "ELU", "HARD_SWISH", "LOG_SOFTMAX", "L2_NORMALIZATION",
+    )  # fmt: skip
+    cases |= {type: Case(type, [(3, 5)]) for type in unary}
+    positive = np.linspace(0.25, 9, 15, dtype=np.float32).reshape(3, 5)
+    cases |= {type: Case(type, [positive]) for type in ("LOG", "SQRT", "RSQRT")}
+    truths = Tensor(dtype="bool")
+    for type in ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL"):
+        x = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
+        cases[type] = Case(type, [x, np.array([1, 2, 2], np.float32)], results=[truths])
+    for type in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD"):
+        cases[type] = Case(type, [(2, 3, 4), np.array([[0.5], [-1.25], [3]], np.float32)])
+    whole = np.array([[-7, -6, 5], [7, 6, -5]], np.int32)
+    for type in ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD"):
+        cases[f"{type} int32"] = Case(type, [whole, np.array([2, -4, 3], np.int32)], results=[Tensor(dtype="int32")])
+    cases["POW"] = Case("POW", [positive, constant(np.float32(1.5))])
+    cases["a number"] = Case("MUL", [(2, 3), constant(np.float32(0.75))])
+    bools = np.array([[True, False], [False, True]])
+    for type in ("LOGICAL_AND", "LOGICAL_OR"):
+        cases[type] = Case(type, [bools, np.array([True, False])], results=[truths])
+    cases["LOGICAL_NOT"] = Case("LOGICAL_NOT", [bools], results=[truths])
+    cases["SELECT_V2"] = Case("SELECT_V2", [bools, (2, 2), (2,)])
+    cases["SELECT"] = Case("SELECT", [bools, (2, 2), (2, 2)])
+    cases["ADD_N"] = Case("ADD_N", [(2, 3)] * 3)
+    cases["LEAKY_RELU"] = Case("LEAKY_RELU", [(3, 5)], "LeakyReluOptions", {"Alpha": 0.25})
+    cases["GELU"] = Case("GELU", [(3, 5)], "GeluOptions", {"Approximate": False})
+    cases["GELU tanh"] = Case("GELU", [(3, 5)], "GeluOptions", {"Approximate": True})
+    cases["PRELU"] = Case("PRELU", [(2, 3, 4, 5), _grid(1, 1, 5)])
+    cases["SOFTMAX"] = Case("SOFTMAX", [(3, 5)], "SoftmaxOptions", {"Beta": 0.5})
+    int32 = tflite.TensorType.INT32
+    cases["CAST"] = Case("CAST", [(3, 5)], "CastOptions", {"OutDataType": int32}, [Tensor(dtype="int32")])
+    cases["CAST bool"] = Case(
+        "CAST", [bools], "CastOptions", {"InDataType": tflite.TensorType.BOOL, "OutDataType": int32},
+        [Tensor(dtype="int32")],
+    )  # fmt: skip
+    cases["half"] = Case("DEQUANTIZE", [constant(positive.astype(np.float16))])
+    return cases
+
+
+def _shapes() -> dict[str, Case]:
+    whole = [Tensor(dtype="int32")]
+    cases = {
+        "RESHAPE": Case("RESHAPE", [(2, 3, 4), _ints(4, -1)]),
+        "RESHAPE by option": Case("RESHAPE", [(2, 3, 4)], "ReshapeOptions", {"NewShape": [6, 4]}),
+        "TRANSPOSE": Case("TRANSPOSE", [(2, 3, 4), _ints(2, 0, 1)]),
+        "EXPAND_DIMS": Case("EXPAND_DIMS", [(2, 3), _one(-2)]),
+        "SQUEEZE": Case("SQUEEZE", [(1, 3, 1, 2)]),
+        "SQUEEZE one": Case("SQUEEZE", [(1, 3, 1, 2)], "SqueezeOptions", {"SqueezeDims": [-2]}),
+        "CONCATENATION": Case("CONCATENATION", [(2, 3), (2, 1)], "ConcatenationOptions", {"Axis": -1}),
+        "PACK": Case("PACK", [(2, 3), (2, 3)], "PackOptions", {"ValuesCount": 2, "Axis": 1}),
+        "UNPACK": Case("UNPACK", [(2, 3)], "UnpackOptions", {"Num": 3, "Axis": 1}, [Tensor()] * 3),
+        "TILE": Case("TILE", [(2, 3), _ints(2, 3)]),
+        "BROADCAST_TO": Case("BROADCAST_TO", [(3, 1), _ints(2, 3, 4)]),
+        "FILL": Case("FILL", [_ints(2, 3), np.array(1.5, np.float32)]),
+        "SHAPE": Case("SHAPE", [(2, 3, 4)], "ShapeOptions", {"OutType": tflite.TensorType.INT32}, whole),
+        "RANK": Case("RANK", [(2, 3, 4)], results=whole),
+        "ZEROS_LIKE": Case("ZEROS_LIKE", [(2, 3)]),
+        "DEPTH_TO_SPACE": Case("DEPTH_TO_SPACE", [(2, 3, 2, 12)], "DepthToSpaceOptions", {"BlockSize": 2}),
+        "SPACE_TO_DEPTH": Case("SPACE_TO_DEPTH", [(2, 6, 4, 3)], "SpaceToDepthOptions", {"BlockSize": 2}),
+        "SPACE_TO_BATCH_ND": Case("SPACE_TO_BATCH_ND", [(2, 5, 6, 3), _ints(2, 3), _ints([1, 0], [0, 0])]),
+        "BATCH_TO_SPACE_ND": Case("BATCH_TO_SPACE_ND", [(12, 3, 2, 3), _ints(2, 3), _ints([1, 0], [0, 2])]),
+        "SLICE": Case("SLICE", [(4, 5), _ints(1, 2), _ints(2, -1)]),
+        "SPLIT": Case("SPLIT", [_one(1), (2, 6)], "SplitOptions", {"NumSplits": 3}, [Tensor()] * 3),
+        "SPLIT_V": Case(
+            "SPLIT_V", [(2, 6), _ints(1, -1, 2), _one(-1)], "SplitVOptions", {"NumSplits": 3}, [Tensor()] * 3
+        ),
+        "GATHER": Case("GATHER", [(4, 5), _ints(3, 0, 3)], "GatherOptions", {"Axis": 0}),
+        "GATHER columns": Case("GATHER", [(4, 5), _ints([1, 4], [0, 0])], "GatherOptions", {"Axis": -1}),
+        "EMBEDDING_LOOKUP": Case("EMBEDDING_LOOKUP", [np.array([2, 0], np.int32), _grid(4, 3)]),
+        "PAD": Case("PAD", [(2, 3), _ints([1, 0], [2, 1])]),
+        "PADV2": Case("PADV2", [(2, 3), _ints([1, 0], [2, 1]), constant(np.float32(-1.5))]),
+        "MIRROR_PAD": Case("MIRROR_PAD", [(3, 4), _ints([2, 0], [3, 1])], "MirrorPadOptions", {"Mode": 0}),
+        "MIRROR_PAD whole": Case("MIRROR_PAD", [(3, 4), _ints([3, 0], [2, 4])], "MirrorPadOptions", {"Mode": 1}),
+        "REVERSE_V2": Case("REVERSE_V2", [(2, 3, 4), _ints(2)]),
+    }
+    index = {
+        "slice": ((1, 0, -1), (4, 5, -4), (2, 1, -1), {}),
+        "begin and end": ((1, 1, 1), (2, 2, 2), (1, 2, 1), {"BeginMask": 1, "EndMask": 6}),
+        "shrink": ((-1, 1, 0), (0, 3, 1), (1, 1, 1), {"ShrinkAxisMask": 5}),
+        "new axis": ((0, 1, 0), (0, 3, 2), (1, 1, 1), {"NewAxisMask": 1}),
+        "ellipsis": ((0, 0, 1), (0, 0, 3), (1, 1, 1), {"EllipsisMask": 2, "ShrinkAxisMask": 1}),
+    }
+    for name, (begin, end, strides, masks) in index.items():
+        operands = [(4, 5, 6), _ints(*begin), _ints(*end), _ints(*strides)]
+        cases[f"STRIDED_SLICE {name}"] = Case("STRIDED_SLICE", operands, "StridedSliceOptions", masks)
+    for size in ((7, 9), (3, 2), (1, 4)):
+        for align, half in ((False, False), (True, False), (False, True)):
+            values = {"AlignCorners": align, "HalfPixelCenters": half}
+            for type, options in (
+                ("RESIZE_BILINEAR", "ResizeBilinearOptions"),
+                ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions"),
+            ):
+                name = f"{type} {size} {'align' * align}{'half' * half}"
+                cases[name] = Case(type, [(2, 4, 5, 3), _ints(*size)], options, values)
+    # positions that single precision rounds to the next pixel
+    for old, new, align, half in ((62, 56, False, False), (64, 61, False, True), (64, 61, True, False)):
+        cases[f"RESIZE_NEAREST_NEIGHBOR {old} to {new} {align}"] = Case(
+            "RESIZE_NEAREST_NEIGHBOR",
+            [(1, old, 1, 1), _ints(new, 1)],
+            "ResizeNearestNeighborOptions",
+            {"AlignCorners": align, "HalfPixelCenters": half},
+        )
+    return cases
+
+
+def _sums() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for type in ("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"):
+        cases[type] = Case(type, [(2, 3, 4), _ints(0, -1)], "ReducerOptions", {"KeepDims": False})
+        cases[f"{type} keep"] = Case(type, [(2, 3, 4), _ints(1)], "ReducerOptions", {"KeepDims": True})
+    bools = np.array([[True, False], [True, True]])
+    for type in ("REDUCE_ANY", "REDUCE_ALL"):
+        cases[type] = Case(type, [bools, _ints(0)], "ReducerOptions", {}, [Tensor(dtype="bool")])
+    ties = np.array([[1, 3, 3], [2, 0, 2]], np.float32)
+    for type, options in (("ARG_MAX", "ArgMaxOptions"), ("ARG_MIN", "ArgMinOptions")):
+        cases[type] = Case(
+            type, [ties, _one(-1)], options, {"OutputType": tflite.TensorType.INT32}, [Tensor(dtype="int32")]
+        )
+    cases["TOPK_V2"] = Case("TOPK_V2", [ties, _one(2)], results=[Tensor(), Tensor(dtype="int32")])
+    cases["CUMSUM"] = Case("CUMSUM", [(3, 4), _one(1)], "CumsumOptions", {"Exclusive": True, "Reverse": True})
+    full = "FullyConnectedOptions"
+    cases["FULLY_CONNECTED"] = Case("FULLY_CONNECTED", [(2, 3, 4), _grid(5, 4), _grid(5)], full)
+    cases["FULLY_CONNECTED rows"] = Case("FULLY_CONNECTED", [(2, 3, 4), _grid(5, 12), None], full)
+    cases["FULLY_CONNECTED axes"] = Case(
+        "FULLY_CONNECTED", [(2, 3, 4), _grid(5, 4), _grid(5)], full, {"KeepNumDims": True, "FusedActivationFunction": 1}
+    )
+    cases["BATCH_MATMUL"] = Case("BATCH_MATMUL", [(2, 3, 4), (2, 5, 4)], "BatchMatMulOptions", {"AdjY": True})
+    cases["BATCH_MATMUL x"] = Case("BATCH_MATMUL", [(2, 4, 3), (2, 4, 5)], "BatchMatMulOptions", {"AdjX": True})
+    return cases
+
+
+def _quantized() -> dict[str, Case]:
+    int8 = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
+    one = {"scale": (0.125,), "zero_point": (3,)}
+    several = {"scale": (0.5, 0.25, 2.0), "zero_point": (0, 0, 0), "axis": 1}
+    halves = np.array([-2.5, -1.5, -0.5, -0.49999997, 0.49999997, 0.5, 1.5, 2.5, 100, -100], np.float32)
+    return {
+        "DEQUANTIZE": Case("DEQUANTIZE", [constant(int8, **one)]),
+        "DEQUANTIZE channels": Case("DEQUANTIZE", [constant(int8, **several)]),
+        "QUANTIZE": Case(
+            "QUANTIZE", [halves], "QuantizeOptions", {}, [Tensor(dtype="int8", scale=(1.0,), zero_point=(3,))]
+        ),
+        "QUANTIZE uint8": Case(
+            "QUANTIZE", [halves], "QuantizeOptions", {}, [Tensor(dtype="uint8", scale=(0.1,), zero_point=(128,))]
+        ),
+    }
+
+
+CASES: dict[str, Case] = {**_windows(), **_elementwise(), **_shapes(), **_sums(), **_quantized()}
+"""by name"""

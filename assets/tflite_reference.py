@@ -1,0 +1,43 @@
+"""Write tflite.npz: what LiteRT's interpreter computes, by its plain kernels, for files of one operator each.
+
+The results of a case ``c`` of tflite_models.py are stored under ``c/0`` and so on. Needs ai-edge-litert.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from assets.tflite_models import CASES, Case
+
+_FAST_ALONE = ("CEIL", "ROUND", "ELU", "BROADCAST_TO")
+"""types that have no plain kernel"""
+
+
+def results(case: Case) -> list[np.ndarray]:
+    """What the interpreter makes of a case's inputs."""
+    kernels = OpResolverType.BUILTIN_REF
+    if case.type in _FAST_ALONE:
+        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(model_content=case.file(), experimental_op_resolver_type=kernels, num_threads=1)
+    interpreter.allocate_tensors()
+    for detail, array in zip(interpreter.get_input_details(), case.inputs(), strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("tflite.npz"), help="file to write")
+    path: Path = parser.parse_args().output
+    arrays = {f"{name}/{place}": array for name, case in CASES.items() for place, array in enumerate(results(case))}
+    np.savez_compressed(path, **arrays)
+    print(f"{path}: {len(CASES)} cases, {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

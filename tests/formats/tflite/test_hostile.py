@@ -1,0 +1,141 @@
+"""Damaged and hostile TensorFlow Lite files: refused by the file's name; nothing large is made of their claims."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from assets.tflite_models import CASES, Graph, Node, Tensor, constant, file
+from tests.formats.limited import Outcome, outcomes
+
+SMALL = 400
+"""megabytes that a process holds which makes nothing of what a file claims"""
+FAR = 2**31 - 1
+VALID = CASES["conv RELU"].file()
+
+
+def graph(*nodes: Node, **tensors: Tensor) -> bytes:
+    """A file of operators between x and y."""
+    return file(Graph({"x": Tensor((4,)), "y": Tensor((4,)), **tensors}, nodes, ["x"], ["y"]))
+
+
+def nested(depth: int, width: int) -> bytes:
+    """Graphs of which each calls the next one ``width`` times, by an IF of two branches each."""
+    tensors = {"c": Tensor(dtype="bool", has_rank=True), **{f"t{place}": Tensor((4,)) for place in range(width + 1)}}
+    graphs = [
+        Graph(
+            tensors,
+            [
+                Node("IF", ["c", f"t{place}"], [f"t{place + 1}"], "IfOptions",
+                     {"ThenSubgraphIndex": level + 1, "ElseSubgraphIndex": level + 1})
+                for place in range(width)
+            ],
+            ["c", "t0"],
+            [f"t{width}"],
+        )
+        for level in range(depth)
+    ]  # fmt: skip
+    last = Graph({"c": tensors["c"], "a": Tensor((4,))}, [], ["c", "a"], ["a"])
+    return file(*graphs, last)
+
+
+def inside_itself() -> bytes:
+    options = {"ThenSubgraphIndex": 0, "ElseSubgraphIndex": 0}
+    tensors = {"c": Tensor(dtype="bool", has_rank=True), "x": Tensor((4,)), "y": Tensor((4,))}
+    return file(Graph(tensors, [Node("IF", ["c", "x"], ["y"], "IfOptions", options)], ["c", "x"], ["y"]))
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "no TensorFlow Lite model: 0 bytes"),
+    "short": (b"\x10\0\0\0TFL3", "no TensorFlow Lite model: 8 bytes"),
+    "another format": (b"PK\3\4" * 30, "no TensorFlow Lite model"),
+    "root beyond": (struct.pack("<I", FAR) + b"TFL3" + bytes(60), "cut off or damaged"),
+    "half": (VALID[: len(VALID) // 2], "cut off or damaged"),
+    "cycle": (
+        graph(Node("NEG", ["a"], ["b"]), Node("NEG", ["b"], ["a"]), Node("ADD", ["x", "a"], ["y"]),
+              a=Tensor((4,)), b=Tensor((4,))), "operators wait for one another"),
+    "two producers": (graph(Node("NEG", ["x"], ["y"]), Node("ABS", ["x"], ["y"])), "'y'"),
+    "no producer": (graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((4,))), "'a'"),
+    "few elements": (
+        graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((1000, 1000, 1000), data=bytes(16))),
+        "has 16 bytes, (1000, 1000, 1000) of float32 takes 4000000000"),
+    "no shape": (
+        graph(Node("ADD", ["x", "a"], ["y"]), a=Tensor((-4,), data=bytes(16))), "has the shape (-4,)"),
+    "axes": (graph(Node("NEG", ["x"], ["y"]), a=Tensor((1,) * 70)), "has the shape"),
+    "far claims": (
+        graph(Node("FILL", ["s", "v"], ["a"]), Node("ADD", ["a", "x"], ["y"]), s=constant([FAR, FAR, 4], "int32"),
+              v=constant(np.float32(1)), a=Tensor()), ""),
+    "tile": (
+        graph(Node("TILE", ["x", "s"], ["a"]), Node("NEG", ["a"], ["y"]), s=constant([FAR], "int32"), a=Tensor()), ""),
+    "range": (
+        graph(Node("RANGE", ["v", "s", "o"], ["a"]), Node("ADD", ["a", "x"], ["y"]), s=constant(np.float32(1e18)),
+              v=constant(np.float32(1)), o=constant(np.float32(1)), a=Tensor()), "RANGE claims"),
+    "pad": (
+        graph(Node("PAD", ["x", "s"], ["a"]), Node("NEG", ["a"], ["y"]), s=constant([[FAR, FAR]], "int32"),
+              a=Tensor()), ""),
+    "unpack": (
+        file(Graph({"x": Tensor((FAR,)), "y": Tensor()}, [Node("UNPACK", ["x"], ["y"])], ["x"], ["y"])),
+        "UNPACK claims"),
+    "inside itself": (inside_itself(), "graph 0 is inside itself"),
+    "laughs": (nested(30, 20), "operators or more"),
+    "calls graph": (nested(1, 1).replace(b"\1\0\0\0\1\0\0\0", b"\x7f\0\0\0\x7f\0\0\0"), ""),
+    "texts": (
+        graph(Node("CUSTOM", ["x"], ["y"], custom="<script>\x1b[2J\u202e" + "a/" * 3000)), "unknown operator type"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What becomes of all files, each in a process of its own."""
+    folder = tmp_path_factory.mktemp("hostile")
+    paths = {name: folder / f"{number}.tflite" for number, name in enumerate(HOSTILE)}
+    for name, path in paths.items():
+        path.write_bytes(HOSTILE[name][0])
+    found = outcomes(paths.values())
+    return {name: found[path] for name, path in paths.items()}
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_a_file_claims_is_not_made(told: dict[str, Outcome], name: str) -> None:
+    """Looking at a hostile .tflite file makes nothing that it merely claims, and running it is refused."""
+    outcome, said = told[name], HOSTILE[name][1]
+    assert outcome.status == 0, f"ended by signal {-outcome.status} after {outcome.seconds:.0f} s"
+    assert outcome.megabytes < SMALL
+    steps = dict(outcome.steps)
+    findings = steps.pop("findings", "")
+    assert all(text == "fine" or text.startswith("refused: ") for text in steps.values()), steps
+    assert "a defect of explorer's reader" not in findings
+    assert said in findings + steps["open"] + steps.get("run", "")
+
+
+def attempt(data: bytes, path: Path) -> None:
+    """Open, check and look at a file; only errors of explorer are allowed."""
+    path.write_bytes(data)
+    try:
+        net = ex.open(path)
+        findings = net.check()
+        net.preview_plan()
+        _ = [weight.array for operator in net.operators.values() for weight in operator.weights.values()]
+    except ex.ExplorerError:
+        return
+    assert not [finding for finding in findings if "a defect of explorer's reader" in finding]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["conv RELU", "SPLIT", "STRIDED_SLICE slice", "QUANTIZE", "RESHAPE"]), st.data())
+def test_a_damaged_file_is_refused_or_read(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    """Bytes that change, and files that end early, give an error of explorer, or another graph."""
+    valid = bytearray(CASES[name].file())
+    for place in data.draw(st.lists(st.integers(0, len(valid) - 1), min_size=1, max_size=3)):
+        valid[place] = data.draw(st.sampled_from([0, 1, 4, 127, 128, 255]))
+    end = data.draw(st.integers(0, 2 * len(valid)))
+    attempt(bytes(valid[:end]), tmp_path_factory.getbasetemp() / "damaged.tflite")

@@ -1,0 +1,145 @@
+"""Operators of TensorFlow Lite files, beside what LiteRT's interpreter computes for each (assets/tflite.npz)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from assets.tflite_models import CASES, Case, Graph, Node, Tensor, constant, file
+from explorer.formats.tflite.operators import TABLE
+
+CLOSE = 1e-6
+REFERENCE = Path(__file__).parents[3] / "assets" / "tflite.npz"
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    return np.load(REFERENCE)
+
+
+def opened(data: bytes, folder: Path) -> ex.Net:
+    path = folder / "m.tflite"
+    path.write_bytes(data)
+    return ex.open(path)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operators_compute_what_the_interpreter_computes(name: str, reference: Any, tmp_path: Path) -> None:
+    """Operators of TensorFlow Lite files give LiteRT's results for each of their options: shape, dtype, value."""
+    case = CASES[name]
+    net = opened(case.file(), tmp_path)
+    assert net.check() == []
+    results = net.run(*case.inputs())
+    values = [*results.values()] if isinstance(results, dict) else [results]
+    for place, value in enumerate(values):
+        wanted = reference[f"{name}/{place}"]
+        assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(value, wanted, rtol=0, atol=CLOSE * max(np.abs(wanted).max(initial=0), 1e-9))
+        else:
+            np.testing.assert_array_equal(value, wanted)
+
+
+def test_the_reference_is_of_these_cases(reference: Any) -> None:
+    assert {name.rpartition("/")[0] for name in reference} == {*CASES}
+
+
+def test_every_operator_type_has_a_case_or_a_test() -> None:
+    """Types that are not among the cases are those of graphs, of shapes, and of files as a whole."""
+    assert {*TABLE.types()} - {case.type for case in CASES.values()} == {
+        "ATAN2",
+        "BITWISE_XOR",
+        "CONSTANT",
+        "IF",
+        "RANGE",
+        "WHILE",
+    }
+
+
+@pytest.mark.parametrize(("condition", "wanted"), [(True, 3.0), (False, -1.0)])
+def test_a_branch_is_a_graph_of_the_file(condition: bool, wanted: float, tmp_path: Path) -> None:
+    tensors = {"c": Tensor(dtype="bool", has_rank=True), "x": Tensor((2,)), "y": Tensor((2,))}
+    graph = Graph(
+        tensors, [Node("IF", ["c", "x"], ["y"], "IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2})],
+        ["c", "x"], ["y"],
+    )  # fmt: skip
+    inner = {"a": Tensor((2,)), "b": Tensor((2,)), "two": constant(np.float32(2))}
+    bodies = [Graph(inner, [Node(type, ["a", "two"], ["b"])], ["a"], ["b"], type) for type in ("ADD", "SUB")]
+    net = opened(file(graph, *bodies), tmp_path)
+    assert net.check() == []
+    np.testing.assert_array_equal(net.run(np.array(condition), np.ones(2, np.float32)), np.full(2, wanted))
+
+
+def test_a_loop_is_two_graphs_of_the_file(tmp_path: Path) -> None:
+    """WHILE runs the graph body for as long as the graph cond gives True."""
+    state = {"n": Tensor(dtype="int32", has_rank=True), "x": Tensor((2,))}
+    graph = Graph(
+        {**state, "m": Tensor(dtype="int32", has_rank=True), "y": Tensor((2,))},
+        [Node("WHILE", ["n", "x"], ["m", "y"], "WhileOptions", {"CondSubgraphIndex": 1, "BodySubgraphIndex": 2})],
+        ["n", "x"],
+        ["y"],
+    )
+    goes_on = Graph(
+        {**state, "five": constant(5, "int32"), "less": Tensor(dtype="bool", has_rank=True)},
+        [Node("LESS", ["n", "five"], ["less"])], ["n", "x"], ["less"],
+    )  # fmt: skip
+    body = Graph(
+        {**state, "one": constant(1, "int32"), "next": Tensor(dtype="int32", has_rank=True), "z": Tensor((2,))},
+        [Node("ADD", ["n", "one"], ["next"]), Node("ADD", ["x", "x"], ["z"])],
+        ["n", "x"],
+        ["next", "z"],
+    )
+    net = opened(file(graph, goes_on, body), tmp_path)
+    assert net.check() == []
+    np.testing.assert_array_equal(net.run(np.array(2, np.int32), np.ones(2, np.float32)), [8, 8])
+
+
+def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
+    tensors = {"a": constant(2, "int32"), "b": constant(9, "int32"), "c": constant(3, "int32")}
+    graph = Graph(
+        {**tensors, "x": Tensor((3,), "int32"), "r": Tensor((), "int32"), "y": Tensor((), "int32")},
+        [Node("RANGE", ["a", "b", "c"], ["r"]), Node("ADD", ["x", "r"], ["y"])], ["x"], ["y"],
+    )  # fmt: skip
+    net = opened(file(graph), tmp_path)
+    np.testing.assert_array_equal(net.run(np.zeros(3, np.int32)), np.array([2, 5, 8], np.int32), strict=True)
+
+
+REFUSED = {
+    "quantised": (
+        Case("RELU", [np.zeros(3, np.int8)], results=[Tensor((3,), "int8", scale=(0.5,), zero_point=(0,))]),
+        "quantised arithmetic is not computed"),
+    "another scale": (
+        Case("RESHAPE", [constant(np.zeros(4, np.int8), scale=(1.0, 2.0, 1.0, 1.0)), constant([2, 2], "int32")],
+             results=[Tensor((2, 2), "int8", scale=(2.0,))]), "or all of one scale and zero point"),
+    "hybrid": (
+        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8), scale=(0.5,), zero_point=(0,))]),
+        "weights: whole numbers that stand for real ones"),
+    "whole division": (
+        Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "operands must be of real numbers"),
+    "sign": (
+        Case("ADD", [(3,), (3,)], "AddOptions", {"FusedActivationFunction": 5}), "must be one of NONE, RELU"),
+    "layout": (
+        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.float32))], "FullyConnectedOptions",
+             {"WeightsFormat": 1}), "weights_format must be 'DEFAULT'"),
+    "batches": (
+        Case("GATHER", [(2, 3), constant([0], "int32")], "GatherOptions", {"BatchDims": 1}), "batch_dims must be 0"),
+    "images": (
+        Case("RESIZE_BILINEAR", [(1, 2, 2, 1), constant([0, 4], "int32")]), "size must be a height and a width"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_operator_beyond_the_rules_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    """An operator that is not computed exactly as the interpreter does is refused by type, name and rule."""
+    case, rule = REFUSED[name]
+    net = opened(case.file(), tmp_path)
+    (finding,) = net.check()
+    assert "operator 'y0'" in finding
+    assert case.type in finding
+    assert rule in finding
+    with pytest.raises(ex.ExplorerError, match="y0"):
+        net.run(*case.inputs())

@@ -1,0 +1,196 @@
+"""TensorFlow Lite files as definitions: names, constants, scales, signatures, inner graphs, and what is not known."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from assets.tflite_models import SAME, Graph, Node, Tensor, constant, file
+from explorer.core.ir.traversal import reachable
+from explorer.net import Net
+
+rng = np.random.default_rng(3)
+FILTERS = rng.normal(size=(4, 3, 3, 2)).astype(np.float32)
+NAME = "net/conv/Relu;net/conv/BiasAdd"
+
+
+def classifier(**options: object) -> bytes:
+    """A convolution with an activation, a mean over the image, and a linear map."""
+    tensors = {
+        "serving_default_image:0": Tensor((1, 8, 8, 2), signature=(-1, 8, 8, 2)),
+        "filters": constant(FILTERS),
+        "bias": constant(np.zeros(4), "float32"),
+        NAME: Tensor((1, 8, 8, 4), signature=(-1, 8, 8, 4)),
+        "axes": constant([1, 2], "int32"),
+        "net/pool/Mean": Tensor((1, 4), signature=(-1, 4)),
+        "weights": constant(np.eye(4), "float32"),
+        "Identity": Tensor((1, 4), signature=(-1, 4)),
+    }
+    nodes = [
+        Node("CONV_2D", ["serving_default_image:0", "filters", "bias"], [NAME], "Conv2DOptions",
+             {"Padding": SAME, "StrideW": 1, "StrideH": 1, "FusedActivationFunction": 1}),
+        Node("MEAN", [NAME, "axes"], ["net/pool/Mean"]),
+        Node("FULLY_CONNECTED", ["net/pool/Mean", "weights", None], ["Identity"], "FullyConnectedOptions"),
+    ]  # fmt: skip
+    graph = Graph(tensors, nodes, ["serving_default_image:0"], ["Identity"], "main")
+    return file(graph, signatures=[("serving_default", 0, {"image": 0}, {"scores": 7})])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "classifier.tflite"
+    path.write_bytes(classifier())
+    return path
+
+
+def opened(data: bytes, folder: Path) -> Net:
+    path = folder / "m.tflite"
+    path.write_bytes(data)
+    return ex.open(path)
+
+
+@pytest.mark.spec("I-3")
+def test_a_file_opens_as_a_graph(path: Path) -> None:
+    """`ex.open("x.tflite")`: constants are weights, inputs and outputs are called as in its signature, any batch runs."""
+    net = ex.open(path)
+    assert [*net.inputs] == ["image"]
+    assert net.inputs["image"].shape == (None, 8, 8, 2)
+    assert net.definition.outputs == ("scores",)
+    assert [operator.type for operator in net.definition.operators] == ["CONV_2D", "MEAN", "FULLY_CONNECTED"]
+    conv = net.definition.operator("net/conv/Relu")
+    assert conv.boxes == ("net", "conv")
+    assert conv.arguments["fused_activation_function"] == "RELU"
+    assert conv.arguments["padding"] == "SAME"
+    assert net.definition.operator("net/pool/Mean").arguments["axis"] == (1, 2)
+    np.testing.assert_array_equal(net["net/conv/Relu"].filter.array, FILTERS, strict=True)
+    assert "signature serving_default: image = serving_default_image:0 → scores = Identity" in net.definition.doc
+    assert net.check() == []
+    for count in (1, 3):
+        assert net.run(np.ones((count, 8, 8, 2), np.float32)).shape == (count, 4)
+
+
+def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
+    net = ex.open(path)
+    (scores,) = net.build(np.ones((1, 8, 8, 2), np.float32)).values()
+    inside = [node.operation.name for node in reachable([scores]) if node.scope and node.scope.name == "Relu"]
+    assert inside.count("relu") == inside.count("conv2d") == 1
+
+
+@pytest.mark.parametrize("command", [["show"], ["check"], ["why", "net/conv/Relu"], ["diff"]])
+def test_commands_take_such_a_file(command: list[str], path: Path) -> None:
+    """`explorer show`, `why`, `check` and `diff` take a .tflite file."""
+    words = [command[0], str(path), *command[1:], *[str(path)] * (command[0] == "diff")]
+    done = subprocess.run([sys.executable, "-m", "explorer", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if command[0] in ("show", "why"):
+        assert "net/conv/Relu" in done.stdout
+
+
+def test_two_files_are_compared(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.tflite"
+    other.write_bytes(path.read_bytes().replace(FILTERS.tobytes(), (FILTERS + 1).tobytes()))
+    image = np.ones((1, 8, 8, 2), np.float32)
+    assert not np.array_equal(ex.open(path).run(image), ex.open(other).run(image))
+    done = subprocess.run(
+        [sys.executable, "-m", "explorer", "diff", str(path), str(other)], capture_output=True, text=True, check=False
+    )
+    assert "filter" in done.stdout
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_scales_stand_beside_whole_numbers(count: int, tmp_path: Path) -> None:
+    """Quantised weights keep scale and zero point: as arguments of the operator, or as weights where there are many."""
+    scale = tuple((np.arange(count) / 8 + 1).tolist())
+    tensors = {
+        "x": Tensor((1, 4), "int8", scale=(0.5,), zero_point=(-1,)),
+        "w": constant(np.ones((count, 4), np.int8), scale=scale, zero_point=(0,) * count),
+        "y": Tensor((1, count), "int8", scale=(0.25,), zero_point=(2,)),
+    }
+    net = opened(file(Graph(tensors, [Node("FULLY_CONNECTED", ["x", "w", None], ["y"])], ["x"], ["y"])), tmp_path)
+    operator = net.definition.operator("y")
+    assert operator.arguments["input.scale"] == 0.5
+    assert operator.arguments["output.zero_point"] == 2
+    assert operator.arguments["output.dtype"] == "int8"
+    assert net["y"].weights["weights"].array.dtype == np.int8
+    if count > 64:
+        np.testing.assert_array_equal(net["y"].weights["weights.scale"].array, np.float32(scale))
+        assert operator.weights["weights.zero_point"].dtype == "int64"
+    else:
+        assert operator.arguments["weights.scale"] == (scale if count > 1 else scale[0])
+    assert operator.arguments.get("weights.quantized_dimension") == (0 if count > 1 else None)
+
+
+def test_unknown_operators_are_drawn_and_listed(tmp_path: Path) -> None:
+    """Operators that are not known, custom ones among them, are in the graph with their names, and listed by check."""
+    tensors = {"x": Tensor((2, 3)), "a": Tensor((2, 3)), "y": Tensor((2, 3))}
+    nodes = [Node("CUSTOM", ["x"], ["a"], custom="MyOwn"), Node("LOCAL_RESPONSE_NORMALIZATION", ["a"], ["y"])]
+    net = opened(file(Graph(tensors, nodes, ["x"], ["y"])), tmp_path)
+    assert [unknown.type for unknown in net.unknown()] == ["CUSTOM MyOwn", "LOCAL_RESPONSE_NORMALIZATION"]
+    assert len(net.check()) == 2
+    assert net.preview_plan().explain()
+
+    @ex.file_operator("CUSTOM MyOwn", format="tflite")
+    def own(op: ex.OperatorContext) -> ex.Expr:
+        "x + x."
+        return op.x + op.x
+
+    try:
+        assert [unknown.type for unknown in net.unknown()] == ["LOCAL_RESPONSE_NORMALIZATION"]
+    finally:
+        from explorer.formats.tflite.operators import TABLE
+
+        TABLE._builders.pop("CUSTOM MyOwn")
+
+
+def test_state_between_runs_is_drawn(tmp_path: Path) -> None:
+    """Variables, which keep their value from run to run, are named; what reads them cannot run."""
+    tensors = {"x": Tensor((2, 3)), "h": Tensor((2, 3), is_variable=True), "y": Tensor((2, 3))}
+    net = opened(file(Graph(tensors, [Node("ADD", ["x", "h"], ["y"])], ["x"], ["y"])), tmp_path)
+    assert net.definition.operator("y").arguments["y"] == "a variable of float32 (2, 3)"
+    assert "a variable of float32" in net.check()[0]
+
+
+def test_a_constant_may_be_an_output(tmp_path: Path) -> None:
+    tensors = {"c": constant([1.0, 2.0], "float32"), "x": Tensor((2,)), "y": Tensor((2,))}
+    net = opened(file(Graph(tensors, [Node("NEG", ["x"], ["y"])], ["x"], ["y", "c"])), tmp_path)
+    results = net.run(np.ones(2, np.float32))
+    np.testing.assert_array_equal(results["c"], [1, 2])
+
+
+def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Names need not differ in a file: a second one has its number behind it."""
+    data = file(Graph(
+        {"aa": Tensor((2,)), "bb": Tensor((2,)), "cc": Tensor((2,))},
+        [Node("NEG", ["aa"], ["bb"]), Node("NEG", ["bb"], ["cc"])], ["aa"], ["cc"],
+    ))  # fmt: skip
+    net = opened(data.replace(b"bb\0", b"aa\0").replace(b"cc\0", b"aa\0"), tmp_path)
+    assert [*net.definition.blobs] == ["aa", "aa:1", "aa:2"]
+    np.testing.assert_array_equal(net.run(np.ones(2, np.float32)), [1, 1])
+
+
+def test_without_the_package_it_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package `tflite` the error names the file, the package, its pip command, and the conversion."""
+    monkeypatch.setattr("explorer.formats.tflite.operator_options.find_spec", lambda name: None)
+    with pytest.raises(ex.FileError, match=r"(?s)classifier\.tflite.*package tflite is not installed") as raised:
+        ex.open(path)
+    assert 'pip install "explorer-graphs[tflite]"' in raised.value.fix
+    assert "tf2onnx.convert --tflite" in raised.value.fix
+
+
+def test_the_package_is_imported_for_such_a_file_alone() -> None:
+    code = "import sys, explorer.formats.registry; print('tflite' in sys.modules, 'flatbuffers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_weights_are_read_when_they_are_asked_for(path: Path) -> None:
+    """A file that has changed since it was opened is refused at the next look at a weight."""
+    net = ex.open(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ex.FileError, match="has changed since it was opened"):
+        _ = net["net/conv/Relu"].filter.array
