@@ -221,7 +221,7 @@ def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> "Net":
-    """The net in a model's file, chosen by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or yours.
+    """The net in a model's file, by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or your own.
 
     ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. A file of
     weights alone (``x.safetensors``, ``x.gguf``, ``x.npz``, ``x.npy``) is opened to be looked at and compared. Raises

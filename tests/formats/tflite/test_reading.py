@@ -56,7 +56,7 @@ def opened(data: bytes, folder: Path) -> Net:
 
 @pytest.mark.spec("I-3")
 def test_a_file_opens_as_a_graph(path: Path) -> None:
-    """`ex.open("x.tflite")`: constants are weights, inputs and outputs are called as in its signature, any batch runs."""
+    """`ex.open("x.tflite")`: constants are weights, inputs and outputs have its signature's names."""
     net = ex.open(path)
     assert [*net.inputs] == ["image"]
     assert net.inputs["image"].shape == (None, 8, 8, 2)
@@ -76,7 +76,7 @@ def test_a_file_opens_as_a_graph(path: Path) -> None:
 
 def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
     net = ex.open(path)
-    (scores,) = net.build(np.ones((1, 8, 8, 2), np.float32)).values()
+    scores = net.build(np.ones((1, 8, 8, 2), np.float32))
     inside = [node.operation.name for node in reachable([scores]) if node.scope and node.scope.name == "Relu"]
     assert inside.count("relu") == inside.count("conv2d") == 1
 
