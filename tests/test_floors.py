@@ -83,8 +83,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "onnx.writing",
         "onnx",
         "pnnx",
+        "tflite",
         "weight_tables",
         "pnnx.operators",
+        "tflite.operators",
         "",
     ),
     "view": (

@@ -5,16 +5,15 @@ The one table by which ``ex.open`` refuses such a file. A command in it is for a
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import NamedTuple
+
+from explorer.formats.common.foreign_format import ForeignFormat, tf2onnx
 
 _MODULE = "open the torch module that it is for: ex.open(module, example_inputs)"
 _STATE_DICT = (
     "for its weights: from safetensors.torch import save_file; "
     "save_file(torch.load({file!r}, weights_only=True), {stem!r} + '.safetensors'); for the graph, " + _MODULE
 )
-_TF2ONNX = "pip install tf2onnx; python -m tf2onnx.convert {option} {path} --output {out}.onnx"
 _ORIGINAL = "open the model that it was made of: the .onnx file, or the torch module, ex.open(module, example_inputs)"
 
 
@@ -22,26 +21,6 @@ SAVED_MODEL = "saved_model.pb"
 """the file by which a folder is a SavedModel of TensorFlow"""
 
 
-class ForeignFormat(NamedTuple):
-    """A format that is not opened, with ``fix``, in which ``{path}`` and ``{out}`` stand for the file's names."""
-
-    endings: tuple[str, ...]
-    name: str
-    fix: str
-
-    def fix_for(self, path: Path) -> str:
-        """Return the fix for one file."""
-        names = {"file": str(path), "stem": path.stem, "folder": shlex.quote(str(path.parent))}
-        quoted = {"path": shlex.quote(str(path)), "out": shlex.quote(path.stem), "name": shlex.quote(path.name)}
-        return self.fix.format(**names, **quoted)
-
-
-def _tf2onnx(option: str, more: str = "") -> str:
-    return _TF2ONNX.replace("{option}", option) + more
-
-
-TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", _tf2onnx("--tflite"))
-"""a format that is opened where its package is installed, and is converted elsewhere"""
 FOREIGN = (
     ForeignFormat((".pt", ".pth", ".pyt"), "PyTorch (torch.save or TorchScript)", _STATE_DICT),
     ForeignFormat((".ckpt",), "a training checkpoint (PyTorch Lightning, TensorFlow)", _MODULE),
@@ -57,11 +36,11 @@ FOREIGN = (
     ForeignFormat(
         (".pb", ".pbtxt"),
         "TensorFlow (a SavedModel's, or a frozen graph)",
-        _tf2onnx("--saved-model").replace("{path}", "{folder}")
+        tf2onnx("--saved-model").replace("{path}", "{folder}")
         + "; a frozen graph with --graphdef {path} --inputs … --outputs …",
     ),
     ForeignFormat(
-        (".index", ".meta"), "a checkpoint of TensorFlow", _tf2onnx("--checkpoint", " --inputs … --outputs …")
+        (".index", ".meta"), "a checkpoint of TensorFlow", tf2onnx("--checkpoint", " --inputs … --outputs …")
     ),
     ForeignFormat(
         (".mlmodel", ".mlpackage", ".mlmodelc"),

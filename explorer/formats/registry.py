@@ -18,7 +18,7 @@ from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
 from explorer.formats import explorer_json, onnx, pnnx, tflite, torch_export, weight_tables
-from explorer.formats.foreign_files import TFLITE
+from explorer.formats.common.foreign_format import TFLITE
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable

@@ -85,10 +85,13 @@ def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
 def test_commands_take_such_a_file(command: list[str], path: Path) -> None:
     """`explorer show`, `why`, `check` and `diff` take a .tflite file."""
     words = [command[0], str(path), *command[1:], *[str(path)] * (command[0] == "diff")]
-    done = subprocess.run([sys.executable, "-m", "explorer", *words], capture_output=True, text=True, check=False)
+    run = [sys.executable, "-m", "explorer", *words]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=path.parent)
     assert done.returncode == 0, done.stderr
-    if command[0] in ("show", "why"):
-        assert "net/conv/Relu" in done.stdout
+    if command[0] == "show":
+        assert "CONV_2D" in (path.parent / "classifier.tflite.explorer.html").read_text(encoding="utf-8")
+    if command[0] == "why":
+        assert "net / conv / Relu" in done.stdout
 
 
 def test_two_files_are_compared(path: Path, tmp_path: Path) -> None:
