@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,10 @@ explorer FILE is short for: explorer show --open FILE
 On a terminal, work that takes longer than a second tells how far it is.
 No command needs a network, or Graphviz to be installed.
 """
+
+
+_OPTION = re.compile(r"--[a-z-]+")
+"""an option in the help of a command"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -60,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         )
         subparser.add_argument("--debug", action="store_true", help="show the traceback of an error")
         command.arguments(subparser)
-        subparser.set_defaults(command=command.execute)
+        subparser.set_defaults(command=command.execute, parser=subparser)
     return top
 
 
@@ -89,8 +95,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return STATUS
 
 
+def _parsed(own_arguments: Sequence[str], handed: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command; ends the program for an unknown command or option, and says a near one."""
+    top = parser()
+    first = own_arguments[0] if own_arguments else "-"
+    if not first.startswith("-") and first not in COMMANDS:
+        top.error(f"{first!r} is neither a command nor a file{_near(first, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+    options, unknown = top.parse_known_args(own_arguments, argparse.Namespace(handed=handed))
+    if unknown:
+        known = _OPTION.findall(options.parser.format_help())
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_near(unknown[0], known)}")
+    return options
+
+
+def _near(given: str, known: Iterable[str]) -> str:
+    """Return the known name that is near, as the end of a sentence, or ""."""
+    near = get_close_matches(given.partition("=")[0], known, 1)
+    return f": near is {near[0]}" if near else ""
+
+
 def _run(own_arguments: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
-    options = parser().parse_args(own_arguments, argparse.Namespace(handed=handed))
+    options = _parsed(own_arguments, handed)
     try:
         with followed(errors):
             status: int = options.command(options)

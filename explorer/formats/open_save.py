@@ -16,7 +16,7 @@ from typing import Any
 
 from explorer.core.checked_functions import named
 from explorer.core.errors import FileError, OperandError
-from explorer.core.files.open_untrusted import printable
+from explorer.core.files.open_untrusted import near_file, printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
 from explorer.formats import torch_export
@@ -134,7 +134,9 @@ def _unknown_ending(path: Path) -> FileError:
     elif foreign is not None:
         fix = foreign.fix_for(path)
     else:
-        fix = "give such a file; a torch module is opened by ex.open(module, example_inputs)"
+        near = "" if path.exists() else near_file(path)
+        such = f"give such a file, near is {near}" if near else "give such a file"
+        fix = f"{such}; a torch module is opened by ex.open(module, example_inputs)"
     owner = "not that of a model's file" if foreign is None else f"that of {foreign.name}, which is not opened"
     return FileError(
         f"the ending {path.suffix!r} is {owner}" if path.suffix else "the name has no ending",

@@ -316,14 +316,19 @@ class BuildableNet(EditableNet):
         assumed = {**(shapes or {}), **named}
         for name, shape in assumed.items():
             if name not in self.definition.inputs:
-                raise UnknownNameError(name, kind=f"input of net {self.name!r}", known=self.definition.inputs)
+                known = self.definition.inputs
+                raise UnknownNameError(name, kind=f"input of net {self.name!r}", known=known, fix="name an input")
             if not is_shape(shape) or min(shape, default=0) < 0:
                 raise OperandError(
                     f"the shape {shape!r} of input {name!r}",
                     rule="a shape must be a tuple of lengths",
                     fix=f"net.assume({{{name!r}: (1, 576)}})",
                 )
-        check_inputs(self.definition, [(name, self._noted(name, tuple(shape))) for name, shape in assumed.items()])
+        check_inputs(
+            self.definition,
+            [(name, self._noted(name, tuple(shape))) for name, shape in assumed.items()],
+            fix="give lengths that the file leaves open; another length needs the model exported anew, with it open",
+        )
         self._assumed, self._fitting = {name: tuple(shape) for name, shape in assumed.items()}, None
         return self
 

@@ -125,7 +125,7 @@ def test_a_file_alone_is_shown_in_the_browser(
 def test_a_command_that_is_none_is_not_taken_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["shwo"])
-    assert "invalid choice: 'shwo'" in capsys.readouterr().err
+    assert "'shwo' is neither a command nor a file: near is show" in capsys.readouterr().err
 
 
 @pytest.mark.spec("V-14", "I-5")
@@ -504,3 +504,50 @@ def test_the_module_is_the_command(folder: Path) -> None:
     )
     assert closed.stdout.startswith("simplify ✓ ")
     assert closed.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["shw", "x"], "'shw' is neither a command nor a file: near is show; commands: show, run, check"),
+        (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn: near is --open"),
+        (["show", MODEL, "--thme=dark"], "explorer show: error: unrecognized arguments: --thme=dark: near is --theme"),
+        (["why", MODEL, "conv2", "pool", "more"], "explorer why: error: unrecognized arguments: more"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_told_with_a_near_one(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_reference_that_is_no_file_and_no_runtime_is_refused_before_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`explorer run --compare` names the absent file, or the runtimes, and runs nothing before."""
+    for reference, message in {
+        "absent.onnx": "absent.onnx: the file cannot be read: No such file or directory",
+        "absent.npz": "absent.npz: the file cannot be read: No such file or directory",
+        "tensorflow": "fix: --compare onnx.reference",
+    }.items():
+        assert main(["run", MODEL, "--input", f"{ARRAYS}:images", "--compare", reference]) == 2
+        printed = capsys.readouterr()
+        assert message in printed.err
+        assert "float32" not in printed.out
+
+
+def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["7767517", "3 2", "pnnx.Input in0 0 1 0 #0=(1,4)f32", "nn.ReLU w 1 1 0 1 #1=(1,4)f32"]
+    (folder / "relu.pnnx.param").write_text("\n".join([*lines, "pnnx.Output out 1 0 1", ""]))
+    assert main(["check", "relu.pnnx.param"]) == 0
+    assert "relu: its operator can run: 0 1×4 → 1 1×4" in capsys.readouterr().out
+
+
+def test_a_shape_that_the_file_fixes_is_told_with_a_fix_for_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer check --shape` for a length that the file fixes says so, and speaks of no array."""
+    assert main(["check", str(ASSETS / "digits.pnnx.param"), "--shape", "0=1x3"]) == 2
+    told = capsys.readouterr().err
+    assert "fix: give lengths that the file leaves open" in told

@@ -59,14 +59,15 @@ def execute(options: argparse.Namespace) -> int:
     tell("".join(f"{finding}\n" for finding in findings))
     count = len(net.definition.operators)
     if findings:
-        say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
+        say(f"{net.name}: {counted_text(len(findings), 'finding')} in {counted_text(count, 'operator')}")
     elif net.definition.is_table:
         held = len(net.definition.blobs)
         say(f"{net.name}: {counted_text(held, 'weight')} can be read; there is no graph that could run")
     else:
         waiting = net.unsized()
         later = f" ({len(waiting)} have shapes that depend on values: {_first(waiting)})" if waiting else ""
-        say(f"{net.name}: all {count} operators can run{later}: {_ends(net.inputs)} → {_ends(net.outputs)}")
+        whole = f"all {count:,} operators" if count != 1 else "its operator"
+        say(f"{net.name}: {whole} can run{later}: {_ends(net.inputs)} → {_ends(net.outputs)}")
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
 

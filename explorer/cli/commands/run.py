@@ -9,7 +9,7 @@ from typing import Any
 from explorer.cli.support import image_inputs, memory_option
 from explorer.cli.support.output import refuse_inputs
 from explorer.cli.support.terminal import report, say, tell
-from explorer.core.errors import FileError
+from explorer.core.errors import FileError, OperandError
 from explorer.core.files.atomic_write import write_file
 
 HELP = "run a model on arrays or pictures"
@@ -95,6 +95,7 @@ def execute(options: argparse.Namespace) -> int:
             fix="--top 5",
         )  # fmt: skip
     arrays = inputs(net, options)
+    reference = None if options.compare is None else _reference(options.compare)
     outputs = net.run(arrays)
     whole = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     for name, value in whole.items():
@@ -119,9 +120,9 @@ def execute(options: argparse.Namespace) -> int:
     if output is not None:
         write_file(output, npz(results))
         report(f"wrote {output}")
-    if options.compare is None:
+    if reference is None:
         return 0
-    comparison = net.compare(_reference(options.compare), arrays)
+    comparison = net.compare(reference, arrays)
     tell(f"{comparison}\n")
     return 0 if comparison.equal else 1
 
@@ -135,10 +136,18 @@ def _reference(text: str) -> Any:
     """Return what ``--compare`` names: a runtime's name, the arrays of a file, or a net."""
     from explorer.cli.support.array_files import file_of, read
     from explorer.formats import open
+    from explorer.formats.onnx.reference_values import RUNTIMES
 
-    path = file_of(text)
-    if not path.suffix or not path.exists():
+    if text in RUNTIMES:
         return text
+    path = file_of(text)
+    if not path.suffix and not path.exists():
+        known = ", ".join(RUNTIMES)
+        raise OperandError(
+            f"--compare {text}",
+            rule=f"a reference must be one of {known}, another model's file, or a .npz file of arrays",
+            fix="--compare onnx.reference",
+        )
     return read(text) if path.suffix == ".npz" else open(path)
 
 

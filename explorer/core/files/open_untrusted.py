@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
 from explorer.core.errors import FileError
 from explorer.core.memory_budget import budget
+from explorer.record.escape import visible
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 """O_NONBLOCK: opening a pipe that has no writer returns at once, so that it can be rejected"""
@@ -30,6 +33,11 @@ def opened(
     shown = printable(path)
     try:
         descriptor = os.open(path, _FLAGS)
+    except FileNotFoundError as error:
+        near = near_file(path) if within is None else ""
+        raise FileError(
+            f"{what} cannot be read: {_reason(error)}", path=shown, fix=f"{fix}; near is {near}" if near else fix
+        ) from error
     except (OSError, ValueError) as error:  # the latter for names that no file can have
         raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
     try:
@@ -72,6 +80,18 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
 
 
+def near_file(path: str | os.PathLike[str]) -> str:
+    """Return the path of the file in the same folder whose name is nearest to that of an absent one, or ""."""
+    folder, name = os.path.split(os.fspath(path))
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [entry.name for entry in islice(entries, _SEARCHED) if entry.is_file()]
+    except OSError:
+        return ""
+    near = get_close_matches(name, names, 1, _NEAR)
+    return visible(printable(os.path.join(folder, near[0]))) if near else ""
+
+
 def printable(path: str | os.PathLike[str]) -> str:
     """Return a path as printable text: invalid characters are escaped, long paths cut."""
     text = os.fspath(path)
@@ -80,6 +100,8 @@ def printable(path: str | os.PathLike[str]) -> str:
 
 
 _SHOWN = 1024
+_SEARCHED, _NEAR = 1000, 0.8
+"""most files of a folder that are looked at for a near name; likeness from which a name is near"""
 
 
 def _reason(error: Exception) -> str:

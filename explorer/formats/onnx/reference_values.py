@@ -36,7 +36,7 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
         raise OperandError(
             f"{runtime} does not run this file: {str(error).strip()[:300]}",
             rule="a reference must run the file for these inputs",
-            fix=f"compare with another one: {' or '.join(map(repr, _RUNTIMES))}, or a net",
+            fix=f"compare with another one: {' or '.join(map(repr, RUNTIMES))}, or a net",
         ) from error
     # A result may also be a sequence of arrays, or nothing.
     return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
@@ -47,8 +47,8 @@ def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
     if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
         names = [output.name for output in reference.get_outputs()]
         return "onnxruntime", lambda path, inputs: dict(zip(names, reference.run(names, dict(inputs)), strict=True))
-    if not isinstance(reference, str) or reference not in _RUNTIMES:
-        known = ", ".join(map(repr, _RUNTIMES))
+    if not isinstance(reference, str) or reference not in RUNTIMES:
+        known = ", ".join(map(repr, RUNTIMES))
         raise OperandError(
             f"a reference of type {type(reference).__name__}: {reference!r:.80}",
             rule=f"a reference must be a net, {known}, an InferenceSession of onnxruntime, or a dict of arrays",
@@ -60,7 +60,7 @@ def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
             rule=f"a net that is compared with {reference} must have been opened from an .onnx file",
             fix='net.save("net.onnx"); ex.open("net.onnx").compare(…)',
         )
-    return reference, _RUNTIMES[reference]
+    return reference, RUNTIMES[reference]
 
 
 def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _evaluator(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
     return dict(values)
 
 
-_RUNTIMES: dict[str, Run] = {
+RUNTIMES: dict[str, Run] = {
     "onnxruntime": _session,
     "onnx.reference": _evaluator,
 }

@@ -133,10 +133,15 @@ def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
     )
 
 
-def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorType]]) -> None:
+def check_inputs(
+    definition: NetDefinition,
+    types: Iterable[tuple[str, TensorType]],
+    fix: str = "reshape or resize the input to that shape",
+) -> None:
     """Raise OperandError for inputs that contradict the file: dtype, rank, known lengths, or lengths of one name.
 
-    ``types`` are those of inputs by name, and of each member of a sequence.
+    ``types`` are those of inputs by name, and of each member of a sequence; ``fix`` is the fix for
+    a shape that does not fit.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:
@@ -153,8 +158,8 @@ def check_inputs(definition: NetDefinition, types: Iterable[tuple[str, TensorTyp
         if not fits(blob.shape, type_.shape):
             raise OperandError(
                 _mismatch(name, type_, definition),
-                rule=f"{array_rule(blob)}; ? is any length",
-                fix="reshape or resize the input to that shape",
+                rule=array_rule(blob) + "; ? is any length" * (None in blob.shape),
+                fix=fix,
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
             # members of a sequence have lengths of their own

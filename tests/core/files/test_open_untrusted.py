@@ -67,3 +67,16 @@ def test_a_file_of_more_than_is_granted_is_not_read(tmp_path: Path, monkeypatch:
     path.write_bytes(b"12345")
     with pytest.raises(ex.FileError, match="at most 4 bytes"):
         content(path)
+
+
+def test_an_absent_file_is_told_with_a_near_one_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "resnet18.onnx").touch()
+    (tmp_path / "labels.txt").touch()
+    with pytest.raises(ex.FileError, match=r"fix: correct the path of the \.onnx file; near is .*resnet18\.onnx$"):
+        ex.open(tmp_path / "resnt18.onnx")
+    with pytest.raises(ex.FileError, match=r"fix: give such a file, near is .*resnet18\.onnx; a torch module"):
+        ex.open(tmp_path / "resnet18.onx")
+    with pytest.raises(ex.FileError, match=r"fix: correct the path$"):
+        opened(tmp_path / "something-else")
+    with pytest.raises(ex.FileError, match=r"fix: correct the path$"):
+        opened(tmp_path / "no-folder" / "resnet18.onnx")
