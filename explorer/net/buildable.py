@@ -324,11 +324,9 @@ class BuildableNet(EditableNet):
                     rule="a shape must be a tuple of lengths",
                     fix=f"net.assume({{{name!r}: (1, 576)}})",
                 )
-        check_inputs(
-            self.definition,
-            [(name, self._noted(name, tuple(shape))) for name, shape in assumed.items()],
-            fix="give lengths that the file leaves open; another length needs the model exported anew, with it open",
-        )
+        types = [(name, self._noted(name, tuple(shape))) for name, shape in assumed.items()]
+        fix = "give lengths that the file leaves open; another length needs the model exported anew, with it open"
+        check_inputs(self.definition, types, fix)
         self._assumed, self._fitting = {name: tuple(shape) for name, shape in assumed.items()}, None
         return self
 
