@@ -31,6 +31,8 @@ class Tensor:
     axis: int = 0
     is_variable: bool = False
     has_rank: bool = False
+    sparsity: tuple[Sequence[int], Sequence[int], Sequence[Any]] | None = None
+    """order of axes, axes of blocks, and levels: a length, or starts and coordinates of children"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Graph:
     inputs: Sequence[str]
     outputs: Sequence[str]
     name: str = ""
+    repeats: int = 1
+    """how often the list of operators leads to the same tables"""
 
 
 def constant(array: Any, dtype: str | None = None, **options: Any) -> Tensor:
@@ -115,7 +119,7 @@ class Writer:
             "Tensors": self.offsets(tensors),
             "Inputs": self.numbers([places[name] for name in graph.inputs]),
             "Outputs": self.numbers([places[name] for name in graph.outputs]),
-            "Operators": self.offsets(nodes),
+            "Operators": self.offsets(nodes * graph.repeats),
             "Name": self.builder.CreateString(graph.name),
         }
         return self.table("SubGraph", fields)
@@ -145,7 +149,29 @@ class Writer:
                 "QuantizedDimension": tensor.axis,
             }
             fields["Quantization"] = self.table("QuantizationParameters", scales)
+        if tensor.sparsity is not None:
+            order, blocks, levels = tensor.sparsity
+            parts = [self.level(level) for level in levels]
+            lists = {"TraversalOrder": self.numbers(order), "BlockMap": self.numbers(blocks)}
+            fields["Sparsity"] = self.table("SparsityParameters", {**lists, "DimMetadata": self.offsets(parts)})
         return self.table("Tensor", fields)
+
+    def level(self, level: Any) -> int:
+        """Write a level of a sparse tensor."""
+        if isinstance(level, int):
+            return self.table("DimensionMetadata", {"Format": tflite.DimensionType.DENSE, "DenseSize": level})
+        starts, coordinates = (
+            self.table(f"{kind}Vector", {"Values": self.numbers(values, kind.lower())})
+            for kind, values in zip(("Int32", "Uint8"), level, strict=True)
+        )
+        fields = {
+            "Format": tflite.DimensionType.SPARSE_CSR,
+            "ArraySegmentsType": tflite.SparseIndexVector.Int32Vector,
+            "ArraySegments": starts,
+            "ArrayIndicesType": tflite.SparseIndexVector.Uint8Vector,
+            "ArrayIndices": coordinates,
+        }
+        return self.table("DimensionMetadata", fields)
 
     def node(self, node: Node, places: Mapping[str, int]) -> int:
         """Write an operator."""
@@ -430,7 +456,16 @@ def _quantized() -> dict[str, Case]:
     one = {"scale": (0.125,), "zero_point": (3,)}
     several = {"scale": (0.5, 0.25, 2.0), "zero_point": (0, 0, 0), "axis": 1}
     halves = np.array([-2.5, -1.5, -0.5, -0.49999997, 0.49999997, 0.5, 1.5, 2.5, 100, -100], np.float32)
+    rows = Tensor(
+        (3, 4), data=np.arange(1, 5, dtype=np.float32), sparsity=((0, 1), (), (3, ([0, 2, 2, 4], [0, 3, 1, 2])))
+    )
+    blocks = Tensor(
+        (4, 4), data=np.arange(1, 13, dtype=np.float32),
+        sparsity=((0, 1, 2, 3), (0, 1), (2, ([0, 1, 3], [1, 0, 1]), 2, 2)),
+    )  # fmt: skip
     return {
+        "DENSIFY": Case("DENSIFY", [rows]),
+        "DENSIFY blocks": Case("DENSIFY", [blocks]),
         "DEQUANTIZE": Case("DEQUANTIZE", [constant(int8, **one)]),
         "DEQUANTIZE channels": Case("DEQUANTIZE", [constant(int8, **several)]),
         "QUANTIZE": Case(

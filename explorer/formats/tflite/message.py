@@ -27,6 +27,7 @@ from explorer.formats.tflite.model_parts import (
     Signature,
 )
 from explorer.formats.tflite.operator_options import Schema
+from explorer.formats.tflite.sparsity import Level, Sparsity
 
 _IDENTIFIER = b"TFL3"
 _LEAST = 12
@@ -141,7 +142,7 @@ class Message:
             data,
             self._quantization(tensor.Quantization(), name),
             tensor.IsVariable(),
-            tensor.Sparsity() is not None,
+            self._sparsity(tensor.Sparsity()),
         )
 
     def _quantization(self, quantization: Any, name: str) -> Quantization | None:
@@ -161,6 +162,32 @@ class Message:
             tuple(scale.tolist()) if few else (),
             (tuple(zero.tolist()) if zero.size else (0,) * scale.size) if few else (),
         )
+
+    def _sparsity(self, sparsity: Any) -> Sparsity | None:
+        if sparsity is None:
+            return None
+        levels = self._tables(sparsity.DimMetadataLength(), sparsity.DimMetadata, "levels")
+        return Sparsity(
+            self._list(sparsity.TraversalOrderAsNumpy()),
+            self._list(sparsity.BlockMapAsNumpy()),
+            tuple([self._level(level) for level in levels]),
+        )
+
+    def _level(self, level: Any) -> Level:
+        """Return a level of a sparse tensor, whose numbers are stored in 8, 16 or 32 bits."""
+        if level.Format() == self._schema.package.DimensionType.DENSE:
+            return Level(level.DenseSize())
+        lists = []
+        for number, table in (
+            (level.ArraySegmentsType(), level.ArraySegments()),
+            (level.ArrayIndicesType(), level.ArrayIndices()),
+        ):
+            numbers = self._schema.index_vector(number)
+            if table is None or numbers is None:
+                self._fail("a sparse level has no numbers")
+            numbers.Init(table.Bytes, table.Pos)
+            lists.append(self._array(numbers.ValuesAsNumpy()).astype(np.int64))
+        return Level(0, *lists)
 
     def _buffer(self, buffer: Any) -> Place | None:
         """Return the place of a buffer's bytes: in the flatbuffer, or behind it in the file; None for an empty one."""

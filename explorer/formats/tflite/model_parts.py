@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from explorer.formats.tflite.sparsity import Sparsity
 from explorer.net.definition.definition import Plain
 
 UNKNOWN_LENGTH = -1
@@ -51,7 +52,7 @@ class FileTensor:
     data: Place | None
     quantization: Quantization | None
     is_variable: bool
-    is_sparse: bool
+    sparsity: Sparsity | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class Schema:
         self.package: Any = import_module(_PACKAGE)
         self._types = _words(self.package.BuiltinOperator)
         self._tensor_types = _words(self.package.TensorType)
+        self._index_vectors = _words(self.package.SparseIndexVector)
         self._options = _words(self.package.BuiltinOptions), _words(self.package.BuiltinOptions2)
         self._enumerations = {option: _words(getattr(self.package, name)) for option, name in _WORDS.items()}
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
@@ -78,6 +79,11 @@ class Schema:
     def dtype(self, number: int) -> str:
         """Return a dtype's name."""
         return self._tensor_types.get(number, f"type {number}").lower()
+
+    def index_vector(self, number: int) -> Any:
+        """Return a table of the numbers of a sparse level, of the class that a number stands for; None for no class."""
+        name = self._index_vectors.get(number, "NONE")
+        return None if name == "NONE" else getattr(self.package, name)()
 
     def options(self, operator: Any, numbers: Lists, text: Texts) -> tuple[dict[str, Plain], dict[str, int]]:
         """Return the options of an operator, and the numbers of its inner graphs."""

@@ -192,9 +192,8 @@ class _GraphReader:
             arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
             passed[formal] = self.names[index]  # nothing makes it, which the definition refuses by its name
-        elif tensor.is_sparse or not is_supported(tensor.dtype):
-            word = "a sparse tensor" if tensor.is_sparse else "a tensor"
-            arguments[formal] = f"{word} of {tensor.dtype} {tensor.shape}, which explorer has not"
+        elif not is_supported(tensor.dtype):
+            arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer has not"
         else:
             constant = stored(tensor, self.names[index], self.file)
             plain = self._plain(formal, constant)
@@ -206,6 +205,8 @@ class _GraphReader:
     def _plain(self, formal: str, constant: StoredTensor) -> Plain:
         """Return numbers of a shape, or one real number, as arguments hold them; None for other constants."""
         size = math.prod(constant.shape)
+        if constant.sparsity is not None:
+            return None
         is_shape = formal in SHAPES and constant.dtype in ("int32", "int64") and size <= _FEW
         if is_shape or (constant.dtype in ("float32", "bool") and constant.shape == ()):
             return _tuples(constant.array(self.file).tolist())

@@ -15,6 +15,7 @@ from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import decode, stored_bytes
 from explorer.formats.tflite.model_parts import FileTensor, Place
+from explorer.formats.tflite.sparsity import Sparsity
 from explorer.net.definition.definition import WeightReference
 from explorer.net.definition.operator_definition import memory_dtype
 
@@ -31,12 +32,16 @@ def is_supported(dtype: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A constant of a file: its name there, shape and dtype, and the place of its elements."""
+    """A constant of a file: its name there, shape and dtype, and the place of its elements.
+
+    Of a sparse one these are its elements but zeros, and ``sparsity`` says where they stand.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     place: Place
+    sparsity: Sparsity | None = None
 
     @property
     def reference(self) -> WeightReference:
@@ -46,8 +51,11 @@ class StoredTensor:
     def array(self, file: KeptFile) -> NDArray[Any]:
         """Return the elements, read-only; raises FileError where the file has changed since it was opened."""
         raw = file.part(self.place.first, self.place.size)
+        array = decode(raw, self.dtype)
+        if self.sparsity is not None:
+            array = self.sparsity.dense(array, self.shape)
         # the last byte of narrow elements may have more than the shape says
-        array = decode(raw, self.dtype)[: math.prod(self.shape)].reshape(self.shape)
+        array = array.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
         array.setflags(write=False)
         return array
 
@@ -79,6 +87,8 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
             fix="convert the model again",
         )
     size = stored_bytes(tensor.dtype, math.prod(shape))
+    if tensor.sparsity is not None and place.size % stored_bytes(tensor.dtype, 1) == 0:
+        return StoredTensor(name, shape, tensor.dtype, place, tensor.sparsity)
     if size != place.size:
         raise FileError(
             f"tensor {name!r} has {place.size} bytes, {shape} of {tensor.dtype} takes {size}",

@@ -51,6 +51,12 @@ def inside_itself() -> bytes:
     return file(Graph(tensors, [Node("IF", ["c", "x"], ["y"], "IfOptions", options)], ["c", "x"], ["y"]))
 
 
+def shared(count: int) -> bytes:
+    """A graph whose operators are all one table, with as many operands as there are operators."""
+    tensors = {"x": Tensor((4,)), "y": Tensor((4,))}
+    return file(Graph(tensors, [Node("ADD_N", ["x"] * count, ["y"])], ["x"], ["y"], repeats=count))
+
+
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "no TensorFlow Lite model: 0 bytes"),
     "short": (b"\x10\0\0\0TFL3", "no TensorFlow Lite model: 8 bytes"),
@@ -85,6 +91,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "inside itself": (inside_itself(), "graph 0 is inside itself"),
     "laughs": (nested(30, 20), "operators or more"),
     "calls graph": (nested(1, 1).replace(b"\1\0\0\0\1\0\0\0", b"\x7f\0\0\0\x7f\0\0\0"), ""),
+    "shared": (shared(20_000), "it states more numbers than its"),
     "texts": (
         graph(Node("CUSTOM", ["x"], ["y"], custom="<script>\x1b[2J\u202e" + "a/" * 3000)), "unknown operator type"),
 }  # fmt: skip

@@ -73,6 +73,12 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
     return reshape(scale, form), reshape(zero, form if zero.size > 1 else ())
 
 
+@operator("DENSIFY", quantized=True)
+def densify(op: OperatorContext) -> Expr:
+    """A sparse tensor with its zeros, as which it is read."""
+    return required(op, "input")
+
+
 @operator("CONSTANT", quantized=True)
 def constant(op: OperatorContext) -> Expr:
     """A constant of the file that is an output of its graph."""
