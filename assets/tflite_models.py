@@ -351,6 +351,7 @@ def _elementwise() -> dict[str, Case]:
     cases["SOFTMAX"] = Case("SOFTMAX", [(3, 5)], "SoftmaxOptions", {"Beta": 0.5})
     int32 = tflite.TensorType.INT32
     cases["CAST"] = Case("CAST", [(3, 5)], "CastOptions", {"OutDataType": int32}, [Tensor(dtype="int32")])
+    cases["CAST without options"] = Case("CAST", [(3, 5)], results=[Tensor(dtype="int32")])
     cases["CAST bool"] = Case(
         "CAST", [bools], "CastOptions", {"InDataType": tflite.TensorType.BOOL, "OutDataType": int32},
         [Tensor(dtype="int32")],

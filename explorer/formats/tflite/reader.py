@@ -159,7 +159,8 @@ class _GraphReader:
             formal = "output" if len(operator.outputs) == 1 else f"outputs.{place}"
             if index >= 0:
                 self._enter_quantization(formal, index, arguments, weights)
-            if f"{formal}.zero_point" in {**arguments, **weights}:
+            # the interpreter casts to the type of the result, whatever the options say, and they may be left out
+            if index >= 0 and (operator.type == "CAST" or f"{formal}.zero_point" in {**arguments, **weights}):
                 arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
         name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
         shown = f"{', '.join(outputs)} = {operator.type}({', '.join([self.names.get(i, '') for i in operator.inputs])})"

@@ -80,7 +80,7 @@ def test_a_number_has_no_levels() -> None:
 
 
 def test_a_dense_tensor_is_not_made_before_its_memory_is_granted(tmp_path: Path) -> None:
-    tensor = Tensor((FAR, FAR), data=np.ones(1, np.float32), sparsity=((0, 1), (), (([0, 1], [0]), ([0, 1], [0]))))
+    tensor = Tensor((2**20, 2**20), data=np.ones(1, np.float32), sparsity=((0, 1), (), (([0, 1], [0]), ([0, 1], [0]))))
     path = tmp_path / "m.tflite"
     path.write_bytes(Case("DENSIFY", [tensor]).file())
     with pytest.raises(ex.ExplorerError, match="claims"):

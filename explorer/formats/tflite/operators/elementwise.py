@@ -97,13 +97,13 @@ def select(op: OperatorContext) -> Expr:
 @operator("CAST")
 def cast(op: OperatorContext) -> Expr:
     """The same numbers in another dtype; fractions are cut off."""
-    target = op.argument("out_data_type", "float32")
+    target = op.argument("output.dtype")
     try:
         dtype = np.dtype(target)
     except TypeError:
         dtype = np.dtype("V")
     if dtype.kind not in "biufc":
-        raise OperandError(f"out_data_type={target!r}", rule="CAST: elements must become numbers that NumPy has")
+        raise OperandError(f"the result is of {target!r}", rule="CAST: elements must become numbers that NumPy has")
     return base.cast(required(op, "input"), dtype)
 
 
