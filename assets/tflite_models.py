@@ -332,6 +332,8 @@ def _elementwise() -> dict[str, Case]:
         cases[type] = Case(type, [x, np.array([1, 2, 2], np.float32)], results=[truths])
     for type in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD"):
         cases[type] = Case(type, [(2, 3, 4), np.array([[0.5], [-1.25], [3]], np.float32)])
+    tenths = np.array([1, 0.3, -0.7, 2.1], np.float32)
+    cases["FLOOR_DIV tenths"] = Case("FLOOR_DIV", [tenths, np.array([0.1], np.float32)])
     whole = np.array([[-7, -6, 5], [7, 6, -5]], np.int32)
     for type in ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD"):
         cases[f"{type} int32"] = Case(type, [whole, np.array([2, -4, 3], np.int32)], results=[Tensor(dtype="int32")])
@@ -400,12 +402,17 @@ def _shapes() -> dict[str, Case]:
         "slice": ((1, 0, -1), (4, 5, -4), (2, 1, -1), {}),
         "begin and end": ((1, 1, 1), (2, 2, 2), (1, 2, 1), {"BeginMask": 1, "EndMask": 6}),
         "shrink": ((-1, 1, 0), (0, 3, 1), (1, 1, 1), {"ShrinkAxisMask": 5}),
+        "shrink and begin": ((2, 1, 0), (3, 3, 1), (1, 1, 1), {"ShrinkAxisMask": 1, "BeginMask": 1}),
         "new axis": ((0, 1, 0), (0, 3, 2), (1, 1, 1), {"NewAxisMask": 1}),
         "ellipsis": ((0, 0, 1), (0, 0, 3), (1, 1, 1), {"EllipsisMask": 2, "ShrinkAxisMask": 1}),
     }
     for name, (begin, end, strides, masks) in index.items():
         operands = [(4, 5, 6), _ints(*begin), _ints(*end), _ints(*strides)]
         cases[f"STRIDED_SLICE {name}"] = Case("STRIDED_SLICE", operands, "StridedSliceOptions", masks)
+    for name, (start, limit, step) in {"tenths": (0, 0.3, 0.1), "back": (1, -1, -0.3), "many": (0, 50, 0.1)}.items():
+        ends = [constant(np.float32(value)) for value in (start, limit, step)]
+        cases[f"RANGE {name}"] = Case("RANGE", ends)
+    cases["RANGE int32"] = Case("RANGE", [_one(9), _one(2), _one(-3)], results=whole)
     for size in ((7, 9), (3, 2), (1, 4)):
         for align, half in ((False, False), (True, False), (False, True)):
             values = {"AlignCorners": align, "HalfPixelCenters": half}

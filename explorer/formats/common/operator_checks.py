@@ -30,6 +30,13 @@ def with_shape(op: OperatorContext, name: str, value: Expr, shape: Shape) -> Exp
     return value
 
 
+def with_one_dtype(op: OperatorContext, **values: Expr) -> None:
+    """Raise OperandError where operands, by their names, are of several dtypes, which NumPy would make one of."""
+    if len({value.dtype for value in values.values()}) > 1:
+        listed = ", ".join([f"{name} is {value.type}" for name, value in values.items()])
+        raise OperandError(listed, rule=f"{op.definition.type}: {', '.join(values)} must be of one dtype")
+
+
 def range_length(start: float, end: float, step: float, operator: str) -> int:
     """Count the numbers from ``start`` to before ``end`` by ``step``; raises OperandError for a range without a length.
 

@@ -11,8 +11,10 @@ _REDUCTIONS = (
     "MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL", "ARG_MAX", "ARG_MIN",
     "REVERSE_V2", "EXPAND_DIMS", "CUMSUM",
 )  # fmt: skip
-_LISTS = ("CONCATENATION", "PACK", "ADD_N", "WHILE", "CALL", "STABLEHLO_COMPOSITE")
-"""types whose operands are one list: ``inputs.0``, ``inputs.1``, …"""
+LISTS = ("CONCATENATION", "PACK", "ADD_N", "WHILE", "CALL", "STABLEHLO_COMPOSITE", "IF")
+"""types whose operands, behind those that have names, are one list: ``inputs.0``, ``inputs.1``, …"""
+MEMBER = "inputs."
+"""begin of the names of a list's members"""
 _NAMES = {
     **dict.fromkeys(_BINARY, "x y"),
     **dict.fromkeys(_REDUCTIONS, "input axis"),
@@ -63,7 +65,6 @@ SHAPES = frozenset((
 
 def input_names(type: str, count: int) -> tuple[str, ...]:
     """Return a name for each operand of an operator type."""
-    if type in _LISTS:
-        return tuple([f"inputs.{place}" for place in range(count)])
-    names = _NAMES.get(type, "input" if count == 1 else "").split()[:count]
-    return (*names, *[f"inputs.{place}" if names else f"input {place}" for place in range(count - len(names))])
+    names = _NAMES.get(type, "input" if count == 1 and type not in LISTS else "").split()[:count]
+    begin = MEMBER if names or type in LISTS else "input "
+    return (*names, *[f"{begin}{place}" for place in range(count - len(names))])

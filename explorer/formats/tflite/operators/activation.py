@@ -8,6 +8,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.common.known_inputs import required
+from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
@@ -82,8 +83,9 @@ def gelu_(op: OperatorContext) -> Expr:
 @operator("PRELU")
 def prelu_(op: OperatorContext) -> Expr:
     """x if positive, else alpha · x, where alpha is broadcast to x."""
-    x = _real(op)
-    return where(x >= 0, x, x * required(op, "alpha"))
+    x, alpha = _real(op), required(op, "alpha")
+    with_one_dtype(op, input=x, alpha=alpha)
+    return where(x >= 0, x, x * alpha)
 
 
 @operator("SOFTMAX")

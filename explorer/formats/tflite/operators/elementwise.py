@@ -10,6 +10,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.common.known_inputs import members, required
+from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -36,8 +37,7 @@ _REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
 def operands(op: OperatorContext) -> tuple[Expr, Expr]:
     """Return two operands, which must be of one dtype."""
     x, y = required(op, "x"), required(op, "y")
-    if x.dtype != y.dtype:
-        raise OperandError(f"x is {x.type}, y {y.type}", rule=f"{op.definition.type}: x and y must be of one dtype")
+    with_one_dtype(op, x=x, y=y)
     return x, y
 
 
@@ -80,13 +80,15 @@ def squared_difference(op: OperatorContext) -> Expr:
 @operator("ADD_N")
 def add_n(op: OperatorContext) -> Expr:
     """The sum of all operands, from the first to the last."""
-    return reduce(lambda total, value: total + value, members(op, "inputs"))
+    values = members(op, "inputs")
+    with_one_dtype(op, **{f"inputs.{place}": value for place, value in enumerate(values)})
+    return reduce(lambda total, value: total + value, values)
 
 
 @operator("SELECT", "SELECT_V2", moves=True)
 def select(op: OperatorContext) -> Expr:
     """x where the condition holds, else y."""
-    condition, x, y = required(op, "condition"), required(op, "x"), required(op, "y")
+    condition, (x, y) = required(op, "condition"), operands(op)
     if op.definition.type == "SELECT" and condition.shape not in ((), x.shape):
         raise OperandError(
             f"condition is {condition.type}, x {x.type}", rule="SELECT: the condition must be one, or one an element"

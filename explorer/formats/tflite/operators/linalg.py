@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
-from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.elementwise import operands
 from explorer.formats.tflite.operators.table import operator
@@ -26,6 +26,8 @@ def fully_connected(op: OperatorContext) -> Expr:
             f"input is {x.type}, weights {weights.type}",
             rule="FULLY_CONNECTED: the input must be of real numbers, in rows as long as those of the weights",
         )
+    bias = optional(op, "bias")
+    with_one_dtype(op, input=x, weights=weights, **({} if bias is None else {"bias": bias}))
     keep = op.flag("keep_num_dims", False)
     if keep and (x.ndim < 1 or x.shape[-1] != length):
         raise OperandError(
@@ -35,7 +37,6 @@ def fully_connected(op: OperatorContext) -> Expr:
     if not keep and x.shape != (x.size // length, length):
         x = reshape(x, (x.size // length, length))
     y = matmul(x, transpose(weights))
-    bias = optional(op, "bias")
     return activated(op, y if bias is None else y + with_shape(op, "bias", bias, (count,)))
 
 

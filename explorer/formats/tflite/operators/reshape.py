@@ -12,7 +12,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, is_given, known, members, number, required, whole
-from explorer.formats.common.operator_checks import range_length, with_rank
+from explorer.formats.common.operator_checks import range_length, with_one_dtype, with_rank
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -66,13 +66,19 @@ def squeeze_(op: OperatorContext) -> Expr:
 @operator("CONCATENATION", moves=True)
 def concatenation(op: OperatorContext) -> Expr:
     """Operands one behind the other along an axis."""
-    return activated(op, concatenate(members(op, "inputs"), op.integer("axis", 0)))
+    return activated(op, concatenate(_members(op), op.integer("axis", 0)))
 
 
 @operator("PACK", moves=True)
 def pack(op: OperatorContext) -> Expr:
     """Operands along an axis of their own."""
-    return stack(members(op, "inputs"), op.integer("axis", 0))
+    return stack(_members(op), op.integer("axis", 0))
+
+
+def _members(op: OperatorContext) -> tuple[Expr, ...]:
+    values = members(op, "inputs")
+    with_one_dtype(op, **{f"inputs.{place}": value for place, value in enumerate(values)})
+    return values
 
 
 @operator("UNPACK", moves=True)
@@ -117,11 +123,19 @@ def shape(op: OperatorContext) -> Expr:
 @operator("RANGE")
 def range_(op: OperatorContext) -> Expr:
     """Numbers from start to before limit by delta."""
-    ends = [number(op, name) for name in ("start", "limit", "delta")]
+    start, limit, step = [number(op, name) for name in ("start", "limit", "delta")]
     dtype = known(op, "start").dtype
-    length = range_length(ends[0], ends[1], ends[2], "RANGE")
+    length = range_length(start, limit, step, "RANGE")
+    if dtype == np.float32:
+        # counted in single precision, in which the quotient may be the next whole number
+        with np.errstate(all="ignore"):
+            ratio = np.ceil(np.abs((np.float32(limit) - np.float32(start)) / np.float32(step)))
+        length = int(min(ratio, np.float32(2.0**62))) if length else 0
     claim_constant("RANGE", length, dtype.itemsize)
-    return tensor((ends[0] + np.arange(length) * ends[2]).astype(dtype))
+    # the interpreter adds the step again and again, and rounds each sum
+    steps = np.full(length, step, dtype)
+    steps[:1] = start
+    return tensor(np.add.accumulate(steps, dtype=dtype))
 
 
 @operator("DEPTH_TO_SPACE", moves=True)

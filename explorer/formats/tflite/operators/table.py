@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.formats.common.known_inputs import folded
+from explorer.formats.tflite.formal_inputs import LISTS, MEMBER
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.table import Builder, OperatorTable
 
@@ -29,6 +30,7 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
     def enter(builder: Builder) -> Builder:
         @wraps(builder)
         def build(op: OperatorContext) -> Any:
+            _check_count(op)
             if not quantized:
                 _check_real(op, moves)
             return folded(op, builder(op))
@@ -36,6 +38,19 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
         return TABLE.register(*types)(build)
 
     return enter
+
+
+def _check_count(op: OperatorContext) -> None:
+    """Raise OperandError for operands beyond those that a type has: the builder would not read them."""
+    definition = op.definition
+    given = (*definition.input_names, *definition.weights, *definition.arguments)
+    extra = [name for name in given if name.startswith(MEMBER) and not name.endswith((_SCALE, _ZERO_POINT))]
+    if extra and definition.type not in LISTS:
+        raise OperandError(
+            f"further operands: {', '.join(extra)}",
+            rule=f"{definition.type} must have the operands that TensorFlow Lite's documentation names",
+            fix="convert the model again",
+        )
 
 
 def _check_real(op: OperatorContext, moves: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import integers, optional, required
-from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -58,7 +58,10 @@ def _padding(op: OperatorContext, lengths: Pair, window: Pair, strides: Pair, di
 
 
 def _bias(op: OperatorContext, channels: int) -> Expr | None:
+    """Return the bias; filters and bias must be of the image's dtype."""
     bias = optional(op, "bias")
+    image, filters = required(op, "input"), required(op, "filter")
+    with_one_dtype(op, input=image, filter=filters, **({} if bias is None else {"bias": bias}))
     return None if bias is None else with_shape(op, "bias", bias, (channels,))
 
 
