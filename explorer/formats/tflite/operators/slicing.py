@@ -38,7 +38,7 @@ def strided_slice(op: OperatorContext) -> Expr:
         elif "new_axis" in marks:
             index.append(None)
         elif "shrink_axis" in marks:
-            index.append(0 if "begin" in marks else first)
+            index.append(first if "begin" not in marks else 0 if step > 0 else -1)
         else:
             last = first + last if is_offset else last
             index.append(slice(None if "begin" in marks else first, None if "end" in marks else last, step))
