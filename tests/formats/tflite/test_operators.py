@@ -55,7 +55,6 @@ def test_every_operator_type_has_a_case_or_a_test() -> None:
         "BITWISE_XOR",
         "CONSTANT",
         "IF",
-        "RANGE",
         "WHILE",
     }
 
@@ -127,6 +126,13 @@ REFUSED = {
              {"WeightsFormat": 1}), "weights_format must be 'DEFAULT'"),
     "batches": (
         Case("GATHER", [(2, 3), constant([0], "int32")], "GatherOptions", {"BatchDims": 1}), "batch_dims must be 0"),
+    "mixed": (
+        Case("MUL", [(3,), np.ones(3, np.int32)]), "x, y must be of one dtype"),
+    "mixed weights": (
+        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "input, weights must be of one dtype"),
+    "mixed list": (
+        Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
+    "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: inputs.0"),
     "images": (
         Case("RESIZE_BILINEAR", [(1, 2, 2, 1), constant([0, 4], "int32")]), "size must be a height and a width"),
 }  # fmt: skip
