@@ -131,7 +131,7 @@ class ExpressionView(SavableView):
     def focus(self, what: Expr | int | str) -> None:
         """Select a node, open the boxes around it and bring it into sight.
 
-        Takes an expression, a node's id, or the name of an operator, a layer, a scope or a variable.
+        Takes an expression, a node's id, or the name of an operator, a layer, a scope, a variable or an operation.
         """
         super().focus(self._node_of(what))
 

@@ -167,7 +167,9 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
     assert view.selected_expression.type.shape == recording.type_of(found[0]).shape
     view.focus("residual / convbn2d_1")
     assert view.selected_scope == "residual / convbn2d_1"
-    with pytest.raises(ValueError, match="no operator, layer, scope or variable is called 'conv3'; near are conv2"):
+    with pytest.raises(
+        ValueError, match="no operator, layer, scope, variable or operation is called 'conv3'; near are conv2"
+    ):
         view.focus("conv3")
     view.selected = -1
     assert view.selected_scope is None
@@ -245,13 +247,13 @@ def test_what_cannot_be_explored_is_named_with_what_can(what: Any) -> None:
 
 @pytest.mark.spec("V-21")
 def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
-    """Where nothing is near, the first names are told; where there are none, that."""
+    """Where nothing is near, the first names are told."""
     plain, scoped = ex.EvalPlan(), ex.EvalPlan()
     plain.register(ex.tanh(ex.tensor([1.0])))
     with ex.scope("encoder"):
         scoped.register(ex.tanh(ex.tensor([1.0])))
     for plan, name, said in (
-        (plain, "foo", "has none"),
+        (plain, "foo", "the first are tensor, tanh"),
         (scoped, "foo", "the first are encoder"),
         (scoped, "encodr", "near is 'encoder'"),
     ):

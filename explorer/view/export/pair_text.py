@@ -10,10 +10,10 @@ from explorer.record.pairs import accounts, decisions_between
 from explorer.view.export.decision_lines import decision_line
 
 
-def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ()) -> str:
+def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ("", "")) -> str:
     """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
 
-    ``names`` are those of the operators. Raises ValueError for an id that the recording does not have.
+    ``names`` are those by which a reader asked, empty for nodes. Raises ValueError for an unknown id.
     """
     count = len(recording.nodes)
     if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
@@ -22,5 +22,8 @@ def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], 
     lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
     if not lines:
         lines = ["no decision is about both", *accounts(recording, nodes, others)]
-    labels = names or [", ".join(dict.fromkeys(map(recording.label, side))) for side in (nodes, others)]
+    labels = [
+        name or ", ".join(dict.fromkeys(map(recording.named_label, side)))
+        for name, side in zip(names, (nodes, others), strict=True)
+    ]
     return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"

@@ -19,7 +19,8 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
 
 
 class NodesByName:
-    """Recorded nodes of scopes, by name or path, ``fc`` or ``layer1 / conv2``, and those of variables, ``loss``.
+    """Recorded nodes of scopes, by name or path, ``fc`` or ``layer1 / conv2``, and those of variables, ``loss``,
+    and of operations, ``tanh`` or ``multiply 2``. Where one name is several of these, the first of them counts.
 
     An operator of a file is a scope, too, and may be written as the file has it: ``/layer1/conv2`` or ``layer1.conv2``.
     """
@@ -37,10 +38,15 @@ class NodesByName:
         for node, variable in recording.variables.items():
             if recording.nodes.born[node] < 0:
                 of_variables.setdefault((variable,), []).append(node)
-        self._nodes = {**of_variables, **self._nodes}
+        labelled: dict[tuple[str, ...], list[int]] = {}
+        for node, label in enumerate(recording.nodes.label):
+            if recording.nodes.born[node] < 0 and recording.nodes.kind[node] != "constant":
+                for name in dict.fromkeys((label, recording.label(node))):
+                    labelled.setdefault((name,), []).append(node)
+        self._nodes = {**labelled, **of_variables, **self._nodes}
 
     def __getitem__(self, name: str) -> list[int]:
-        """Return the nodes of a scope or variable; raises ValueError for an unknown name, and suggests similar ones."""
+        """Return the nodes of a name; raises ValueError for an unknown one, and suggests similar ones."""
         for path in (tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))):
             if path in self._nodes:
                 return list(dict.fromkeys(self._nodes[path]))
@@ -48,11 +54,11 @@ class NodesByName:
         near = get_close_matches(name, known, 5, 0.5)
         hint = f"near is {near[0]!r}" if len(near) == 1 else f"near are {', '.join(near)}" if near else ""
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
-        raise ValueError(f"no operator, layer, scope or variable is called {name!r}; {hint or first}")
+        raise ValueError(f"no operator, layer, scope, variable or operation is called {name!r}; {hint or first}")
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes of a scope or variable; raises ValueError for an unknown name, with similar ones."""
+    """Return the recorded nodes of a name; raises ValueError for an unknown one, with similar ones."""
     return NodesByName(recording)[name]
 
 

@@ -151,8 +151,8 @@ class GraphView(SteppedWidget):
     def focus(self, what: int | str) -> None:
         """Select a node, open the boxes around it, and scroll to it at a step at which it exists.
 
-        A string names an operator of a file, a layer, a scope or a variable, ``fc``, ``layer1 / conv2`` or ``loss``:
-        its last node is selected.
+        A string names an operator of a file, a layer, a scope, a variable or an operation, ``fc``, ``layer1 / conv2``,
+        ``loss`` or ``tanh``: its last node is selected.
         """
         node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node
@@ -226,12 +226,14 @@ class GraphView(SteppedWidget):
     def why(self, one: int | str, other: int | str | None = None) -> str:
         """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
 
-        A string names an operator of a file, a layer or a scope. Example: ``print(view.why("conv1", "relu"))``.
+        A string names an operator of a file, a layer, a scope, a variable, or all operations that have the name.
+        Example: ``print(view.why("conv1", "relu"))``.
         """
         nodes = self._nodes_of(one)
-        return (
-            why(self.recording, nodes[-1]) if other is None else why_pair(self.recording, nodes, self._nodes_of(other))
-        )
+        if other is None:
+            return why(self.recording, nodes[-1])
+        names = [what if isinstance(what, str) else "" for what in (one, other)]
+        return why_pair(self.recording, nodes, self._nodes_of(other), names)
 
     def _nodes_of(self, what: int | str) -> list[int]:
         return [what] if isinstance(what, int) else nodes_named(self.recording, what)

@@ -11,6 +11,24 @@ from explorer.cli import main
 ASSETS = Path(__file__).parents[3] / "assets"
 
 
+def test_operations_are_asked_by_the_names_in_the_picture_and_answers_have_the_names_of_the_program() -> None:
+    """`view.why("exp", "sum")` takes operations by name; a title says a variable where there is one."""
+    x = ex.tensor(np.ones((4, 3)), name="x")
+    powers = ex.exp(x)
+    total = ex.sum(powers)
+    plan = ex.EvalPlan()
+    plan.register(total)
+    plan.register(powers * 2)
+    view = plan.prepare().explore()
+    assert view.why("exp", "sum").splitlines()[0] == "exp and sum"
+    assert view.why("exp") == view.why("powers") == view.why(powers)
+    assert view.why(powers, total).splitlines()[0] == "powers = exp and total = sum"
+    view.focus("multiply 2")
+    assert view.recording.label(view.selected) == "multiply 2"
+    with pytest.raises(ValueError, match="operation is called 'exq'; near are exp"):
+        view.why("exq", "sum")
+
+
 @pytest.mark.spec("V-2")
 def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str]) -> None:
     """The decision about a pair has its reason; a pair without one is told what became of each, and nothing made up."""
