@@ -43,7 +43,8 @@ class NodesByName:
             if recording.nodes.born[node] < 0 and recording.nodes.kind[node] != "constant":
                 for name in dict.fromkeys((label, recording.label(node))):
                     labelled.setdefault((name,), []).append(node)
-        self._nodes = {**labelled, **of_variables, **self._nodes}
+        for names in (of_variables, labelled):
+            self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:
         """Return the nodes of a name; raises ValueError for an unknown one, and suggests similar ones."""
@@ -51,7 +52,7 @@ class NodesByName:
             if path in self._nodes:
                 return list(dict.fromkeys(self._nodes[path]))
         known = [path[0] for path in self._nodes if len(path) == 1]
-        near = get_close_matches(name, known, 5, 0.5)
+        near = get_close_matches(name, known, 5, 0.6)
         hint = f"near is {near[0]!r}" if len(near) == 1 else f"near are {', '.join(near)}" if near else ""
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
         raise ValueError(f"no operator, layer, scope, variable or operation is called {name!r}; {hint or first}")

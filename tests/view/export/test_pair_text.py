@@ -25,7 +25,7 @@ def test_operations_are_asked_by_the_names_in_the_picture_and_answers_have_the_n
     assert view.why(powers, total).splitlines()[0] == "powers = exp and total = sum"
     view.focus("multiply 2")
     assert view.recording.label(view.selected) == "multiply 2"
-    with pytest.raises(ValueError, match="operation is called 'exq'; near are exp"):
+    with pytest.raises(ValueError, match="operation is called 'exq'; near is 'exp'"):
         view.why("exq", "sum")
 
 
