@@ -255,7 +255,7 @@ def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
     for plan, name, said in (
         (plain, "foo", "the first are tensor, tanh"),
         (scoped, "foo", "the first are encoder"),
-        (scoped, "encodr", "near is 'encoder'"),
+        (scoped, "encodr", "near are encoder, tensor"),
     ):
         with pytest.raises(ValueError, match=said):
             plan.prepare().explore().focus(name)
