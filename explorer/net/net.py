@@ -6,7 +6,7 @@ The class that ``ex.open`` returns, on top of editing (editable.py), building (b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -80,6 +80,9 @@ class Net(RunnableNet):
     def __getitem__(self, name: str) -> NetOperator:
         definition = self.definition
         return NetOperator(definition.operator(name), self.weights, definition, self.table)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.operators)
 
     def __contains__(self, name: object) -> bool:
         return any(operator.name == name for operator in self.definition.operators)

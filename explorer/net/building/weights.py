@@ -21,8 +21,12 @@ from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.net.definition.operator_definition import FileWeights, Weights, memory_dtype
+from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 
 _STORED = Stored()
+_SHOWN = 200
+"""maximum number of weights that are shown"""
 _tokens = count(-1, -1)  # negative: tokens of arrays count up from 0
 
 
@@ -105,6 +109,18 @@ class NetWeights:
         """shared by all operators that use the same weight of a file"""
         self.version = 0
         """increased by every replacement"""
+
+    def __repr__(self) -> str:
+        rows = [
+            (f"{operator.name}.{attribute}", f"{memory_dtype(reference.dtype).name} {reference.shape}", reference.key)
+            for operator in self._definition.operators
+            for attribute, reference in operator.weights.items()
+        ]
+        shown = [[visible(word) for word in row] for row in rows[:_SHOWN]]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        lines = ["  " + "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)) for row in shown]
+        rest = [f"  … and {len(rows) - _SHOWN:,} more"] * (len(rows) > _SHOWN)
+        return "\n".join([f"<{counted_text(len(rows), 'weight')}>", *[line.rstrip() for line in lines], *rest])
 
     def tensor(self, operator: str, attribute: str) -> Tensor:
         """Return the tensor of a declared weight, of the declared shape; nothing is read.

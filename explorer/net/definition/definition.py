@@ -144,7 +144,15 @@ class NetDefinition:
         try:
             return self._by_name[name]
         except KeyError:
-            raise UnknownNameError(name, kind="operator", known=self._by_name) from None
+            raise UnknownNameError(name, kind="operator", known=self._by_name, fix=self._owner_of(name)) from None
+
+    def _owner_of(self, name: Any) -> str:
+        """Return the expression that a reader may mean by the key of a weight, else where all operators are."""
+        for operator in self.operators:
+            for attribute, reference in operator.weights.items():
+                if reference.key == name:
+                    return f"net[{operator.name!r}].{attribute} is the weight {name!r}"
+        return "net.operators has all operators by name"
 
     def blob(self, name: str) -> BlobDefinition:
         """Return a blob in its final version, or one version of it by its own name (``x@0``)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,21 @@ def test_weights_of_an_absent_file_are_all_replaced_or_it_is_missed(tmp_path: Pa
             net.init()
         net[name].weights[attribute] = whole[name].weights[attribute]
     np.testing.assert_array_equal(net.run(image), whole.run(image))
+
+
+def test_weights_are_shown_as_a_table_and_found_by_their_keys() -> None:
+    """`net.weights` shows each weight with its type and its key in the file; `net[key]` says whose weight it is."""
+    net = ex.open(DIGITS.with_name("digits.onnx"))
+    lines = repr(net.weights).splitlines()
+    operator = next(operator for operator in net.definition.operators if operator.weights)
+    attribute, reference = next(iter(operator.weights.items()))
+    assert lines[0] == f"<{len(lines) - 1} weights>"
+    assert re.fullmatch(
+        rf"  {re.escape(operator.name)}\.{attribute} +float32 \(.*\) +{re.escape(reference.key)}", lines[1]
+    )
+    with pytest.raises(ex.UnknownNameError, match=re.escape(f"fix: net[{operator.name!r}].{attribute} is the weight")):
+        net[reference.key]
+    with pytest.raises(ex.UnknownNameError, match=r"fix: net\.operators has all operators by name"):
+        net["nothing of this name"]
+    assert list(net) == list(net.operators)
+    assert repr(ex.Net("empty").weights) == "<0 weights>"
