@@ -130,9 +130,20 @@ def test_open_with_offers_the_explorer(page: Page, folder: Path) -> None:
     offers = page.evaluate(
         """(names) => names.map((name) =>
             window.jupyterapp.docRegistry.preferredWidgetFactories(name).map((each) => each.name))""",
-        ["a.onnx", "a.pnnx.param", "a.explorer.json", "a.safetensors", "a.gguf", "a.json", "a.param", "a.npz", "a.npy"],
+        [
+            "a.onnx",
+            "a.pnnx.param",
+            "a.explorer.json",
+            "a.safetensors",
+            "a.gguf",
+            "a.tflite",
+            "a.json",
+            "a.param",
+            "a.npz",
+            "a.npy",
+        ],
     )
-    assert [names[0] == "Explorer" for names in offers] == [True] * 5 + [False] * 4
+    assert [names[0] == "Explorer" for names in offers] == [True] * 6 + [False] * 4
     assert all("Explorer" in names and "Editor" in names for names in offers)
     open_document(page, {"path": f"{folder.name}/plan.json", "factory": "Explorer"})
     expect(drawn(page.locator(".explorer-file:visible")).locator(".ex-rail")).to_contain_text("run")

@@ -9,6 +9,7 @@ const TYPES = [
   { name: "explorer-pnnx", displayName: "PNNX model", extensions: [".pnnx.param"], fileFormat: "text" },
   { name: "explorer-safetensors", displayName: "Tensors of a model", extensions: [".safetensors"], fileFormat: "base64" },
   { name: "explorer-gguf", displayName: "GGUF model", extensions: [".gguf"], fileFormat: "base64" },
+  { name: "explorer-tflite", displayName: "TensorFlow Lite model", extensions: [".tflite"], fileFormat: "base64" },
   { name: "explorer-recording", displayName: "Explorer recording", extensions: [".explorer.json"], fileFormat: "text" },
 ];
 /** Types whose files another program may mean: only "Open With" shows the explorer. */
