@@ -221,11 +221,19 @@ def file(*graphs: Graph, signatures: Sequence[tuple[str, int, Any, Any]] = ()) -
 
 
 @dataclass(frozen=True)
+class Input:
+    """An input of its own type, and its array."""
+
+    tensor: Tensor
+    array: Array
+
+
+@dataclass(frozen=True)
 class Case:
     """A file of one operator: ``operands`` are shapes of inputs, arrays of inputs, or constants."""
 
     type: str
-    operands: Sequence[tuple[int, ...] | Array | Tensor | None]
+    operands: Sequence[tuple[int, ...] | Array | Input | Tensor | None]
     options: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     results: Sequence[Tensor] = (Tensor(),)
@@ -239,6 +247,8 @@ class Case:
                 arrays.append((rng.integers(-3 * GRID, 3 * GRID, operand) / GRID).astype(np.float32))
             elif isinstance(operand, np.ndarray):
                 arrays.append(operand)
+            elif isinstance(operand, Input):
+                arrays.append(operand.array)
         return arrays
 
     def file(self) -> bytes:
@@ -255,7 +265,8 @@ class Case:
                 tensors[f"c{place}"] = operand
             else:
                 array = next(arrays)
-                tensors[f"x{place}"] = Tensor(array.shape, array.dtype.name)
+                plain = Tensor(array.shape, array.dtype.name)
+                tensors[f"x{place}"] = operand.tensor if isinstance(operand, Input) else plain
         results = [f"y{place}" for place in range(len(self.results))]
         tensors |= dict(zip(results, self.results, strict=True))
         node = Node(self.type, names, results, self.options, self.values)
@@ -471,7 +482,65 @@ def _quantized() -> dict[str, Case]:
         (4, 4), data=np.arange(1, 13, dtype=np.float32),
         sparsity=((0, 1, 2, 3), (0, 1), (2, ([0, 1, 3], [1, 0, 1]), 2, 2)),
     )  # fmt: skip
+    cases: dict[str, Case] = {}
+    rng = np.random.default_rng(SEED)
+
+    def bytes_(*shape: int) -> Array:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+
+    def bias(count: int) -> Tensor:
+        return constant(rng.integers(-900, 900, count), "int32", scale=(0.001,), zero_point=(0,))
+
+    for word in ("NONE", "RELU", "RELU6"):
+        activation = {"FusedActivationFunction": getattr(tflite.ActivationFunctionType, word)}
+        result = Tensor(dtype="int8", scale=(0.083,), zero_point=(-11,))
+        for count in (1, 4):
+            scales = tuple([0.0031, 0.0007, 0.0113, 0.0042][:count])
+            own: dict[str, Any] = {"scale": scales, "zero_point": (0,) * count}
+            image = Tensor((2, 7, 6, 3), "int8", scale=(0.047,), zero_point=(5,))
+            options = {"StrideW": 2, "StrideH": 1, "Padding": SAME, **activation}
+            cases[f"conv int8 {word} {count}"] = Case(
+                "CONV_2D", [Input(image, bytes_(2, 7, 6, 3)), constant(bytes_(4, 3, 2, 3), **own), bias(4)],
+                "Conv2DOptions", options, [result],
+            )  # fmt: skip
+            deep = Tensor((2, 7, 6, 2), "int8", scale=(0.047,), zero_point=(5,))
+            cases[f"depthwise int8 {word} {count}"] = Case(
+                "DEPTHWISE_CONV_2D",
+                [Input(deep, bytes_(2, 7, 6, 2)), constant(bytes_(1, 3, 3, 4), axis=3, **own), bias(4)],
+                "DepthwiseConv2DOptions", {**options, "StrideH": 2, "DepthMultiplier": 2}, [result],
+            )  # fmt: skip
+            matrix = Tensor((3, 9), "int8", scale=(0.047,), zero_point=(5,))
+            cases[f"connected int8 {word} {count}"] = Case(
+                "FULLY_CONNECTED", [Input(matrix, bytes_(3, 9)), constant(bytes_(4, 9), **own), bias(4)],
+                "FullyConnectedOptions", activation, [result],
+            )  # fmt: skip
+    # enough elements for some that a second rounding would move
+    many = tuple(rng.uniform(1e-4, 0.02, 16).tolist())
+    for type, options, form in (
+        ("FULLY_CONNECTED", "FullyConnectedOptions", ()), ("CONV_2D", "Conv2DOptions", (1, 1)),
+    ):  # fmt: skip
+        tensor = Tensor((64, *form, 1), "int8", scale=(0.113,), zero_point=(-7,))
+        cases[f"{type} int8 many"] = Case(
+            type,
+            [Input(tensor, bytes_(64, *form, 1)),
+             constant(bytes_(16, *form, 1), scale=many, zero_point=(0,) * 16), bias(16)],
+            options, {"StrideW": 1, "StrideH": 1} if form else {},
+            [Tensor(dtype="int8", scale=(0.0217,), zero_point=(9,))],
+        )  # fmt: skip
+    same: dict[str, Any] = {"scale": (0.047,), "zero_point": (5,)}
+    image = Tensor((2, 7, 6, 3), "int8", **same)
+    pool = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 3, "Padding": SAME}
+    whole = Tensor(dtype="int8", **same)
+    cases["MAX_POOL_2D int8"] = Case("MAX_POOL_2D", [Input(image, bytes_(2, 7, 6, 3))], "Pool2DOptions", pool, [whole])
+    for type in ("PAD", "TRANSPOSE", "RESHAPE"):
+        operand = {
+            "PAD": _ints([0, 0], [1, 2], [0, 1], [0, 0]),
+            "TRANSPOSE": _ints(0, 3, 1, 2),
+            "RESHAPE": _ints(6, -1),
+        }
+        cases[f"{type} int8"] = Case(type, [Input(image, bytes_(2, 7, 6, 3)), operand[type]], results=[whole])
     return {
+        **cases,
         "DENSIFY": Case("DENSIFY", [rows]),
         "DENSIFY blocks": Case("DENSIFY", [blocks]),
         "DEQUANTIZE": Case("DEQUANTIZE", [constant(int8, **one)]),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from assets.tflite_models import CASES, Case, Graph, Node, Tensor, constant, file
+from assets.tflite_models import CASES, Case, Graph, Input, Node, Tensor, constant, file
 from explorer.formats.tflite.operators import TABLE
 
 CLOSE = 1e-6
@@ -117,6 +117,29 @@ REFUSED = {
     "hybrid": (
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8), scale=(0.5,), zero_point=(0,))]),
         "weights: whole numbers that stand for real ones"),
+    "unsigned": (
+        Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "uint8", scale=(0.5,), zero_point=(9,)),
+                               np.ones((1, 2, 2, 1), np.uint8)), constant(np.ones((1, 1, 1, 1), np.uint8), scale=(0.5,), zero_point=(9,))], "Conv2DOptions",
+             {"StrideW": 1, "StrideH": 1}, [Tensor((1, 2, 2, 1), "uint8", scale=(1.0,), zero_point=(0,))]),
+        "quantised, input must be of int8"),
+    "weights off zero": (
+        Case("FULLY_CONNECTED", [Input(Tensor((1, 2), "int8", scale=(0.5,), zero_point=(9,)), np.ones((1, 2), np.int8)),
+                                 constant(np.ones((1, 2), np.int8), scale=(0.5,), zero_point=(3,))],
+             results=[Tensor((1, 1), "int8", scale=(1.0,), zero_point=(0,))]), "zero points of 0"),
+    "activation": (
+        Case("CONCATENATION", [Input(Tensor((2,), "int8", scale=(0.5,), zero_point=(9,)), np.ones(2, np.int8))] * 2,
+             "ConcatenationOptions", {"FusedActivationFunction": 1},
+             [Tensor((4,), "int8", scale=(0.5,), zero_point=(9,))]), "without an activation"),
+    "tiny scale": (
+        Case("FULLY_CONNECTED", [Input(Tensor((1, 2), "int8", scale=(0.5,), zero_point=(9,)), np.ones((1, 2), np.int8)),
+                                 constant(np.ones((1, 2), np.int8), scale=(0.5,), zero_point=(0,))],
+             "FullyConnectedOptions", {"FusedActivationFunction": 3},
+             [Tensor((1, 1), "int8", scale=(1e-44,), zero_point=(0,))]), "a factor below"),
+    "pool": (
+        Case("AVERAGE_POOL_2D", [Input(Tensor((1, 2, 2, 1), "int8", scale=(0.5,), zero_point=(9,)),
+                                       np.ones((1, 2, 2, 1), np.int8))], "Pool2DOptions",
+             {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2},
+             [Tensor((1, 2, 2, 1), "int8", scale=(0.5,), zero_point=(9,))]), "quantised arithmetic is not computed"),
     "whole division": (
         Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "operands must be of real numbers"),
     "sign": (

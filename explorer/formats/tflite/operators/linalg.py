@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.elementwise import operands
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import (
+    INT8,
+    exact,
+    is_quantized,
+    requantized,
+    scaled,
+    single,
+    with_dtype,
+)
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import reshape
+from explorer.ops.base import cast, reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
 
-@operator("FULLY_CONNECTED")
+@operator("FULLY_CONNECTED", quantized=True)
 def fully_connected(op: OperatorContext) -> Expr:
     """Rows of the input times the weights (outputs, inputs), transposed, plus the bias."""
     op.only("weights_format", "DEFAULT")
     x, weights = required(op, "input"), with_rank(op, "weights", required(op, "weights"), "outputs", "inputs")
     count, length = weights.shape
-    if not length or x.size % length or x.dtype.kind != "f":
+    if not length or x.size % length:
         raise OperandError(
             f"input is {x.type}, weights {weights.type}",
-            rule="FULLY_CONNECTED: the input must be of real numbers, in rows as long as those of the weights",
+            rule="FULLY_CONNECTED: the input must be in rows as long as those of the weights",
         )
-    bias = optional(op, "bias")
-    with_one_dtype(op, input=x, weights=weights, **({} if bias is None else {"bias": bias}))
     keep = op.flag("keep_num_dims", False)
     if keep and (x.ndim < 1 or x.shape[-1] != length):
         raise OperandError(
@@ -36,8 +45,33 @@ def fully_connected(op: OperatorContext) -> Expr:
         )
     if not keep and x.shape != (x.size // length, length):
         x = reshape(x, (x.size // length, length))
+    bias = optional(op, "bias")
+    if is_quantized(op, "input"):
+        return _integer_product(op, x, weights, bias)
+    check_real(op)
+    with_one_dtype(op, input=x, weights=weights, **({} if bias is None else {"bias": bias}))
+    if x.dtype.kind != "f":
+        raise OperandError(f"input is {x.type}", rule="FULLY_CONNECTED: operands must be of real numbers")
     y = matmul(x, transpose(weights))
     return activated(op, y if bias is None else y + with_shape(op, "bias", bias, (count,)))
+
+
+def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | None) -> Expr:
+    """Return the same of whole numbers of 8 bits."""
+    (scale, zero), own = single(op, "input"), scaled(op, "weights")
+    with_dtype(op, INT8, input=x, weights=weights)
+    count = weights.shape[0]
+    if own.zero_point.any() or own.scale.size not in (1, count) or (own.scale.size > 1 and own.axis != 0):
+        raise OperandError(
+            f"weights has {own.scale.size} scales along axis {own.axis}",
+            rule="FULLY_CONNECTED: there must be one scale, or one for each result, and zero points of 0",
+        )
+    total = matmul(exact(x, zero), transpose(exact(weights, 0)))
+    if bias is not None:
+        with_dtype(op, np.dtype(np.int32), bias=bias)
+        total = total + cast(with_shape(op, "bias", bias, (count,)), total.dtype)
+    factors = np.float64(scale) * own.scale.astype(np.float64) / np.float64(single(op, "output")[0])
+    return requantized(op, total, factors, x, once=True)
 
 
 @operator("BATCH_MATMUL")

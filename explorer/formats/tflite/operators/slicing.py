@@ -104,10 +104,11 @@ def embedding_lookup(op: OperatorContext) -> Expr:
     return take(required(op, "table"), required(op, "indices"), 0)
 
 
-@operator("PAD", "PADV2")
+@operator("PAD", "PADV2", moves=True)
 def pad_(op: OperatorContext) -> Expr:
     """Zeros, or another value, around a tensor."""
-    value = number(op, "constant_values") if is_given(op, "constant_values") else 0
+    zero = op.argument("input.zero_point", 0)  # the whole number that stands for 0
+    value = number(op, "constant_values") if is_given(op, "constant_values") else zero
     return pad(required(op, "input"), _widths(op), constant_values=value)
 
 

@@ -32,7 +32,7 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
         def build(op: OperatorContext) -> Any:
             _check_count(op)
             if not quantized:
-                _check_real(op, moves)
+                check_real(op, moves)
             return folded(op, builder(op))
 
         return TABLE.register(*types)(build)
@@ -53,7 +53,7 @@ def _check_count(op: OperatorContext) -> None:
         )
 
 
-def _check_real(op: OperatorContext, moves: bool) -> None:
+def check_real(op: OperatorContext, moves: bool = False) -> None:
     """Raise OperandError for quantised operands, unless they are moved and keep their scale."""
     definition = op.definition
     scaled = [
@@ -65,12 +65,13 @@ def _check_real(op: OperatorContext, moves: bool) -> None:
         (definition.arguments.get(f"{name}{_SCALE}"), definition.arguments.get(f"{name}{_ZERO_POINT}"))
         for name in scaled
     }
-    if moves and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
+    plain = definition.arguments.get("fused_activation_function", "NONE") == "NONE"
+    if moves and plain and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
         return
     raise OperandError(
         f"{', '.join(scaled)}: whole numbers that stand for real ones, by a scale and a zero point",
         rule=f"{definition.type}: operands and results must be real numbers"
-        + ", or all of one scale and zero point" * moves
+        + ", or all of one scale and zero point, without an activation" * moves
         + "; quantised arithmetic is not computed",
         fix=f"convert the model without quantisation, or register {definition.type} yourself: "
         f"{TABLE.registration(definition.type)}",

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import integers, optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import (
+    INT8,
+    exact,
+    is_quantized,
+    requantized,
+    scaled,
+    single,
+    with_dtype,
+)
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.conv import conv2d
@@ -21,10 +33,10 @@ _TO_CHANNELS_FIRST, _TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 Pair = tuple[int, int]
 
 
-def _image(op: OperatorContext) -> Expr:
+def _image(op: OperatorContext, whole: bool = False) -> Expr:
     """Return the image with channels first, as explorer's windows have it."""
     x = with_rank(op, "input", required(op, "input"), *_AXES)
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" and not whole:
         raise OperandError(f"input is {x.type}", rule=f"{op.definition.type}: the image must be of real numbers")
     return transpose(x, _TO_CHANNELS_FIRST)
 
@@ -67,22 +79,50 @@ def _bias(op: OperatorContext, channels: int) -> Expr | None:
 
 def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
     """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
-    x = _image(op)
+    if is_quantized(op, "input"):
+        return _integer_convolved(op, filters, groups)
+    check_real(op)
+    y = _convolution(op, _image(op), filters, _bias(op, filters.shape[0]), groups)
+    return activated(op, transpose(y, _TO_CHANNELS_LAST))
+
+
+def _integer_convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
+    """Return the same of whole numbers of 8 bits."""
+    x, channels = required(op, "input"), filters.shape[0]
+    scale, zero = single(op, "input")
+    own, bias = scaled(op, "filter"), optional(op, "bias")
+    with_dtype(op, INT8, input=x, filter=filters)
+    axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
+    if own.zero_point.any() or own.scale.size not in (1, channels) or (own.scale.size > 1 and own.axis != axis):
+        raise OperandError(
+            f"filter has {own.scale.size} scales along axis {own.axis}",
+            rule=f"{op.definition.type}: there must be one scale, or one for each filter, and zero points of 0",
+        )
+    image = transpose(exact(x, zero), _TO_CHANNELS_FIRST)
+    total = transpose(_convolution(op, image, exact(filters, 0), None, groups), _TO_CHANNELS_LAST)
+    if bias is not None:
+        with_dtype(op, np.dtype(np.int32), bias=bias)
+        total = total + cast(with_shape(op, "bias", bias, (channels,)), total.dtype)
+    factors = np.float64(scale) * own.scale.astype(np.float64) / np.float64(single(op, "output")[0])
+    return requantized(op, total, factors, x)
+
+
+def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None, groups: int) -> Expr:
+    """Return the convolution of images with channels first."""
     strides, dilation = _pair(op, "stride_h", "stride_w"), _pair(op, "dilation_h_factor", "dilation_w_factor")
     lengths, window = (x.shape[2], x.shape[3]), (filters.shape[2], filters.shape[3])
-    y = conv2d(
+    return conv2d(
         x,
         filters,
-        _bias(op, filters.shape[0]),
+        bias,
         strides=strides,
         padding=_padding(op, lengths, window, strides, dilation),
         dilation=dilation,
         groups=groups,
     )
-    return activated(op, transpose(y, _TO_CHANNELS_LAST))
 
 
-@operator("CONV_2D")
+@operator("CONV_2D", quantized=True)
 def convolution(op: OperatorContext) -> Expr:
     """Cross-correlation with filters (O, h, w, C / groups)."""
     filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
@@ -95,7 +135,7 @@ def convolution(op: OperatorContext) -> Expr:
     return _convolved(op, transpose(filters, _TO_CHANNELS_FIRST), channels // filters.shape[3])
 
 
-@operator("DEPTHWISE_CONV_2D")
+@operator("DEPTHWISE_CONV_2D", quantized=True)
 def depthwise(op: OperatorContext) -> Expr:
     """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
     filters = with_rank(op, "filter", required(op, "filter"), "1", "h", "w", "C")
@@ -137,11 +177,19 @@ def transposed(op: OperatorContext) -> Expr:
     return activated(op, y if bias is None else y + bias)
 
 
-@operator("MAX_POOL_2D", "AVERAGE_POOL_2D")
+@operator("MAX_POOL_2D", "AVERAGE_POOL_2D", quantized=True)
 def pooled(op: OperatorContext) -> Expr:
     """The largest pixel of each window, or the mean of those inside the image."""
-    x, strides, window = _image(op), _pair(op, "stride_h", "stride_w"), _pair(op, "filter_height", "filter_width")
+    whole = op.definition.type == "MAX_POOL_2D" and is_quantized(op, "input")
+    check_real(op, moves=whole)  # the largest whole number is that of the largest real one
+    x, strides, window = (
+        _image(op, whole),
+        _pair(op, "stride_h", "stride_w"),
+        _pair(op, "filter_height", "filter_width"),
+    )
     sides = _padding(op, (x.shape[2], x.shape[3]), window, strides, (1, 1))
+    if whole:
+        op.only("fused_activation_function", "NONE", "NONE")
     if op.definition.type == "MAX_POOL_2D":
         y = max_pool2d(x, window, strides, sides)
     else:

@@ -1,0 +1,170 @@
+"""Quantised arithmetic of 8 bits, as TensorFlow Lite's reference kernels do it: exact sums, and a rounding of each.
+
+A sum of products is a whole number in the scale of both operands. A product with a multiplier of 31 bits, and a shift,
+make it one in the scale of the result. Behind a convolution both round, halves away from zero, one after the other
+(gemmlowp); behind a product of matrices both together, halves upwards. All of it is recorded, so that it shows where
+numbers are rounded. LiteRT's faster kernels round otherwise, and differ by one step in one element of a thousand.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.registry import function
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.nn.activation import clip
+
+INT8, _INT64, _FLOAT64 = np.dtype(np.int8), np.dtype(np.int64), np.dtype(np.float64)
+_BITS = 31
+"""bits of a multiplier"""
+_LIMITS = {"NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+"""``fused_activation_function`` → the least and the largest real number of a result"""
+
+
+class Scaled(NamedTuple):
+    """The map from the whole numbers of an operand to real ones: scales as float32, one or one a channel."""
+
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int64]
+    axis: int
+
+
+def is_quantized(op: OperatorContext, name: str = "output") -> bool:
+    """Whether an operand or result has a scale."""
+    return f"{name}.scale" in op.definition.arguments or f"{name}.scale" in op.definition.weights
+
+
+def scaled(op: OperatorContext, name: str) -> Scaled:
+    """Return the scale and zero point of an operand or result; raises OperandError where it has none."""
+    parts = []
+    for part, dtype in (("scale", np.float32), ("zero_point", np.int64)):
+        own = f"{name}.{part}"
+        if own not in op.definition.arguments and own not in op.definition.weights:
+            raise OperandError(f"{name} has no {part}", rule=f"{op.definition.type}: operands of 8 bits must have both")
+        array = op.weight(own).array if own in op.definition.weights else op.argument(own)
+        parts.append(np.asarray(array, dtype).reshape(-1))
+    scale, zero = parts[0].astype(np.float32), parts[1].astype(np.int64)
+    if not np.all(np.isfinite(scale)) or scale.min() <= 0 or zero.size not in (1, scale.size):
+        raise OperandError(
+            f"{name} has the scale {scale[:4].tolist()}", rule=f"{op.definition.type}: scales must be positive numbers"
+        )
+    if np.abs(zero).max() > 255:
+        raise OperandError(
+            f"{name} has the zero point {zero[:4].tolist()}", rule="a zero point must be one of the dtype's numbers"
+        )
+    return Scaled(scale, zero, op.integer(f"{name}.quantized_dimension", 0))
+
+
+def single(op: OperatorContext, name: str) -> tuple[np.float32, int]:
+    """Return the one scale and zero point of an operand or result; raises OperandError for several."""
+    own = scaled(op, name)
+    if own.scale.size != 1 or own.zero_point.size != 1:
+        raise OperandError(f"{name} has {own.scale.size} scales", rule=f"{op.definition.type}: {name} must have one")
+    return own.scale[0], int(own.zero_point[0])
+
+
+def requantized(op: OperatorContext, total: Expr, factors: NDArray[np.float64], x: Expr, *, once: bool = False) -> Expr:
+    """Return exact sums times factors, one or one for each element of the last axis, as whole numbers of the result.
+
+    ``x`` is the operand whose dtype the result has; ``once`` says that the product and the shift round together.
+    """
+    multipliers, shifts = quantized_multipliers(factors)
+    if shifts.max(initial=0) >= _BITS:
+        raise OperandError(
+            f"a factor of {factors.max():.3g}", rule=f"{op.definition.type}: scales must make a factor below 2³⁰"
+        )
+    scale, zero = single(op, "output")
+    if op.argument("output.dtype") != x.dtype.name:
+        raise OperandError(
+            f"input is {x.type}, the result of {op.argument('output.dtype')}",
+            rule=f"{op.definition.type}: both must be of one dtype",
+        )
+    rounded = (rounded_once if once else rounded_twice)(cast(total, _INT64), multipliers, shifts)
+    low, high = limits(op, scale, zero, x.dtype)
+    return cast(clip(rounded + zero, low, high), x.dtype)
+
+
+def limits(op: OperatorContext, scale: np.float32, zero: int, dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the largest number of a result behind its activation."""
+    word = op.argument("fused_activation_function", "NONE")
+    if word not in _LIMITS:
+        raise OperandError(
+            f"fused_activation_function={word!r}",
+            rule=f"{op.definition.type}: the activation must be one of {', '.join(_LIMITS)}",
+        )
+    info = np.iinfo(dtype)
+    # a scale may be so small that the quotient is ∞
+    ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in _LIMITS[word]]
+    low, high = [None if end is None else zero + _rounded(float(np.float32(end))) for end in ends]
+    least = int(info.min) if low is None else max(int(info.min), low)
+    return least, int(info.max) if high is None else min(int(info.max), high)
+
+
+def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return factors as multipliers of 31 bits, and the powers of two to multiply by behind them."""
+    pairs = []
+    for factor in factors.reshape(-1).tolist():
+        fraction, shift = math.frexp(factor)
+        multiplier = _rounded(fraction * (1 << _BITS))
+        if multiplier == 1 << _BITS:
+            multiplier, shift = multiplier // 2, shift + 1
+        # smaller than any result
+        pairs.append((0, 0) if shift < -_BITS else (multiplier, shift))
+    multipliers, shifts = np.array(pairs, np.int64).reshape(-1, 2).T
+    return multipliers, shifts
+
+
+def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
+    """Return whole numbers times multipliers · 2^(shift − 31), rounded to the nearest, halves upwards."""
+    down = _BITS - shifts
+    product = total * tensor(multipliers) + tensor(np.int64(1) << (down - 1))
+    result: Expr = function("right_shift")(product, tensor(down))
+    return result
+
+
+def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
+    """Return whole numbers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
+    if shifts.max(initial=0) > 0:
+        total = total * tensor(np.int64(1) << np.maximum(shifts, 0))
+    product = total * tensor(multipliers)
+    half = 1 << (_BITS - 1)
+    shift = function("right_shift")
+    high = where(product >= 0, shift(product + half, _BITS), -shift(half - 1 - product, _BITS))
+    right = np.maximum(-shifts, 0)
+    if not right.any():
+        return high
+    mask = (np.int64(1) << right) - 1
+    rest = function("bitwise_and")(high, tensor(mask))
+    threshold = tensor(mask >> 1) + cast(high < 0, _INT64)
+    result: Expr = shift(high, tensor(right)) + cast(rest > threshold, _INT64)
+    return result
+
+
+def with_dtype(op: OperatorContext, dtype: np.dtype[Any], **values: Expr) -> None:
+    """Raise OperandError where an operand, by its name, is of another dtype."""
+    for name, value in values.items():
+        if value.dtype != dtype:
+            raise OperandError(
+                f"{name} is {value.type}",
+                rule=f"{op.definition.type}: quantised, {name} must be of {dtype.name}; others are not computed",
+            )
+
+
+def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:
+    """Return whole numbers less their zero point as real ones of 64 bits, in which sums of products are exact."""
+    wide = cast(x, _FLOAT64)
+    return wide if not np.any(zero) else wide - tensor(np.asarray(zero, np.float64))
+
+
+def _rounded(value: float) -> int:
+    """Return the nearest whole number, a half away from zero."""
+    return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
