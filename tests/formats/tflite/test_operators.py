@@ -119,7 +119,8 @@ REFUSED = {
         "weights: whole numbers that stand for real ones"),
     "unsigned": (
         Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "uint8", scale=(0.5,), zero_point=(9,)),
-                               np.ones((1, 2, 2, 1), np.uint8)), constant(np.ones((1, 1, 1, 1), np.uint8), scale=(0.5,), zero_point=(9,))], "Conv2DOptions",
+                               np.ones((1, 2, 2, 1), np.uint8)),
+                         constant(np.ones((1, 1, 1, 1), np.uint8), scale=(0.5,), zero_point=(9,))], "Conv2DOptions",
              {"StrideW": 1, "StrideH": 1}, [Tensor((1, 2, 2, 1), "uint8", scale=(1.0,), zero_point=(0,))]),
         "quantised, input must be of int8"),
     "weights off zero": (
