@@ -527,6 +527,14 @@ def _quantized() -> dict[str, Case]:
             options, {"StrideW": 1, "StrideH": 1} if form else {},
             [Tensor(dtype="int8", scale=(0.0217,), zero_point=(9,))],
         )  # fmt: skip
+    for word in ("NONE", "RELU6"):
+        left = Tensor((64, 1, 16), "int8", scale=(0.047,), zero_point=(5,))
+        right = Tensor((8, 16), "int8", scale=(0.0213,), zero_point=(-100,))
+        cases[f"ADD int8 {word}"] = Case(
+            "ADD", [Input(left, bytes_(64, 1, 16)), Input(right, bytes_(8, 16))], "AddOptions",
+            {"FusedActivationFunction": getattr(tflite.ActivationFunctionType, word)},
+            [Tensor(dtype="int8", scale=(0.061,), zero_point=(-3,))],
+        )  # fmt: skip
     same: dict[str, Any] = {"scale": (0.047,), "zero_point": (5,)}
     image = Tensor((2, 7, 6, 3), "int8", **same)
     pool = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 3, "Padding": SAME}

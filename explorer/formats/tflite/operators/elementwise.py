@@ -12,7 +12,16 @@ from explorer.core.registry import function
 from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import (
+    INT8,
+    is_quantized,
+    quantized_multipliers,
+    requantized,
+    rounded_twice,
+    single,
+    with_dtype,
+)
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
 from explorer.ops.creation.constants import zeros
@@ -25,11 +34,13 @@ _UNARY = {
     "LOGICAL_NOT": "logical_not",
 }  # fmt: skip
 _BINARY = {
-    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
+    "SUB": "subtract", "MUL": "multiply", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
     "LESS_EQUAL": "less_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal", "EQUAL": "equal",
     "NOT_EQUAL": "not_equal", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or", "FLOOR_DIV": "floor_divide",
     "FLOOR_MOD": "remainder", "BITWISE_XOR": "bitwise_xor",
 }  # fmt: skip
+_FINER = 20
+"""bits by which the scale of a sum of whole numbers is finer than twice the larger one of its operands"""
 _REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
 """types whose result is a real number in NumPy's terms; those of whole numbers round by rules of their own"""
 
@@ -68,6 +79,29 @@ def _enter_binary(type: str, records: str, real: bool) -> None:
 
 for _type, _records in {**_BINARY, **_REAL}.items():
     _enter_binary(_type, _records, _type in _REAL)
+
+
+@operator("ADD", quantized=True)
+def add(op: OperatorContext) -> Expr:
+    """The sum of broadcast operands; of whole numbers of 8 bits, that in a finer scale of both."""
+    x, y = operands(op)
+    if is_quantized(op, "x") and is_quantized(op, "y"):
+        return _integer_sum(op, x, y)
+    check_real(op)
+    return activated(op, x + y)
+
+
+def _integer_sum(op: OperatorContext, x: Expr, y: Expr) -> Expr:
+    with_dtype(op, INT8, x=x, y=y)
+    ends = [single(op, name) for name in ("x", "y")]
+    twice = 2 * np.float64(max(scale for scale, _ in ends))
+    terms = []
+    for value, (scale, zero) in zip((x, y), ends, strict=True):
+        multipliers, shifts = quantized_multipliers(np.array(np.float64(scale) / twice))
+        fine = (base.cast(value, np.dtype(np.int64)) - zero) * (1 << _FINER)
+        terms.append(rounded_twice(fine, multipliers.reshape(()), shifts.reshape(())))
+    factor = np.array(twice / (np.float64(1 << _FINER) * np.float64(single(op, "output")[0])))
+    return requantized(op, terms[0] + terms[1], factor, x)
 
 
 @operator("SQUARED_DIFFERENCE")

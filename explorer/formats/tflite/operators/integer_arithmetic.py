@@ -88,6 +88,8 @@ def requantized(op: OperatorContext, total: Expr, factors: NDArray[np.float64], 
             f"input is {x.type}, the result of {op.argument('output.dtype')}",
             rule=f"{op.definition.type}: both must be of one dtype",
         )
+    if factors.ndim == 0:
+        multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
     rounded = (rounded_once if once else rounded_twice)(cast(total, _INT64), multipliers, shifts)
     low, high = limits(op, scale, zero, x.dtype)
     return cast(clip(rounded + zero, low, high), x.dtype)
