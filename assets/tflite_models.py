@@ -540,6 +540,14 @@ def _quantized() -> dict[str, Case]:
     pool = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 3, "Padding": SAME}
     whole = Tensor(dtype="int8", **same)
     cases["MAX_POOL_2D int8"] = Case("MAX_POOL_2D", [Input(image, bytes_(2, 7, 6, 3))], "Pool2DOptions", pool, [whole])
+    for name, padding in (("same", SAME), ("valid", VALID)):
+        cases[f"AVERAGE_POOL_2D int8 {name}"] = Case(
+            "AVERAGE_POOL_2D",
+            [Input(image, bytes_(2, 7, 6, 3))],
+            "Pool2DOptions",
+            {**pool, "Padding": padding},
+            [whole],
+        )
     for type in ("PAD", "TRANSPOSE", "RESHAPE"):
         operand = {
             "PAD": _ints([0, 0], [1, 2], [0, 1], [0, 0]),

@@ -140,7 +140,7 @@ REFUSED = {
         Case("AVERAGE_POOL_2D", [Input(Tensor((1, 2, 2, 1), "int8", scale=(0.5,), zero_point=(9,)),
                                        np.ones((1, 2, 2, 1), np.int8))], "Pool2DOptions",
              {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2},
-             [Tensor((1, 2, 2, 1), "int8", scale=(0.5,), zero_point=(9,))]), "quantised arithmetic is not computed"),
+             [Tensor((1, 2, 2, 1), "int8", scale=(0.25,), zero_point=(9,))]), "all of one scale and zero point"),
     "whole division": (
         Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "operands must be of real numbers"),
     "sign": (

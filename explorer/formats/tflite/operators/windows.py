@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.known_inputs import integers, optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
@@ -21,6 +24,8 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
+from explorer.ops.elementwise.rounding_and_bits import floor_divide, round_half_even
+from explorer.ops.elementwise.unary import absolute, sign
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.conv import conv2d
@@ -180,18 +185,38 @@ def transposed(op: OperatorContext) -> Expr:
 @operator("MAX_POOL_2D", "AVERAGE_POOL_2D", quantized=True)
 def pooled(op: OperatorContext) -> Expr:
     """The largest pixel of each window, or the mean of those inside the image."""
-    whole = op.definition.type == "MAX_POOL_2D" and is_quantized(op, "input")
-    check_real(op, moves=whole)  # the largest whole number is that of the largest real one
+    whole = is_quantized(op, "input")
+    check_real(op, moves=whole)  # the largest whole number is that of the largest real one, and so is the mean
     x, strides, window = (
         _image(op, whole),
         _pair(op, "stride_h", "stride_w"),
         _pair(op, "filter_height", "filter_width"),
     )
     sides = _padding(op, (x.shape[2], x.shape[3]), window, strides, (1, 1))
-    if whole:
-        op.only("fused_activation_function", "NONE", "NONE")
     if op.definition.type == "MAX_POOL_2D":
         y = max_pool2d(x, window, strides, sides)
+    elif whole:
+        y = _integer_means(op, x, window, strides, sides)
     else:
         y = avg_pool2d(x, window, strides, sides, count_padding=False)
     return activated(op, transpose(y, _TO_CHANNELS_LAST))
+
+
+def _integer_means(op: OperatorContext, x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
+    """Return the means of whole numbers of 8 bits, rounded to the nearest, halves away from zero."""
+    with_dtype(op, INT8, input=x)
+    # the mean times the window's pixels is their sum, which is exact once it is rounded
+    area = window[0] * window[1]
+    total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))
+    rows, columns = [
+        _inside(x.shape[axis + 2], total.shape[axis + 2], window[axis], strides[axis], sides[axis]) for axis in (0, 1)
+    ]
+    claim_constant("AVERAGE_POOL_2D", rows.size * columns.size)
+    counts = tensor(rows[:, None] * columns)
+    return cast(sign(total) * floor_divide(absolute(total) + floor_divide(counts, 2), counts), x.dtype)
+
+
+def _inside(length: int, count: int, size: int, stride: int, sides: Pair) -> NDArray[np.int64]:
+    """Return for each window along an axis how many of its pixels are inside the image."""
+    first = np.arange(count, dtype=np.int64) * stride - sides[0]
+    return np.minimum(first + size, length) - np.maximum(first, 0)
