@@ -86,6 +86,20 @@ def test_a_double_click_on_a_model_opens_the_explorer(page: Page, folder: Path, 
 
 
 @pytest.mark.spec("V-17")
+def test_a_double_click_on_the_weights_of_a_pnnx_model_opens_the_model(page: Page, folder: Path) -> None:
+    """In JupyterLab a double click on a `.pnnx.bin` opens the graph of the `.pnnx.param` beside it."""
+    for name in ("digits.pnnx.param", "digits.pnnx.bin"):
+        shutil.copy(ASSETS / name, folder)
+    opened(page, folder)
+    tab = double_click(page, "digits.pnnx.bin")
+    view = drawn(tab)
+    expect(tab.locator(".explorer-file-message")).to_be_empty()
+    press(view, "/")
+    page.keyboard.type("name:conv2.weight")
+    expect(view.locator(".ex-search [role=status]")).to_contain_text("1 node")
+
+
+@pytest.mark.spec("V-17")
 def test_a_double_click_on_a_file_of_weights_opens_its_tensors(page: Page, folder: Path) -> None:
     """A `.safetensors` or `.gguf` file opens as boxes of tensors; one that is selected shows its values."""
     weights = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -209,3 +209,12 @@ def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_nar
         now_across, now_along = shifts()
         assert abs(now_across - across) <= 2, wide
         assert now_along <= along + 2, wide
+
+
+def test_the_small_map_is_not_drawn_over_a_small_canvas(show):
+    view = show(sample.resnet())
+    expect(view.locator(".ex-minimap")).to_be_visible()
+    view.page.set_viewport_size({"width": 360, "height": 600})
+    expect(view.locator(".ex-minimap")).to_be_hidden()
+    view.page.set_viewport_size({"width": 1280, "height": 800})
+    expect(view.locator(".ex-minimap")).to_be_visible()

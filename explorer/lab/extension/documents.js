@@ -7,6 +7,7 @@ const LOOK = 2000;
 const TYPES = [
   { name: "explorer-onnx", displayName: "ONNX model", extensions: [".onnx"], fileFormat: "base64" },
   { name: "explorer-pnnx", displayName: "PNNX model", extensions: [".pnnx.param"], fileFormat: "text" },
+  { name: "explorer-pnnx-weights", displayName: "Weights of a PNNX model", extensions: [".pnnx.bin"], fileFormat: "base64" },
   { name: "explorer-safetensors", displayName: "Tensors of a model", extensions: [".safetensors"], fileFormat: "base64" },
   { name: "explorer-gguf", displayName: "GGUF model", extensions: [".gguf"], fileFormat: "base64" },
   { name: "explorer-tflite", displayName: "TensorFlow Lite model", extensions: [".tflite"], fileFormat: "base64" },
@@ -19,6 +20,9 @@ const ASKED = [
 ];
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16"><g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.4">
   <path d="M4.5 5.5v2.2l3.5 2.1m3.5-4.3v2.2L8 9.8"/><rect x="2" y="1.5" width="5" height="4" rx="1"/><rect x="9" y="1.5" width="5" height="4" rx="1"/><rect x="5.5" y="10" width="5" height="4" rx="1"/></g></svg>`;
+
+/** The file to read for one that a tab shows: the graph of a PNNX model for its weights, whose name differs in the end alone. @param {string} path */
+const graphOf = (path) => path.replace(/\.pnnx\.bin$/, ".pnnx.param");
 
 /** @typedef {{given: string, rule: string, fix: string}} Problem */
 
@@ -115,7 +119,7 @@ function contentClass(Widget, Poll) {
       try {
         this.read = this.seen = await this.#stamp();
         const onProgress = ({ phase, what, done, total }) => this.reading === reading && this.#say(`${name}: ${phase} ${what}${total ? ` (${done} of ${total})` : ""} …`);
-        const [{ payload }, { mount }] = await Promise.all([this.asker.ask(this.contents.localPath(path), { signal: reading.signal, onProgress }), this.frontEnd()]);
+        const [{ payload }, { mount }] = await Promise.all([this.asker.ask(this.contents.localPath(graphOf(path)), { signal: reading.signal, onProgress }), this.frontEnd()]);
         if (this.isDisposed || this.reading !== reading) return;
         this.message.replaceChildren();
         // A reader keeps step and selection where the graph is the same, and only its weights or its plan are others.
@@ -132,7 +136,7 @@ function contentClass(Widget, Poll) {
 
     /** Show the value of a leaf that a reader selected. */
     async #value(node) {
-      const answer = await this.asker.ask(this.contents.localPath(this.context.path), { query: `?node=${node}` }).catch((error) => ({ value: { summary: null, problem: error.message } }));
+      const answer = await this.asker.ask(this.contents.localPath(graphOf(this.context.path)), { query: `?node=${node}` }).catch((error) => ({ value: { summary: null, problem: error.message } }));
       this.view?.leafValues.take({ node, ...answer.value });
     }
 

@@ -4,6 +4,8 @@ import { html, notIdle, whenIdle } from "../dom.js";
 import { Pixels } from "./pixels.js";
 
 const [WIDE, HIGH] = [108, 84];
+/** The canvas, in widths and heights of the map, below which the map would cover too much of it. */
+const [WIDTHS, HEIGHTS] = [4, 3];
 
 /** A small picture of a placement, drawn once a scene as pixels: moving the camera costs the same for any graph. */
 export class Minimap {
@@ -73,8 +75,10 @@ export class Minimap {
     if (!this.factor) return;
     const [x, y, w, h] = this.camera.sight();
     const whole = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
-    this.root.classList.toggle("ex-unseen", whole);
-    if (whole || !this.picture.width) return;
+    const { width, height } = this.camera.viewport();
+    const covers = width < WIDTHS * WIDE || height < HEIGHTS * HIGH;
+    this.root.classList.toggle("ex-unseen", whole || covers);
+    if (whole || covers || !this.picture.width) return;
     const { pen, root } = this;
     const density = devicePixelRatio || 1;
     // Asked for another size, a canvas takes new memory: only where the size is another.
