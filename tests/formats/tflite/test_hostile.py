@@ -88,6 +88,13 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "unpack": (
         file(Graph({"x": Tensor((FAR,)), "y": Tensor()}, [Node("UNPACK", ["x"], ["y"])], ["x"], ["y"])),
         "UNPACK claims"),
+    "far windows": (
+        file(Graph(
+            {"x": Tensor((1, FAR, 4, 1), "int8", scale=(0.5,), zero_point=(0,)),
+             "y": Tensor((), "int8", scale=(0.5,), zero_point=(0,))},
+            [Node("AVERAGE_POOL_2D", ["x"], ["y"], "Pool2DOptions",
+                  {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2})], ["x"], ["y"])),
+        "AVERAGE_POOL_2D claims"),
     "inside itself": (inside_itself(), "graph 0 is inside itself"),
     "laughs": (nested(30, 20), "operators or more"),
     "calls graph": (nested(1, 1).replace(b"\1\0\0\0\1\0\0\0", b"\x7f\0\0\0\x7f\0\0\0"), ""),

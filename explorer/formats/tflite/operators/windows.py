@@ -208,10 +208,11 @@ def _integer_means(op: OperatorContext, x: Expr, window: Pair, strides: Pair, si
     # the mean times the window's pixels is their sum, which is exact once it is rounded
     area = window[0] * window[1]
     total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))
+    height, width = total.shape[2:]
+    claim_constant("AVERAGE_POOL_2D", height * width + height + width)
     rows, columns = [
         _inside(x.shape[axis + 2], total.shape[axis + 2], window[axis], strides[axis], sides[axis]) for axis in (0, 1)
     ]
-    claim_constant("AVERAGE_POOL_2D", rows.size * columns.size)
     counts = tensor(rows[:, None] * columns)
     return cast(sign(total) * floor_divide(absolute(total) + floor_divide(counts, 2), counts), x.dtype)
 
