@@ -539,6 +539,14 @@ def test_a_reference_that_is_no_file_and_no_runtime_is_refused_before_the_run(
         assert "float32" not in printed.out
 
 
+def test_show_says_that_the_file_of_weights_is_absent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer show` draws a model without its weights, and says that it cannot run."""
+    shutil.copy(MODEL, folder / "alone.pnnx.param")
+    assert main(["show", "alone.pnnx.param"]) == 0
+    told = capsys.readouterr().err
+    assert re.search(r"cannot run: alone\.pnnx\.bin: the file is absent, and with it \d+ weights: ", told)
+
+
 def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["7767517", "3 2", "pnnx.Input in0 0 1 0 #0=(1,4)f32", "nn.ReLU w 1 1 0 1 #1=(1,4)f32"]
     (folder / "relu.pnnx.param").write_text("\n".join([*lines, "pnnx.Output out 1 0 1", ""]))

@@ -95,6 +95,9 @@ def execute(options: argparse.Namespace) -> int:
             from explorer.run.diagnosis.leaf_values import leaf_values
 
             recording.leaf_values = leaf_values(plan.planned)
+    absent = getattr(net.definition.weights, "error", None)
+    if absent is not None:
+        report(f"cannot run: {str(absent()).splitlines()[0]}")
     return _write(recording, output, options, net.unknown(), len(net.definition.operators))
 
 
