@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +19,14 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.policy_operations import in_force
-from explorer.core.ir.recording_context import recording_at
+from explorer.core.ir.recording_context import placed_on, recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
 from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
-from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
+from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
@@ -65,11 +66,33 @@ class BuildableNet(EditableNet):
         self._fitting: dict[str, Shape] | None = None
         self._assumed: dict[str, Shape] = {}
         """shapes of inputs to look at the net with"""
+        self._device: Device | None = None
+        """the device that was asked for; None follows the inputs"""
 
     @property
     def name(self) -> str:
         """The net's name: its file's, without endings."""
         return self.definition.name
+
+    @property
+    def device(self) -> Device:
+        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
+        return cpu if self._device is None else self._device
+
+    def to_device(self, device: Device | str) -> Self:
+        """Build and run the net on a device, or on the one of a name, from now on; return the net.
+
+        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
+        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+        >>> net.to_device("cpu").run(np.array([-1, 1], dtype="float32"))
+        array([0., 1.], dtype=float32)
+        """
+        self._device = as_device(device, f"to_device of net {self.name!r}")
+        self._forget()
+        return self
 
     @property
     def source(self) -> str:
@@ -207,10 +230,31 @@ class BuildableNet(EditableNet):
                 _logger.info("net %r is built already for these inputs", self.name)
             return build
         check_inputs(self.definition, [(name, node.tensor_type) for name, node in named_leaves(inputs)])
-        build = self._builder.build(inputs, ask=questions.ask)
+        build = self._recorded(inputs, ask=questions.ask)
         build.values_first = questions.values_first(build)
         questions.keep(build)
         return build
+
+    def _recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
+        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
+        with placed_on(self._device_for(leaves(inputs.values()))):
+            return self._builder.build(inputs, **options)
+
+    def _device_for(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
+
+        Raises OperandError where one lies elsewhere.
+        """
+        numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
+        device = self._device or next((value.device for value in numbers if value.device is not cpu), cpu)
+        other = next((value for value in numbers if value.device is not device), None)
+        if other is not None:
+            raise OperandError(
+                f"an input on {other.device.name}, {other!r}, for net {self.name!r} on {device.name}",
+                rule="all inputs that are tensors or expressions must lie where the net runs",
+                fix=f"x.to_device({device.name!r})",
+            )
+        return device
 
     def _now(self) -> tuple[int, int, int]:
         return self.table.version, self.weights.version, self._edits
@@ -245,7 +289,8 @@ class BuildableNet(EditableNet):
             if is_shape(value):
                 return self._parameter(own, self._noted(name, value))
             with recording_at(None, None):
-                return tensor(as_array(blob, value), name=own)
+                array = as_array(blob, value)
+                return tensor(array, name=own, device=self.device)
 
         if not blob.is_sequence:
             return None if value is None else leaf(name, value)
@@ -255,11 +300,17 @@ class BuildableNet(EditableNet):
         dtype = noted_dtype(self.definition.input(name))
         if dtype is not None and is_text(dtype):
             dtype = _ASSUMED_TEXT
-        return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
+        return self._type_on(self.device, shape, np.dtype(np.float32) if dtype is None else dtype)
 
-    def _parameters_for(self, name: str, value: Any) -> Any:
-        """Return the parameter of an input's array, or of each array of a sequence."""
-        return each_leaf(name, value, lambda own, array: self._parameter(own, TensorType(array.shape, array.dtype)))
+    def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
+        """Return the type of an input on a device; texts stay on cpu."""
+        return TensorType(shape, dtype, cpu if is_text(dtype) else device)
+
+    def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
+        """Return the parameter of an input's array on a device, or of each array of a sequence."""
+        return each_leaf(
+            name, value, lambda own, array: self._parameter(own, self._type_on(device, array.shape, array.dtype))
+        )
 
     def _parameter(self, name: str, type_: TensorType) -> Expr:
         """Return the parameter of an input and type, the same node at every call."""
@@ -283,7 +334,7 @@ class BuildableNet(EditableNet):
         """Return a build for inputs of these shapes, which is not kept: for writers of files."""
         self.init()
         self._refresh()
-        return self._builder.build(self._shaped(shapes))
+        return self._recorded(self._shaped(shapes))
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -297,7 +348,7 @@ class BuildableNet(EditableNet):
         if self._fitting is None:
 
             def build(shapes: Shapes) -> Build:
-                return self._builder.build(self._shaped(shapes), opaque=True)
+                return self._recorded(self._shaped(shapes), opaque=True)
 
             self._fitting = fitting(self.definition, self.table, build, self._assumed)
         return dict(self._fitting)
@@ -337,7 +388,7 @@ class BuildableNet(EditableNet):
         # A build for looking at may hold opaque operations, and is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:
-            keep(self._builds, key, self._builder.build(self._shaped(shapes), opaque=True))
+            keep(self._builds, key, self._recorded(self._shaped(shapes), opaque=True))
         build: Build = self._builds[key]
         return build
 

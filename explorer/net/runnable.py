@@ -14,8 +14,10 @@ from typing import Any
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import OperandError
 from explorer.core.ir.policy_operations import in_force
+from explorer.core.ir.tensor import Tensor
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running
+from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import TensorType
 from explorer.net.buildable import BuildableNet, keep
 from explorer.net.building.builder import Build
@@ -37,6 +39,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
+from explorer.run.runtime.marshalling import on_host
 
 
 @functools.lru_cache
@@ -69,13 +72,13 @@ class RunnableNet(BuildableNet):
         in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
         """
         check_name(executor, "executor", EXECUTORS)
-        arrays = self._arrays(inputs, named)
+        arrays, device = self._arrays(inputs, named), self._device_of(inputs, named)
         # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
-            program, build = self._program(arrays, _options(EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
             program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, run_log(program, self._builder))
-            values = program.take()
+            values = [on_host(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
         results = build.results(values)
         return next(iter(results.values())) if len(results) == 1 else results
 
@@ -88,9 +91,9 @@ class RunnableNet(BuildableNet):
         if type(runs) is not int or runs < 1:
             raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
         self.run(*inputs, executor=executor, **named)
-        arrays = self._arrays(inputs, named)
+        arrays, device = self._arrays(inputs, named), self._device_of(inputs, named)
         with self._lock:
-            program, build = self._program(arrays, _options(EXECUTORS[executor].lanes))
+            program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
             timings = []
             for _ in range(runs):
                 program.bind(build.bound(arrays))
@@ -109,30 +112,39 @@ class RunnableNet(BuildableNet):
         check_inputs(self.definition, types)
         return arrays
 
+    def _device_of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Device:
+        """Return the device that the net was moved to, else the one of inputs that are tensors there."""
+        if self._device is not None:
+            return self._device
+        given = [*inputs, *named.values()]
+        given += [value for each in inputs if isinstance(each, Mapping) for value in each.values()]
+        return self._device_for([value for value in given if isinstance(value, Tensor) and value.device is not cpu])
+
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
         """Run on arrays; hand the values of operands on while they are in memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
             self._refresh()
-            build = self._built_for(arrays)
+            build = self._built_for(arrays, self.device)
             self._grant(build)
             # A program that has run has computed its constants, and let go of most.
             program = Program(self._plan(build, _options(EXECUTORS[executor].lanes)))
             program.bind(build.bound(arrays))
             EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
-    def _program(self, arrays: Mapping[str, Any], options: Options) -> tuple[Program, Build]:
+    def _program(self, arrays: Mapping[str, Any], device: Device, options: Options) -> tuple[Program, Build]:
         self._refresh()
         # Whatever a plan depends on besides the net itself, whose changes empty the table.
         key: Any = (
             key_of(arrays.values(), lambda array: (array.shape, array.dtype)),
+            device,
             options,
             tuple(Rule.rules),
             in_force(),
         )
         if key in self._programs:
             return self._programs[key]
-        build = self._built_for(arrays)
+        build = self._built_for(arrays, device)
         if build.values_first:
             # Only the values tell which build it is, so that they are asked for in every run.
             key = build, options, tuple(Rule.rules)
@@ -142,9 +154,9 @@ class RunnableNet(BuildableNet):
         keep(self._programs, key, (Program(self._plan(build, options)), build))
         return self._programs[key]
 
-    def _built_for(self, arrays: Mapping[str, Any]) -> Build:
-        """The expressions for arrays, which are the values of parameters."""
-        parameters = {name: self._parameters_for(name, value) for name, value in arrays.items()}
+    def _built_for(self, arrays: Mapping[str, Any], device: Device) -> Build:
+        """The expressions for arrays, which are the values of parameters on a device."""
+        parameters = {name: self._parameters_for(name, value, device) for name, value in arrays.items()}
         return self._build(parameters, dict(zip(leaves(parameters.values()), leaves(arrays.values()), strict=True)))
 
     def _grant(self, build: Build) -> None:
@@ -181,7 +193,7 @@ class RunnableNet(BuildableNet):
                 nodes[name] = self._expression(name, value)
             else:
                 arrays[name] = as_value(blob, value)
-                nodes[name] = self._parameters_for(name, arrays[name])
+                nodes[name] = self._parameters_for(name, arrays[name], self.device)
         bound = dict(zip(leaves([nodes[name] for name in arrays]), leaves(arrays.values()), strict=True))
         build = self._build(nodes, bound)
         if arrays:

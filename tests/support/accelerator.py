@@ -76,14 +76,15 @@ class AcceleratorArray(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in _METHODS:
             raise AttributeError(name)
-        if name == "item":
-            return self._held.item
+        if name in ("item", "tolist"):
+            return getattr(self._held, name)
         return lambda *arguments, **named: _call(getattr(self._held, name), arguments, named)
 
 
 _METHODS = (
     *("reshape", "transpose", "astype", "view", "sum", "min", "max", "mean", "prod", "all", "any", "argmax", "argmin"),
     *("take", "copy", "fill", "squeeze", "swapaxes", "ravel", "cumsum", "repeat", "item", "conj", "argsort", "clip"),
+    "tolist",
 )
 
 

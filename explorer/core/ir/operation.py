@@ -30,6 +30,7 @@ from explorer.core.ir.hooks import hooks
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.tiling import Tiling
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.types.custom_dtypes import is_text
@@ -334,7 +335,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
             break
     else:
         return values
-    device = next((value.tensor_type.device for value in values if isinstance(value, Expr)), cpu)
+    device = next((value.tensor_type.device for value in values if isinstance(value, Expr)), state.device)
     converted = [each if isinstance(each, Expr) or type(each) in WEAK else convert(each, (), device) for each in values]
     types = [value.tensor_type for value in converted if isinstance(value, Expr)]
     if not types and values:

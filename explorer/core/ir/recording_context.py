@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.core.checked_functions import named
 from explorer.core.ir.call_chain import IN_FUNCTION, CalledCode, with_callers
 from explorer.core.ir.source_location import INTERNAL
+from explorer.core.types.device import Device, cpu
 from explorer.record.escape import visible
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class _State(threading.local):
     """first uid of each function that is being traced"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
+    device: Device = cpu
+    """device of tensors and constants that are recorded without one"""
 
 
 state = _State()
@@ -103,6 +106,18 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
         yield inner
     finally:
         state.scope = outer
+
+
+@contextmanager
+def placed_on(device: Device) -> Iterator[None]:
+    """Record the tensors and constants of the block on a device, where they are not given another; operations follow
+    their operands in any case."""
+    outer = state.device
+    state.device = device
+    try:
+        yield
+    finally:
+        state.device = outer
 
 
 @contextmanager

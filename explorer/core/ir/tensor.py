@@ -23,6 +23,7 @@ from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.source_location import Place
 from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
@@ -98,7 +99,9 @@ class Tensor(TensorFunctions, Expr):
     name: str
     storage: Storage
 
-    def __new__(cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device | str = cpu) -> Tensor:
+    def __new__(
+        cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device | str | None = None
+    ) -> Tensor:
         """Make zeros of a shape, given as separate sizes or as one tuple."""
         sizes_given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
@@ -223,15 +226,16 @@ def _check_dtype(dtype: Any) -> None:
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
     """Return a tensor on a storage in NumPy's memory; several tensors may share one."""
     array = storage.array
-    return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
+    return stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
 def tensor_of_values(type_: TensorType, values: Any, name: str = "") -> Tensor:
     """Return a tensor of a type with a copy of NumPy's values, or of an array of the type's device."""
-    return _stored_tensor(Storage(copied(type_, values), type_.device, shared=""), type_, name)
+    return stored_tensor(Storage(copied(type_, values), type_.device, shared=""), type_, name)
 
 
-def _stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
+def stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
+    """Return a tensor of a type on a storage, whose array need not be there yet."""
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
     self.type = type_
@@ -240,7 +244,9 @@ def _stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
 
 
 @named
-def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device | str = cpu) -> Tensor:
+def tensor(
+    value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device | str | None = None
+) -> Tensor:
     """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
 
     The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be assigned (t[i] = v) until
@@ -294,12 +300,12 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             rule="with copy=False the array must own its memory, because a view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
-    place = as_device(device, "ex.tensor")
+    place = state.device if device is None else as_device(device, "ex.tensor")
     if place is not cpu:
         type_ = TensorType(array.shape, array.dtype, place)
-        return _stored_tensor(Storage(place.put(array), place, shared=""), type_, name)
+        return stored_tensor(Storage(place.put(array), place, shared=""), type_, name)
     storage = Storage(array, shared="") if copy else Storage(array)
-    return _stored_tensor(storage, TensorType(array.shape, array.dtype), name)
+    return stored_tensor(storage, TensorType(array.shape, array.dtype), name)
 
 
 def _plain(value: Any) -> Any:

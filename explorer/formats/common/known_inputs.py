@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Storage, Tensor, tensor_of
+from explorer.core.ir.tensor import Tensor, tensor_of_values
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array
 from explorer.net.operators.context import OperatorContext, plain_array
@@ -130,7 +130,7 @@ def fold(value: Any) -> Any:
         return value
     # Real numbers stay in the graph unless they are few: folding a table of them would hide how it is computed.
     few = value.size <= (_KNOWN if value.dtype.kind in "iubU" else _KNOWN_REALS)
-    return tensor_of(Storage(evaluate(value))) if few and _is_small(value) else value
+    return tensor_of_values(value.tensor_type, evaluate(value)) if few and _is_small(value) else value
 
 
 def folded(op: OperatorContext, result: Any) -> Any:

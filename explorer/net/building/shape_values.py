@@ -23,6 +23,7 @@ from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.planner import plan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
+from explorer.run.runtime.marshalling import on_host
 
 Keep: TypeAlias = Callable[[dict[Any, Any], Any, Any], None]
 """stores a branch in a table, and drops the oldest where there are too many"""
@@ -49,7 +50,8 @@ class Question:
         """Compute the values from those of the net's inputs; return the answer."""
         self.program.bind({node: inputs[node] for node in self.program.parameters})
         EXECUTORS["simple"].run(self.program, None)
-        return self.answer(self.program.take())
+        roots = self.program.planned.schedule.roots
+        return self.answer([on_host(root, value) for root, value in zip(roots, self.program.take(), strict=True)])
 
 
 class Questions:

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import assign_identity
 from explorer.core.ir.recording_context import state
-from explorer.core.ir.tensor import Storage, Stored, Tensor, tensor_of
-from explorer.core.types.device import cpu
+from explorer.core.ir.tensor import Storage, Tensor, stored_tensor, tensor_of
+from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.net.definition.operator_definition import FileWeights, Weights, memory_dtype
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
-_STORED = Stored()
 _SHOWN = 200
 """maximum number of weights that are shown"""
 _tokens = count(-1, -1)  # negative: tokens of arrays count up from 0
@@ -58,6 +57,29 @@ class FileStorage(Storage):
 
     def release(self) -> None:
         """Drop the array; the next use reads it again."""
+        self._held = None
+
+
+class WeightOnDevice(Storage):
+    """Storage of a weight on another device than cpu: copied there at first use, and again after a release."""
+
+    __slots__ = ("_held", "_source")
+
+    def __init__(self, source: Storage, device: Device) -> None:
+        self._source, self._held = source, None
+        self.token = next(_tokens)
+        self.device, self.shared = device, source.shared or "the net holds it"
+        self.version = 0
+
+    @property
+    def array(self) -> Any:
+        """The device's array, to be read only; NumPy's memory is not kept for it."""
+        if self._held is None:
+            self._held = self.device.put(self._source.peek())
+        return self._held
+
+    def release(self) -> None:
+        """Drop the device's array."""
         self._held = None
 
 
@@ -107,6 +129,9 @@ class NetWeights:
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._storages: dict[WeightReference, FileStorage] = {}
         """shared by all operators that use the same weight of a file"""
+        self._on_devices: dict[tuple[Storage, Device], WeightOnDevice] = {}
+        """copies on other devices, shared likewise"""
+        self._tensors_on_devices: dict[tuple[str, str, Device], Tensor] = {}
         self.version = 0
         """increased by every replacement"""
 
@@ -125,29 +150,37 @@ class NetWeights:
     def tensor(self, operator: str, attribute: str) -> Tensor:
         """Return the tensor of a declared weight, of the declared shape; nothing is read.
 
-        It belongs to the box of the operator being built, wherever it was used or replaced before.
+        It is on the device that the net is recorded for, and belongs to the box of the operator being built, wherever
+        it was used or replaced before. Texts stay on cpu.
         """
         key = operator, attribute
         if key not in self._tensors:
             reference = self._definition.operator(operator).weights[attribute]
             self._tensors[key] = self._stored(operator, attribute, reference)
         tensor = self._tensors[key]
+        if state.device is not cpu and not is_text(tensor.dtype):
+            tensor = self._on_device(operator, attribute, tensor, state.device)
         # A weight is drawn with its operator, also where that was renamed since.
         if state.scope is not None and state.scope.kind == "file":
             tensor.scope = state.scope
         return tensor
 
+    def _on_device(self, operator: str, attribute: str, source: Tensor, device: Device) -> Tensor:
+        """Return a weight's tensor on a device, the same one for each use there."""
+        key = operator, attribute, device
+        storage = self._on_devices.setdefault((source.storage, device), WeightOnDevice(source.storage, device))
+        known = self._tensors_on_devices.get(key)
+        if known is None or known.storage is not storage:
+            type_ = source.tensor_type
+            known = stored_tensor(storage, TensorType(type_.shape, type_.dtype, device), source.name)
+            self._tensors_on_devices[key] = known
+        return known
+
     def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
         definition = self._definition
-        # Tensor's own initialiser takes an array, and this one has not been read.
-        tensor: Tensor = object.__new__(Tensor)
-        tensor.operation, tensor.operands, tensor.name = _STORED, (), reference.key
-        tensor.type = TensorType(reference.shape, memory_dtype(reference.dtype))
-        tensor.storage = self._storages.setdefault(
-            reference, FileStorage(lambda: definition.weight(operator, attribute))
-        )
-        assign_identity(tensor)
-        return tensor
+        read = FileStorage(lambda: definition.weight(operator, attribute))
+        type_ = TensorType(reference.shape, memory_dtype(reference.dtype))
+        return stored_tensor(self._storages.setdefault(reference, read), type_, reference.key)
 
     def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
         """Return the weights of an edited definition; shared ones are kept; ``renamed`` maps new names to old ones."""
@@ -181,6 +214,7 @@ class NetWeights:
                 rule=f"the weight must be {dtype.name} {reference.shape}, as the net declares",
                 fix=f"convert the array: .reshape({reference.shape}) or .astype({dtype.name!r})",
             )
+        self._release_copies(operator, attribute)
         self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
         self.version += 1
 
@@ -221,8 +255,15 @@ class NetWeights:
         tensor = self._tensors.get((operator, attribute))
         if tensor is None:
             return
+        self._release_copies(operator, attribute)
         if isinstance(tensor.storage, FileStorage):
             tensor.storage.release()
         else:
             del self._tensors[operator, attribute]
             self.version += 1
+
+    def _release_copies(self, operator: str, attribute: str) -> None:
+        """Drop a weight's copies on other devices."""
+        source = self._tensors[operator, attribute].storage if (operator, attribute) in self._tensors else None
+        for key in [key for key in self._on_devices if key[0] is source]:
+            self._on_devices.pop(key).release()

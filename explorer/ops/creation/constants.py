@@ -15,6 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import WEAK, Operation
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_text, numbers_of, refuse_beyond
@@ -131,22 +132,22 @@ class Literal(Structured):
         return converted(self.elements, self.dtype).reshape(self.shape)
 
 
-def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device = cpu) -> Expr:
+def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device | None = None) -> Expr:
     """Record a tensor of a shape whose elements are all ``value``; it stores one number."""
     element_dtype = as_dtype(dtype)
-    return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device)()
+    return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device or state.device)()
 
 
-def zeros(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:
+def zeros(shape: Shape, dtype: Any = np.float32, device: Device | None = None) -> Expr:
     """Record the algebraic zero of a shape; it stores nothing."""
-    return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device)()
+    return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device or state.device)()
 
 
 def one_hot_vector(
-    length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device = cpu
+    length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device | None = None
 ) -> Expr:
     """Record a vector of zeros with ``value`` at ``position`` (from zero); it stores three numbers."""
-    element_dtype = as_dtype(dtype)
+    element_dtype, device = as_dtype(dtype), device or state.device
     return OneHot(
         whole(length, "length"), whole(position, "position"), _converted(value, element_dtype), element_dtype, device
     )()

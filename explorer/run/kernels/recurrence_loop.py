@@ -33,11 +33,11 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
         inputs, filled, offset = np.moveaxis(x, axis, 0), np.moveaxis(sequence, axis, 0), bias[0] if bias else None
         if ends is None:
             return [*steps(inputs, weights, offset, state, filled, order), sequence]
-        last = [np.array(part) for part in state]
+        last = [part.copy() for part in state]
         # sequences of one length are computed together, as if there were no others
         for length in np.unique(np.clip(ends, 0, operation.length)).tolist():
             chosen = np.flatnonzero(np.clip(ends, 0, operation.length) == length)
-            own = np.zeros((operation.length, len(chosen), sequence.shape[-1]), sequence.dtype)
+            own = np.zeros_like(sequence, shape=(operation.length, len(chosen), sequence.shape[-1]))
             within = range(length)[:: -1 if operation.reverse else 1]
             after = steps(inputs[:length, chosen], weights, offset, [s[chosen] for s in state], own[:length], within)
             filled[:, chosen] = own
@@ -48,11 +48,22 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
     return run
 
 
+def _empty(like: Array, shape: tuple[int, ...]) -> Array:
+    """Return memory beside an array, on its device."""
+    return np.empty_like(like, shape=shape, order="C")
+
+
+def _half(x: Array) -> Any:
+    """Return ½ as NumPy computes with it fastest: an array, where scalars would be converted in every call; on other
+    devices a number."""
+    half = np.array(0.5, x.dtype)
+    return half if isinstance(x, np.ndarray) else half[()]
+
+
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
     """Return inputs as (steps, gates · H, N), gates in another order, the first ``halved`` of them halved."""
     length, members, _ = x.shape
-    laid = np.empty((length, len(order) * hidden, members), x.dtype)
-    half = np.array(0.5, x.dtype)
+    laid, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
     for place, gate in enumerate(order):
         target = laid[:, place * hidden : (place + 1) * hidden]
         source = x[..., gate * hidden : (gate + 1) * hidden].transpose(0, 2, 1)
@@ -76,7 +87,7 @@ def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array
     """Return memory for the states (steps, H, N): the sequence's own where it can be seen so."""
     if members == 1 and sequence.flags.c_contiguous:
         return sequence.reshape(length, hidden, 1)
-    return np.empty((length, hidden, members), sequence.dtype)
+    return _empty(sequence, (length, hidden, members))
 
 
 def _finish(sequence: Array, states: Array) -> None:
@@ -88,16 +99,16 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     hidden = weights.shape[0]
     gates = 0, 1, 3, 2  # entry, forget, exit: the halved ones; then the candidate, beside the memory
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
-    members, half = x.shape[1], np.array(0.5, x.dtype)  # an array: NumPy converts scalars in every call
+    members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
     # entry, forget, exit, candidate, memory: entry and forget are multiplied with candidate and memory in one call
-    place = np.empty((5 * hidden, members), x.dtype)
-    products, squashed = np.empty((2 * hidden, members), x.dtype), np.empty((hidden, members), x.dtype)
+    place = _empty(x, (5 * hidden, members))
+    products, squashed = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
     all_gates, sigmoids, leave = place[: 4 * hidden], place[: 3 * hidden], place[2 * hidden : 3 * hidden]
     factors, others, memory = place[: 2 * hidden], place[3 * hidden :], place[4 * hidden :]
     first, second = products[:hidden], products[hidden:]
     memory[...] = state[1].T
-    h = np.ascontiguousarray(state[0].T)
+    h = state[0].T.copy()
     dot, add, multiply, tanh = np.dot, np.add, np.multiply, np.tanh
     for index in order:
         dot(rows, h, all_gates)
@@ -127,19 +138,19 @@ def _early_gru(
 def _gated(
     x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range, *, early: bool
 ) -> list[Array]:
-    hidden, members, half = weights.shape[0], x.shape[1], np.array(0.5, x.dtype)
+    hidden, members, half = weights.shape[0], x.shape[1], _half(x)
     inner = None
     if bias is not None and not early:  # the candidate's bias is multiplied by the reset gate, with its product
         inner = np.repeat(bias[2 * hidden :, None], members, axis=1)
-        bias = np.concatenate([bias[: 2 * hidden], np.zeros(hidden, bias.dtype)])
+        bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
     gates = 0, 1, 2
     inputs, rows = _features_first(x, bias, gates, 2, hidden), _rows(weights, gates, 2, hidden)
     states = _states_of(out, len(x), hidden, members)
-    place, rest = np.empty((3 * hidden, members), x.dtype), np.empty((hidden, members), x.dtype)
+    place, rest = _empty(x, (3 * hidden, members)), _empty(x, (hidden, members))
     both, reset, kept = place[: 2 * hidden], place[:hidden], place[hidden : 2 * hidden]
     fresh, product = place[2 * hidden :], (rows[: 2 * hidden] if early else rows)
     target, last_rows = (both, rows[2 * hidden :]) if early else (place, rows)
-    h = np.ascontiguousarray(state[0].T)
+    h = state[0].T.copy()
     dot, add, multiply, subtract, tanh = np.dot, np.add, np.multiply, np.subtract, np.tanh
     of_gates, of_candidate = inputs[:, : 2 * hidden], inputs[:, 2 * hidden :]
     for index in order:
@@ -172,7 +183,7 @@ def _plain(activation: Callable[[Array, Array], Array]) -> Steps:
         hidden, members = weights.shape[0], x.shape[1]
         inputs, rows = _features_first(x, bias, (0,), 0, hidden), _rows(weights, (0,), 0, hidden)
         states = _states_of(out, len(x), hidden, members)
-        h = np.ascontiguousarray(state[0].T)
+        h = state[0].T.copy()
         for index in order:
             after = states[index]
             np.dot(rows, h, after)
