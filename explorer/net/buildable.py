@@ -27,6 +27,7 @@ from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves
+from explorer.net.building.device_kernels import check_kernels
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
@@ -237,8 +238,12 @@ class BuildableNet(EditableNet):
 
     def _recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
         """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
-        with placed_on(self._device_for(leaves(inputs.values()))):
-            return self._builder.build(inputs, **options)
+        device = self._device_for(leaves(inputs.values()))
+        with placed_on(device):
+            build = self._builder.build(inputs, **options)
+        if device is not cpu and not options.get("opaque"):
+            check_kernels(build)
+        return build
 
     def _device_for(self, values: Iterable[Any]) -> Device:
         """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.

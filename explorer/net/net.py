@@ -230,7 +230,7 @@ class Net(RunnableNet):
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
         """Return the net between operands: ``inputs`` are given, ``outputs`` returned; None keeps the net's own."""
         part = Net(cut(self.definition, inputs, outputs), self.table)
-        part._weights = self.weights
+        part._weights, part._device = self.weights, self._device
         return part
 
     def __repr__(self) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.shape_notes import array_rule, noted_dtype, shape_text
@@ -72,9 +74,14 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
     return tuple([as_array(blob, member) for member in value])
 
 
-def as_array(blob: BlobDefinition, value: Any) -> Array:
-    """Return a read-only view of an input's array; numbers and lists get the file's dtype, where it holds them."""
+def as_array(blob: BlobDefinition, value: Any) -> Any:
+    """Return a read-only view of an input's array; numbers and lists get the file's dtype, where it holds them.
+
+    A tensor on another device than cpu is returned as it is, to be used there.
+    """
     dtype = noted_dtype(blob)
+    if isinstance(value, Tensor) and value.device is not cpu and blob.dtype != "bfloat16":
+        return value
     if dtype is not None and is_text(dtype):
         return _texts(blob, value)
     try:

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import Array
+from explorer.core.ir.kernel_registry import kernel_of
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array, TensorType
 from explorer.run.execution.program import Program
 
 
@@ -49,8 +51,8 @@ class ValueObserver(ABC):
                 values_inside[o.uid] if o.uid in values_inside else program.values[program.slots[o.uid]]
                 for o in inputs[node.uid]
             ]
-            values_inside[node.uid] = node.operation.compute(*operands)
-            self._hand_on(node.uid, values_inside[node.uid])
+            values_inside[node.uid] = _computed(node, operands)
+            self._hand_on(node.uid, node.type.device.read(values_inside[node.uid]))
 
     def after_kernel(self, index: int) -> None:
         """Hand on the result of a kernel."""
@@ -65,3 +67,14 @@ class ValueObserver(ABC):
         self.value(uid, value)
         for row, index in self._rows.get(uid, ()):
             self.value(row, value[index])
+
+
+def _computed(node: Expr, operands: list[Any]) -> Any:
+    """Return the value of a node inside a kernel, computed by its own kernel on its device."""
+    type_ = node.type
+    if type_.device is cpu or not isinstance(type_, TensorType):
+        return node.operation.compute(*operands)
+    with type_.device.switch_to_device():
+        memory = type_.device.empty(type_.shape, type_.dtype)
+        result = kernel_of(node.operation, type_.device)(memory, *operands)
+    return memory if result is None else result

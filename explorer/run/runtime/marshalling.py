@@ -12,15 +12,22 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
 from explorer.core.memory_budget import budget, claim_memory
 from explorer.core.types.device import cpu
 from explorer.run.runtime.sealed_arrays import sealed, sealed_copy
 
 
 def parameter_value(parameter: Expr, value: Any) -> Any:
-    """Return a parameter's value in its dtype; raise OperandError if shape or kind of number differ."""
-    array = np.asarray(value)
+    """Return a parameter's value in its dtype; raise OperandError if shape or kind of number differ.
+
+    A tensor of the parameter's own type on its device is taken as it is; everything else comes from NumPy's memory.
+    """
     type_ = parameter.tensor_type
+    if isinstance(value, Tensor) and value.type is type_ and type_.device is not cpu:
+        value.mark_used()
+        return value.storage.array
+    array = np.asarray(value)
     if array.shape != type_.shape or not np.can_cast(array.dtype, type_.dtype, "same_kind"):
         value_type = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
         raise OperandError(
