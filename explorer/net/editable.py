@@ -122,6 +122,8 @@ class EditableNet:
             return OperatorCall(name, table, self.add)
         near = difflib.get_close_matches(name, dir(self) if table else [], n=4)
         hint = f"; near names: {', '.join(near)}" if near else ""
+        if name in ("to", "cuda", "cpu"):
+            hint = ": use net.to_device('cuda')"
         raise AttributeError(f"a net has no attribute and no operator type {name!r}{hint}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:

@@ -305,6 +305,10 @@ class BuildableModule:
     def _label(self, value: Any) -> Batch:
         return batch_on(self.device, value, lambda dtype: dtype if dtype.kind in "iu" else self.dtype)
 
+    def __getattr__(self, name: str) -> Any:
+        hint = ": use module.to_device('cuda')" if name in ("to", "cuda", "cpu") else ""
+        raise AttributeError(f"a module has no attribute {name!r}{hint}", name=name, obj=self)
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attached" if self._attached else "being built"
         nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])

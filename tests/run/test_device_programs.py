@@ -10,6 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.types.tensor_type import Array
+from explorer.ops.control.recurrence import recurrence as recurrence_of
 from tests.support.accelerator import accelerator
 from tests.support.unbatchable import Backwards
 
@@ -107,6 +108,22 @@ def recurrence(device: ex.Device) -> Any:
     w, start = ex.tensor(W, device=device), ex.tensor(np.zeros(8, np.float32), device=device)
     last, states = ex.scan(lambda h, x: (ex.tanh(h @ w + x), h), start, ex.tensor(X, device=device))
     return [last, states, *ex.grad((last**2).sum(), [w])]
+
+
+@program
+def cells(device: ex.Device) -> Any:
+    """Recurrences with kernels of their own, also of sequences with lengths of their own."""
+    results: list[Any] = []
+    lengths = ex.tensor(np.array([5, 2, 0]), device=device)
+    for cell, gates, states in (("lstm", 4, 2), ("gru", 3, 1), ("early gru", 3, 1), ("rnn", 1, 1), ("relu rnn", 1, 1)):
+        x = ex.tensor(np.resize(X, (5, 3, 4 * gates)), device=device)
+        weights = ex.tensor(np.resize(W, (4, 4 * gates)), device=device)
+        bias = ex.tensor(np.resize(X, 4 * gates), device=device)
+        state = [ex.tensor(np.resize(X, (3, 4)), device=device)] * states
+        for own in (None, lengths):
+            sequence, last = recurrence_of(cell, cell, x, weights, bias, state, 0, cell == "gru", own)
+            results += [sequence, *last]
+    return results
 
 
 @program

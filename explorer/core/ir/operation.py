@@ -262,7 +262,10 @@ class Operation(Tiling, metaclass=Interning):
         if len(devices) > 1:
             names = " and ".join(sorted([device.name for device in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
-            raise self.refuse(types, f"operands must be on one device, these are on {names}", fix)
+            rule = f"operands must be on one device, these are on {names}"
+            if any(is_text(type_.dtype) for type_ in types if type(type_) is TensorType):
+                rule, fix = f"{rule}; texts lie on cpu alone", "x.to_device('cpu'), or for a net net.to_device('cpu')"
+            raise self.refuse(types, rule, fix)
         if not self.takes_tuples:
             self._check_texts(types)
         inferred = type_on_elements(self, types) or self.infer(*types)
