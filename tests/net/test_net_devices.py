@@ -113,6 +113,8 @@ def test_inputs_on_another_device_are_refused_by_name() -> None:
         net.build(ex.tensor(IMAGES))
     with pytest.raises(ex.UnknownNameError, match="accelerater"):
         net.to_device("accelerater")
+    with pytest.raises(AttributeError, match=r"no operator type 'to': use net.to_device\('cuda'\)"):
+        net.to("cuda")
 
 
 @pytest.mark.spec("C-1")
@@ -143,7 +145,7 @@ def test_operands_of_a_net_on_a_device_are_compared_and_watched() -> None:
     assert "all agree" in str(here.compare(there, IMAGES))
     plan = there.plan(IMAGES, record="values").eval()
     assert len(plan._values) > 10
-    assert there.profile(IMAGES).operators
+    assert "Conv" in str(there.profile(IMAGES))
     name = next(iter(there.outputs))
     assert there.cut(outputs=[name]).device is accelerator
 

@@ -226,6 +226,8 @@ def test_places_that_are_no_device_are_named() -> None:
     with pytest.raises(ex.OperandError, match="the device must be a device or its name"):
         ex.tensor([1.0], device=3)  # type: ignore[arg-type]
     assert ex.tensor([1.0], device="accelerator").to_device("cpu").device is ex.cpu
+    with pytest.raises(AttributeError, match=r"no attribute 'to': use module.to_device\('cuda'\)"):
+        module.to("cuda")
     with (
         pytest.raises(ex.StateError, match="which is on accelerator, on several workers"),
         _parallel(module) as parallel,
