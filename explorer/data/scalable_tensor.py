@@ -15,7 +15,8 @@ from explorer.core.attributes import as_written
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor, tensor, tensor_of
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device, cpu

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -19,23 +19,22 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.policy_operations import in_force
-from explorer.core.ir.recording_context import placed_on, recording_at
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
 from explorer.core.types.custom_dtypes import is_text
-from explorer.core.types.device import Device, as_device, cpu
+from explorer.core.types.device import Device
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
-from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves
-from explorer.net.building.device_kernels import check_kernels
+from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.shape_values import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
 from explorer.net.definition.shape_notes import check_inputs, noted_dtype
-from explorer.net.editable import EditableNet
 from explorer.net.operators.table import OperatorTable
+from explorer.net.placed import PlacedNet
 
 _logger = logging.getLogger("explorer.net")
 KEPT = 4
@@ -54,7 +53,7 @@ _ASSUMED_TEXT = np.dtype((np.str_, 16))
 """the dtype of an input of texts that are not known yet"""
 
 
-class BuildableNet(EditableNet):
+class BuildableNet(PlacedNet):
     """Editable net with its state and the expressions built from it."""
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
@@ -67,33 +66,11 @@ class BuildableNet(EditableNet):
         self._fitting: dict[str, Shape] | None = None
         self._assumed: dict[str, Shape] = {}
         """shapes of inputs to look at the net with"""
-        self._device: Device | None = None
-        """the device that was asked for; None follows the inputs"""
 
     @property
     def name(self) -> str:
         """The net's name: its file's, without endings."""
         return self.definition.name
-
-    @property
-    def device(self) -> Device:
-        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
-        return cpu if self._device is None else self._device
-
-    def to_device(self, device: Device | str) -> Self:
-        """Build and run the net on a device, or on the one of a name, from now on; return the net.
-
-        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
-        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
-
-        >>> net = ex.Net("positive")
-        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
-        >>> net.to_device("cpu").run(np.array([-1, 1], dtype="float32"))
-        array([0., 1.], dtype=float32)
-        """
-        self._device = as_device(device, f"to_device of net {self.name!r}")
-        self._forget()
-        return self
 
     @property
     def source(self) -> str:
@@ -236,31 +213,6 @@ class BuildableNet(EditableNet):
         questions.keep(build)
         return build
 
-    def _recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
-        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
-        device = self._device_for(leaves(inputs.values()))
-        with placed_on(device):
-            build = self._builder.build(inputs, **options)
-        if device is not cpu and not options.get("opaque"):
-            check_kernels(build)
-        return build
-
-    def _device_for(self, values: Iterable[Any]) -> Device:
-        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
-
-        Raises OperandError where one lies elsewhere.
-        """
-        numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
-        device = self._device or next((value.device for value in numbers if value.device is not cpu), cpu)
-        other = next((value for value in numbers if value.device is not device), None)
-        if other is not None:
-            raise OperandError(
-                f"an input on {other.device.name}, {other!r}, for net {self.name!r} on {device.name}",
-                rule="all inputs that are tensors or expressions must lie where the net runs",
-                fix=f"x.to_device({device.name!r})",
-            )
-        return device
-
     def _now(self) -> tuple[int, int, int]:
         return self.table.version, self.weights.version, self._edits
 
@@ -306,10 +258,6 @@ class BuildableNet(EditableNet):
         if dtype is not None and is_text(dtype):
             dtype = _ASSUMED_TEXT
         return self._type_on(self.device, shape, np.dtype(np.float32) if dtype is None else dtype)
-
-    def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
-        """Return the type of an input on a device; texts stay on cpu."""
-        return TensorType(shape, dtype, cpu if is_text(dtype) else device)
 
     def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
         """Return the parameter of an input's array on a device, or of each array of a sequence."""

@@ -13,12 +13,9 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
-from explorer.core.ir.recording_context import state
 from explorer.core.registry import public
-from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_dtype, as_shape
 from explorer.ops.base import EXPENSIVE
-from explorer.ops.manipulation.device_copy import to_device
 
 _FLOAT32 = np.dtype("float32")
 
@@ -114,11 +111,6 @@ def _generator(seed: int, counter: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, counter & (1 << 64) - 1, counter >> 64]))
 
 
-def _placed(draw: Expr) -> Expr:
-    """Return a draw on the device that a net is recorded for: drawn on cpu, so that numbers are the same everywhere."""
-    return draw if state.device is cpu else to_device(draw, state.device)
-
-
 @public
 def random_uniform(
     shape: Any, low: float = 0.0, high: float = 1.0, *, seed: int = 0, counter: int = 0, dtype: Any = "float32"
@@ -132,8 +124,7 @@ def random_uniform(
     True
     """
     _check(seed, counter, low <= high, "low must be at most high", f"random_uniform({shape}, {high}, {low})")
-    sizes = as_shape(shape, "random_uniform")
-    return _placed(RandomUniform(sizes, float(low), float(high), seed, counter, as_dtype(dtype))())
+    return RandomUniform(as_shape(shape, "random_uniform"), float(low), float(high), seed, counter, as_dtype(dtype))()
 
 
 @public
@@ -148,8 +139,9 @@ def random_normal(
     (2, 3)
     """
     _check(seed, counter, deviation >= 0, "a standard deviation must not be negative", "deviation=1.0")
-    sizes = as_shape(shape, "random_normal")
-    return _placed(RandomNormal(sizes, float(mean), float(deviation), seed, counter, as_dtype(dtype))())
+    return RandomNormal(
+        as_shape(shape, "random_normal"), float(mean), float(deviation), seed, counter, as_dtype(dtype)
+    )()
 
 
 @public

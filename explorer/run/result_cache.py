@@ -19,7 +19,8 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.ir.operation import Operation
-from explorer.core.ir.tensor import Storage, Tensor, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.data.user_data import UserData

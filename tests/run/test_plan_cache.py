@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.tensor import Storage, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import tensor_of
 from explorer.plan.planner import plan
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import CachedProgram, PlanCache, cache, structure

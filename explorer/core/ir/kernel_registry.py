@@ -14,7 +14,7 @@ from explorer.core import registry
 from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError
 from explorer.core.registry_base import Registry
-from explorer.core.types.custom_dtypes import ElementType, element_of, numbers_of
+from explorer.core.types.custom_dtypes import ElementType, element_of, is_text, numbers_of
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
@@ -180,3 +180,12 @@ def on_device(type_: AnyType, device: Device) -> AnyType:
     if isinstance(type_, TupleType):
         return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
     return TensorType(type_.shape, type_.dtype, device)
+
+
+def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tuple[str, str]:
+    """Return the rule that operands on several devices break, and the fix."""
+    names = " and ".join(sorted([device.name for device in devices]))
+    rule = f"operands must be on one device, these are on {names}"
+    if any(is_text(type_.dtype) for type_ in types if isinstance(type_, TensorType)):
+        return f"{rule}; texts lie on cpu alone", "x.to_device('cpu'), or for a net net.to_device('cpu')"
+    return rule, f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"

@@ -27,7 +27,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.hooks import hooks
-from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
+from explorer.core.ir.kernel_registry import kernel_of, on_device, rule_of_devices, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
 from explorer.core.ir.recording_context import state
@@ -260,12 +260,7 @@ class Operation(Tiling, metaclass=Interning):
     def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
         devices = list(dict.fromkeys([type_.device for type_ in types if type(type_) is TensorType]))
         if len(devices) > 1:
-            names = " and ".join(sorted([device.name for device in devices]))
-            fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
-            rule = f"operands must be on one device, these are on {names}"
-            if any(is_text(type_.dtype) for type_ in types if type(type_) is TensorType):
-                rule, fix = f"{rule}; texts lie on cpu alone", "x.to_device('cpu'), or for a net net.to_device('cpu')"
-            raise self.refuse(types, rule, fix)
+            raise self.refuse(types, *rule_of_devices(devices, types))
         if not self.takes_tuples:
             self._check_texts(types)
         inferred = type_on_elements(self, types) or self.infer(*types)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,37 +24,13 @@ from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.source_location import Place
+from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor_functions import TensorFunctions
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.device_values import copied
 from explorer.core.types.tensor_type import Array, TensorType, as_dtype, as_shape
-
-_tokens = count()
-
-
-class Storage:
-    """Array with an identity: expressions that use one storage use one value, and nobody else writes to it.
-
-    ``array`` is the device's own array; ``shared`` says who else may read it ("" while only one tensor does);
-    ``version`` counts the writes until then.
-    """
-
-    __slots__ = ("array", "device", "shared", "token", "version")
-
-    def __init__(
-        self, array: Any, device: Device = cpu, shared: str = "the array that it was built from holds it, too"
-    ) -> None:
-        if device is cpu:
-            array.setflags(write=False)
-        self.array, self.device, self.shared = array, device, shared
-        self.token = next(_tokens)
-        self.version = 0
-
-    def peek(self) -> Any:
-        """Return the array for a single look; a storage that reads a file keeps nothing for it."""
-        return self.array
 
 
 class Stored(Operation):

@@ -22,7 +22,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read
-from explorer.core.ir.tensor import Storage, Tensor
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor
 
 ARRAY_BYTES = 1 << 16
 """most bytes of a writable array whose contents are compared at each call"""

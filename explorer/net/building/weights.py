@@ -15,7 +15,8 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.recording_context import state
-from explorer.core.ir.tensor import Storage, Tensor, stored_tensor, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor, stored_tensor, tensor_of
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, TensorType

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Storage, Tensor
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import numbers_of
 from explorer.core.types.device import cpu
 

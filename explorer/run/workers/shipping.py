@@ -17,7 +17,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body
-from explorer.core.ir.tensor import Storage, Tensor
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import PLANNED, Options, Plan, plan_closed

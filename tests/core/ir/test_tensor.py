@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.tensor import Storage, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import tensor_of
 from tests.support.refusals import refused
 
 

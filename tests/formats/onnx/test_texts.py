@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 import explorer as ex
 from explorer.cli import main
-from explorer.core.ir.tensor import Storage, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import tensor_of
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
 TEXT = TensorProto.STRING

@@ -8,10 +8,13 @@ from typing import Annotated
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import Tensor
+from explorer.core.types.device import cpu
 from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.base import reshape
 from explorer.ops.creation.constants import full
+from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.random import random_normal, random_uniform
 from explorer.ops.reduction.sorting import argsort
 
@@ -44,27 +47,27 @@ def GivenTensorFill(*, values: Tensor) -> Expr:
 @net_operator(gradient="none")
 def UniformFill(*, shape: tuple[int, ...], min: float = 0.0, max: float = 1.0, seed: int = 0, blob: str) -> Expr:
     """Numbers drawn evenly from min to max; other blobs of the same seed are drawn otherwise."""
-    return random_uniform(shape, min, max, seed=seed, counter=_counter(blob))
+    return _placed(random_uniform(shape, min, max, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def GaussianFill(*, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, seed: int = 0, blob: str) -> Expr:
     """Numbers of a normal distribution; other blobs of the same seed are drawn otherwise."""
-    return random_normal(shape, mean, std, seed=seed, counter=_counter(blob))
+    return _placed(random_normal(shape, mean, std, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def XavierFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
     """Numbers drawn evenly within ±√(3 / n), where n is the size of a row (Glorot and Bengio, 2010)."""
     limit = math.sqrt(3 / _row(shape))
-    return random_uniform(shape, -limit, limit, seed=seed, counter=_counter(blob))
+    return _placed(random_uniform(shape, -limit, limit, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def MSRAFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
     """Numbers of a normal distribution of variance 2 / n, where n is the number of columns' elements (He, 2015)."""
     outward = math.prod(shape) // max(1, shape[1]) if len(shape) > 1 else math.prod(shape)
-    return random_normal(shape, 0.0, math.sqrt(2 / max(1, outward)), seed=seed, counter=_counter(blob))
+    return _placed(random_normal(shape, 0.0, math.sqrt(2 / max(1, outward)), seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
@@ -77,8 +80,13 @@ def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, see
             rule="UniqueUniformFill: there must be as many numbers as elements",
             fix=f"max={min + count}",
         )
-    keys = random_uniform((max - min + 1,), seed=seed, counter=_counter(blob), dtype="float64")
+    keys = _placed(random_uniform((max - min + 1,), seed=seed, counter=_counter(blob), dtype="float64"))
     return reshape(argsort(keys, 0)[:count] + min, shape)
+
+
+def _placed(draw: Expr) -> Expr:
+    """Return a draw on the device that the net is recorded for; it is made on cpu, the same for every device."""
+    return draw if state.device is cpu else to_device(draw, state.device)
 
 
 def _counter(blob: str) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import Storage, tensor, tensor_of
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import tensor, tensor_of
 from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where

@@ -1,0 +1,85 @@
+"""Nets with a device: the one that they were moved to, or that of their inputs.
+
+A layer of ``ex.Net`` between editing (editable.py) and building (buildable.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import placed_on
+from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.device import Device, as_device, cpu
+from explorer.core.types.tensor_type import Shape, TensorType
+from explorer.net.building.builder import Build
+from explorer.net.building.containers import leaves
+from explorer.net.building.device_kernels import check_kernels
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.editable import EditableNet
+from explorer.net.operators.table import OperatorTable
+
+
+class PlacedNet(EditableNet):
+    """Editable net with the device on which it is built and run."""
+
+    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        super().__init__(definition, table)
+        self._device: Device | None = None
+        """the device that was asked for; None follows the inputs"""
+
+    @property
+    def device(self) -> Device:
+        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
+        return cpu if self._device is None else self._device
+
+    def to_device(self, device: Device | str) -> Self:
+        """Build and run the net on a device, or on the one of a name, from now on; return the net.
+
+        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
+        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+        >>> net.to_device("cpu").run(np.array([-1, 1], dtype="float32"))
+        array([0., 1.], dtype=float32)
+        """
+        self._device = as_device(device, f"to_device of net {self.name!r}")
+        self._forget()
+        return self
+
+    def _forget(self) -> None:
+        """Drop everything derived from the device; subclasses keep what they have built."""
+
+    def _recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
+        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
+        device = self._device_for(leaves(inputs.values()))
+        with placed_on(device):
+            build = self._builder.build(inputs, **options)
+        if device is not cpu and not options.get("opaque"):
+            check_kernels(build)
+        return build
+
+    def _device_for(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
+
+        Raises OperandError where one lies elsewhere.
+        """
+        numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
+        device = self._device or next((value.device for value in numbers if value.device is not cpu), cpu)
+        other = next((value for value in numbers if value.device is not device), None)
+        if other is not None:
+            raise OperandError(
+                f"an input on {other.device.name}, {other!r}, for net {self.name!r} on {device.name}",
+                rule="all inputs that are tensors or expressions must lie where the net runs",
+                fix=f"x.to_device({device.name!r})",
+            )
+        return device
+
+    def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
+        """Return the type of an input on a device; texts stay on cpu."""
+        return TensorType(shape, dtype, cpu if is_text(dtype) else device)
