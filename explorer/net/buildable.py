@@ -12,8 +12,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
@@ -22,7 +20,6 @@ from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
-from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import Device
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
@@ -32,7 +29,7 @@ from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, w
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.shape_values import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
-from explorer.net.definition.shape_notes import check_inputs, noted_dtype
+from explorer.net.definition.shape_notes import check_inputs
 from explorer.net.operators.table import OperatorTable
 from explorer.net.placed import PlacedNet
 
@@ -47,10 +44,6 @@ class NetState(enum.Enum):
     NEED_INIT = "NeedInit"
     NEED_BUILD = "NeedBuild"
     COMPLETE = "Complete"
-
-
-_ASSUMED_TEXT = np.dtype((np.str_, 16))
-"""the dtype of an input of texts that are not known yet"""
 
 
 class BuildableNet(PlacedNet):
@@ -230,10 +223,11 @@ class BuildableNet(PlacedNet):
         if not inputs and not named:
             return self._shaped(whole_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
-        return {name: self._expression(name, value) for name, value in values.items()}
+        device = self._place_of(values.values())
+        return {name: self._expression(name, value, device) for name, value in values.items()}
 
-    def _expression(self, name: str, value: Any) -> Any:
-        """Return an input's expression: a passed one, a parameter for a shape, a tensor for an array."""
+    def _expression(self, name: str, value: Any, device: Device) -> Any:
+        """Return an input's expression: a passed one, a parameter for a shape, a tensor on a device for an array."""
         blob = self.definition.input(name)
         if blob.is_sequence and is_shape(value) and value:
             value = (value,) * EXAMPLE_MEMBERS
@@ -246,18 +240,11 @@ class BuildableNet(PlacedNet):
             if is_shape(value):
                 return self._parameter(own, self._noted(name, value))
             with recording_at(None, None):
-                array = as_array(blob, value)
-                return tensor(array, name=own, device=self.device)
+                return tensor(as_array(blob, value), name=own, device=device)
 
         if not blob.is_sequence:
             return None if value is None else leaf(name, value)
         return value and tuple([leaf(f"{name}[{place}]", member) for place, member in enumerate(value)])
-
-    def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
-        dtype = noted_dtype(self.definition.input(name))
-        if dtype is not None and is_text(dtype):
-            dtype = _ASSUMED_TEXT
-        return self._type_on(self.device, shape, np.dtype(np.float32) if dtype is None else dtype)
 
     def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
         """Return the parameter of an input's array on a device, or of each array of a sequence."""

@@ -20,8 +20,12 @@ from explorer.net.building.builder import Build
 from explorer.net.building.containers import leaves
 from explorer.net.building.device_kernels import check_kernels
 from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.shape_notes import noted_dtype
 from explorer.net.editable import EditableNet
 from explorer.net.operators.table import OperatorTable
+
+_ASSUMED_TEXT = np.dtype((np.str_, 16))
+"""the dtype of an input of texts that are not known yet"""
 
 
 class PlacedNet(EditableNet):
@@ -70,7 +74,7 @@ class PlacedNet(EditableNet):
         Raises OperandError where one lies elsewhere.
         """
         numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
-        device = self._device or next((value.device for value in numbers if value.device is not cpu), cpu)
+        device = self._place_of(numbers)
         other = next((value for value in numbers if value.device is not device), None)
         if other is not None:
             raise OperandError(
@@ -79,6 +83,17 @@ class PlacedNet(EditableNet):
                 fix=f"x.to_device({device.name!r})",
             )
         return device
+
+    def _place_of(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the first one other than cpu of expressions."""
+        there = (value.device for value in values if isinstance(value, Expr))
+        return self._device or next((device for device in there if device is not cpu), cpu)
+
+    def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
+        dtype = noted_dtype(self.definition.input(name))
+        if dtype is not None and is_text(dtype):
+            dtype = _ASSUMED_TEXT
+        return self._type_on(self.device, shape, np.dtype(np.float32) if dtype is None else dtype)
 
     def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
         """Return the type of an input on a device; texts stay on cpu."""

@@ -190,7 +190,7 @@ class RunnableNet(BuildableNet):
         for name, value in values.items():
             blob = self.definition.input(name)
             if is_symbolic(blob, value):
-                nodes[name] = self._expression(name, value)
+                nodes[name] = self._expression(name, value, self.device)
             else:
                 arrays[name] = as_value(blob, value)
                 nodes[name] = self._parameters_for(name, arrays[name], self.device)

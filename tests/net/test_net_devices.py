@@ -167,3 +167,14 @@ def test_constants_and_draws_follow_to_a_device(device: str) -> None:
 
     x = np.ones((2, 3), np.float32)
     np.testing.assert_allclose(net(device).run(x), net("cpu").run(x), rtol=1e-6)
+
+
+@pytest.mark.spec("C-1")
+def test_an_array_beside_a_tensor_on_a_device_is_placed_there() -> None:
+    net = ex.Net("sum")
+    net.output(net.Add([net.input("x", (3,)), net.input("y", (3,))], "z"))
+    x, y = np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    total = net.build(ex.tensor(x, device=accelerator), y)
+    assert total.device is accelerator
+    np.testing.assert_array_equal(ex.evaluate(total), x + y)
+    np.testing.assert_array_equal(net.run(x, ex.tensor(y, device=accelerator)), x + y)
