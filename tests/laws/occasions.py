@@ -432,6 +432,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     BuffersReasons.packed: steps,
     BuffersReasons.packed_with_scratch: (gradients, {"inline": Inline(0)}),
     BuffersReasons.reused: steps,
+    BuffersReasons.copied: lambda: ex.reshape(ex.transpose(ex.tanh(x)), (-1,)).sum(),
     BuffersReasons.in_place: lambda: ex.tanh(x @ w @ w).sum(axis=1) + ex.sin(x @ w @ w)[:, 0],
 }
 """reason → a program, or one with the options of its plan"""

@@ -1,7 +1,7 @@
 """Shapes: reshaping, order of axes, broadcasting, and conversion of dtypes.
 
-Reshape, Transpose and BroadcastTo are views: their kernels allocate nothing, and the layout pass decides where a copy
-is needed.
+Reshape, Transpose and BroadcastTo are views: their kernels allocate nothing, but for a reshape whose operand lies in
+another order; the plan gives that one memory to copy into (plan/memory/copied_reshapes.py).
 
 (ONNX: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Cast; PNNX: torch.reshape, Tensor.view, torch.permute,
 Tensor.expand and their like.)
@@ -59,8 +59,11 @@ class Reshape(Movement):
             )
         return x.with_shape(self.shape)
 
-    def kernel(self, out: None, x: Array) -> Array:
-        return x.reshape(self.shape)
+    def kernel(self, out: Array | None, x: Array) -> Array:
+        if out is None:
+            return x.reshape(self.shape)
+        np.copyto(out.reshape(x.shape), x)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (Reshape(x.shape)(g),)

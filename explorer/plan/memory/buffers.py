@@ -1,26 +1,29 @@
 """Buffers: results and scratch memory share one arena, whose bytes are used again once nothing reads them.
 
-The pass joins four steps of its room: live ranges and buffers by number (buffer_assignment.py), the bytes alive at each
-kernel (live_bytes.py), offsets (offsets.py), and where blocks cost more than they save (block_memory.py). The runtime
+The pass joins five steps of its room: reshapes that copy (copied_reshapes.py), live ranges and buffers by number
+(buffer_assignment.py), the bytes alive at each kernel (live_bytes.py), offsets (offsets.py), and where blocks cost more
+than they save (block_memory.py). The runtime
 then allocates the arena in one piece (run/runtime/memory.py): allocating each result would cost a run as much as a
 small kernel, and its peak would be known only afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from explorer.core.ir.expr import Expr
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 from explorer.plan.memory.block_memory import record_blocks
 from explorer.plan.memory.buffer_assignment import assign_buffers
 from explorer.plan.memory.buffers_reasons import BuffersReasons
+from explorer.plan.memory.copied_reshapes import with_copies
 from explorer.plan.memory.live_bytes import live_bytes
 from explorer.plan.memory.offsets import packed, side_by_side
-from explorer.plan.schedule.schedule import Placement, Schedule
+from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,17 @@ class Buffers(BuffersReasons, Pass):
     reuse = RuleInfo("Reuse", "A buffer whose value is read for the last time takes the next result that fits.")
     over = RuleInfo("InPlace", "An elementwise result is written over an operand of its type that nothing else reads.")
     pack = RuleInfo("Pack", "Results are placed in one piece of memory, where separate buffers would take more.")
+    view = RuleInfo("View", "A reshape shows its operand in another shape, without a copy, where strides allow one.")
     blocks = RuleInfo("BlockMemory", "Fused operations may need more working memory than the same operations apart.")
     kind = "memory"
     required = True
 
+    cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
+
     def run(self, graph: PlanGraph) -> None:
         """Assign buffers, lay them out where that takes least, and complete the schedule."""
-        ordered = graph.ordered
-        kernels = ordered.kernels
+        kernels = with_copies(graph.ordered.kernels, self.cost_model)
+        ordered = replace(graph.ordered, kernels=kernels)
         number_of = {
             kernel.nodes[-1].uid: number
             for number, kernel in enumerate(kernels)
@@ -72,8 +78,17 @@ class Buffers(BuffersReasons, Pass):
             peak_lower_bound=most.most,
             peak_without_reuse=sum(assignment.needs.values()) + scratch_bytes + most.all_results + most.most_working,
         )
+        self._record_copies(graph, kernels)
         self._record(graph, schedule, separate, most.most_in_arena)
         record_blocks(self.blocks, graph, schedule, number_of)
+
+    def _record_copies(self, graph: PlanGraph, kernels: Sequence[Kernel]) -> None:
+        """Enter which reshapes copy."""
+        for kernel in kernels:
+            if kernel.copies:
+                facts = {"operand": kernel.reads[0], "size_bytes": kernel.cost.bytes}
+                cost = kernel.cost.estimate - self.cost_model.view
+                graph.decline(self.view, self.copied, facts, kernel.result, estimated_cost_us=cost)
 
     def _record(self, graph: PlanGraph, schedule: Schedule, separate: int, most_in_arena: int) -> None:
         """Enter the decisions: results packed, buffers used again, operands written over.
@@ -111,6 +126,8 @@ class Buffers(BuffersReasons, Pass):
         """Return figures of memory, in bytes but for the number of buffers."""
         schedule = graph.scheduled
         return {
+            # As graphs count it until here, and reshapes that copy.
+            "bytes": sum([kernel.cost.bytes for kernel in schedule.kernels]),
             "buffers": len(schedule.buffers),
             "peak": schedule.peak,
             "peak_arena": schedule.arena,

@@ -41,7 +41,7 @@ def live_ranges(ordered: OrderedKernels) -> LiveRanges:
     for index, (kernel, runs_until) in enumerate(zip(ordered.kernels, ordered.runs_until, strict=True)):
         result = kernel.nodes[-1]
         owner_of[result.uid] = (
-            owner_of.get(kernel.reads[0].uid, kernel.reads[0]) if result.operation.view and kernel.reads else result
+            owner_of.get(kernel.reads[0].uid, kernel.reads[0]) if kernel.is_view and kernel.reads else result
         )
         for read in kernel.reads:
             uid = owner_of.get(read.uid, read).uid

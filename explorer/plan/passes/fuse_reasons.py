@@ -146,8 +146,8 @@ class FuseReasons:
     )
     view_operand = Reason(
         "producer",
-        "`{reader}` is not fused into one loop with `{producer}`, because `{producer}` is a view, another shape or "
-        "order of memory that exists: nothing is computed for it that could be fused.",
+        "`{reader}` is not fused into one loop with `{producer}`, because `{producer}` only gives elements another "
+        "shape or order: nothing is computed for it that could be fused.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
         change="Nothing has to change.",
     )

@@ -43,7 +43,7 @@ def chain_tasks(
         if kernel.constant:
             continue
         # Views stay with what they show: to make one elsewhere, all of it would have to be sent.
-        if kernel.result.operation.view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
+        if kernel.is_view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
             task_of[kernel.result.uid] = task_of[kernel.reads[0].uid]
             members[task_of[kernel.result.uid]].append(index)
             continue
@@ -103,7 +103,7 @@ def bases(schedule: Schedule) -> dict[int, Expr]:
     base: dict[int, Expr] = {}
     for kernel in schedule.kernels:
         result = kernel.result
-        if result.operation.view and len(kernel.reads) == 1 and not kernel.constant:
+        if kernel.is_view and len(kernel.reads) == 1 and not kernel.constant:
             (shown,) = kernel.reads
             if result.type.nbytes < shown.type.nbytes:
                 continue

@@ -74,6 +74,13 @@ class Kernel:
     """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the arena"""
     channels_last: bool = False
     """the result is images (N, C, H, W) whose channels lie together in memory, pixel by pixel"""
+    copies: bool = False
+    """a reshape of elements that lie in another order than row-major: its result is a copy, with memory of its own"""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the result lies in the memory of the first value that is read."""
+        return self.nodes[-1].operation.view and not self.copies
 
     @property
     def result(self) -> Expr:

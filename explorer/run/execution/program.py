@@ -29,7 +29,7 @@ from explorer.run.execution.task_graph import ExecutionChains, chains, dependenc
 from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyRun, call_runner
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
-from explorer.run.kernels.fixed_view import FixedCopy, FixedView, fixed_view
+from explorer.run.kernels.fixed_view import FixedView, fixed_view
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
@@ -143,7 +143,7 @@ class Program:
         for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             result = kernel.result
             if result.type.device is not cpu and not kernel.constant:
-                viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
+                viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
                 owner[result.uid] = owner.get(viewed, viewed)
                 slots.setdefault(owner[result.uid], []).append(self.slots[result.uid])
             gone = [slot for node in placement.frees for slot in slots.pop(node.uid, ()) if node is not result]
@@ -158,7 +158,7 @@ class Program:
     def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
         slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
         operation = kernel.result.operation
-        if out is None and not (operation.view or kernel.channels_last or isinstance(operation, Call)):
+        if out is None and not (kernel.is_view or kernel.channels_last or isinstance(operation, Call)):
             out = self._held.get(kernel.result.uid)
         runner = self._running(kernel, placement, out)
         # A constant, a result in the arena and a view of either lie at one address in every run: their readers may
@@ -174,12 +174,11 @@ class Program:
         self.fixed_memory.add(kernel.result.uid)
         return runner
 
-    def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | FixedCopy | None:
+    def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | None:
         """Return the runner of a view of memory that is the same in every run; None for any other kernel."""
-        result, reads = kernel.result, kernel.reads
-        if not result.operation.view or len(reads) != 1 or reads[0].uid not in self.fixed_memory:
+        if not kernel.is_view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self.fixed_memory:
             return None
-        return fixed_view(result.operation, runner, self.values, self.values[self.slots[reads[0].uid]])
+        return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
     def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
         """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
@@ -236,7 +235,7 @@ class Program:
         """Return the slots of results that are a parameter's value, or views of it, through any number of views."""
         base = {parameter.uid for parameter in self.parameters}
         for kernel in self.planned.schedule.kernels:
-            if kernel.result.operation.view and kernel.reads and kernel.reads[0].uid in base:
+            if kernel.is_view and kernel.reads and kernel.reads[0].uid in base:
                 base.add(kernel.result.uid)
         return {self.slots[root.uid] for root in self.planned.schedule.roots if root.uid in base}
 

@@ -110,7 +110,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
         }
         waits.append(before)
         kernel_of[result.uid] = index
-        viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
+        viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
         base[result.uid] = base.get(viewed, viewed)
         users.setdefault(base[result.uid], []).append(index)
         for read in kernel.reads:

@@ -68,7 +68,7 @@ def single(
     kernel = kernel_of(operation, result_type.device, result_type, *types)
     if result_type.device is not cpu:
         return run_on_device(operation, kernel, sources, result_type, out)
-    if operation.view:
+    if operation.view and out is None:
         if len(sources) == 1:
             (only,) = sources
             return lambda values: kernel(None, values[only])

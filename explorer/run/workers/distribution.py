@@ -72,7 +72,7 @@ def _away(kernel: Kernel, always: bool) -> bool:
     """
     values = (*kernel.nodes, *kernel.reads)
     is_sent = all(node.operation.pure for node in kernel.nodes) and all(value.type.device is cpu for value in values)
-    return is_sent and (not always or _is_call(kernel) or kernel.result.operation.view)
+    return is_sent and (not always or _is_call(kernel) or kernel.is_view)
 
 
 def _is_call(kernel: Kernel) -> bool:

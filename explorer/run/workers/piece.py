@@ -66,7 +66,7 @@ class PieceRunner:
         self._kernel_of = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
         self._again = {*bases(schedule)} | {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
         """uids of values that are computed wherever they are read"""
-        self._views = {kernel.result.uid for kernel in schedule.kernels if kernel.result.operation.view}
+        self._views = {kernel.result.uid for kernel in schedule.kernels if kernel.is_view}
         sent = sent_leaves(program.planned)
         self._leaves = {leaf.uid for leaf in sent}
         self._parts = {leaf.uid for leaf in sent if not has_value(leaf)}

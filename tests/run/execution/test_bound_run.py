@@ -14,7 +14,6 @@ from explorer.core.ir.tiles import scratch, scratch_memory
 from explorer.plan import plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
-from explorer.run.kernels.fixed_view import FixedCopy
 
 
 def parameter(*shape: int) -> Any:
@@ -69,7 +68,7 @@ def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
         expected = np.tanh(memory).reshape(6, 2, 2).transpose(1, 0, 2).reshape(6, 4).sum(1)
         np.testing.assert_allclose(value, expected, rtol=1e-6)
     assert program.bound is not None
-    (copied,) = [index for index, (runner, _) in enumerate(program.runners) if isinstance(runner, FixedCopy)]
+    (copied,) = [index for index, kernel in enumerate(program.planned.schedule.kernels) if kernel.copies]
     assert program.bound.kernels_bound >= copied + 2
 
 
