@@ -45,8 +45,8 @@ class BuffersReasons:
         "copied",
         "The {size_bytes} of `{operand}` are copied, because they lie in memory in another order than the one in which "
         "reshape reads them, so that no strides show them in the new shape.",
-        meaning="As in NumPy: np.arange(6).reshape(2, 3).T.reshape(6) copies, because steps of one size do not lead "
-        "from each element to the next. Without the transpose it is a view, which copies nothing.",
+        meaning="As in NumPy: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no one stride leads from "
+        "each element to the next. Without the transpose it is a view, which copies nothing.",
         change="Reshape before axes are moved or parts are taken, where the program allows that.",
     )
     block_memory = Reason(

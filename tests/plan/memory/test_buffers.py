@@ -72,7 +72,7 @@ def lifetimes(schedule: Schedule) -> dict[int, Life]:
                 found[held] = found[held]._replace(last=max(found[held].last, runs_until))
         if placement.offset >= 0:
             found[uid] = Life(kernel, placement, runs_until, index, runs_until, {})
-        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.is_view and kernel.reads else uid
     return found
 
 
@@ -88,7 +88,7 @@ def alive(schedule: Schedule) -> tuple[list[int], int, int]:
                 spans[held][1] = max(spans[held][1], runs_until)
         if kernel.cost.bytes and not kernel.constant:
             spans[uid] = [index, runs_until]
-        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.is_view and kernel.reads else uid
     for root in schedule.roots:
         if (held := holder.get(root.uid, -1)) in spans:
             spans[held][1] = len(kernels) - 1
