@@ -72,6 +72,16 @@ def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
     assert program.bound.kernels_bound >= copied + 2
 
 
+def test_a_reshape_of_a_value_in_column_major_order_copies_in_each_run() -> None:
+    """Only the run knows the strides of a caller's array."""
+    x, memory = parameter(6, 4), np.zeros((6, 4), np.float32, order="F")
+    program = Program(plan([ex.tanh(ex.reshape(x, (24,)))]), held={x: memory})
+    for seed in range(4):
+        memory[...] = drawn(seed)
+        (value,) = run(program)
+        np.testing.assert_allclose(value, np.tanh(drawn(seed)).reshape(24), rtol=1e-6)
+
+
 @pytest.mark.parametrize("view", [lambda joined: joined, lambda joined: joined[:3].T], ids=["whole", "view"])
 def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
