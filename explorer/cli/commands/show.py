@@ -70,6 +70,7 @@ def execute(options: argparse.Namespace) -> int:
     """Write the view of a model."""
     memory_option.grant(options)
     from explorer.formats import open
+    from explorer.formats.common.declared_weights import AbsentWeights
     from explorer.formats.recording_file import stored_recording
     from explorer.saving import check_ending
 
@@ -95,9 +96,8 @@ def execute(options: argparse.Namespace) -> int:
             from explorer.run.diagnosis.leaf_values import leaf_values
 
             recording.leaf_values = leaf_values(plan.planned)
-    absent = getattr(net.definition.weights, "error", None)
-    if absent is not None:
-        report(f"cannot run: {str(absent()).splitlines()[0]}")
+    if isinstance(net.definition.weights, AbsentWeights):
+        report(f"cannot run: {str(net.definition.weights.error()).splitlines()[0]}")
     return _write(recording, output, options, net.unknown(), len(net.definition.operators))
 
 

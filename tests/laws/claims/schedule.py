@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from unittest.mock import patch
 
+import numpy as np
+
 import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
@@ -126,6 +128,24 @@ def reused(claim: Claim) -> Facts:
     assert results == [node.uid for node in claim.subjects]
     assert len(results) > 1
     return {"buffer": buffer, "size_bytes": claim.planned.schedule.buffers[buffer], "count": len(results)}
+
+
+@of_decision(BuffersReasons.copied)
+def copied(claim: Claim) -> Facts:
+    """NumPy copies, where an array lies as the kernel below all views writes it."""
+    (node,) = claim.subjects
+    (operand,) = claim.kernels[node.uid].reads
+    views = [node]
+    while views[-1].operation.view:
+        views.append(claim.kernels[views[-1].uid].reads[0])
+    shape = views[-1].shape
+    array = np.zeros(shape)
+    if claim.kernels[views[-1].uid].channels_last:
+        array = np.zeros([shape[axis] for axis in (0, 2, 3, 1)]).transpose(0, 3, 1, 2)
+    for view in views[-2:0:-1]:
+        array = view.operation.kernel(None, array)
+    assert not np.may_share_memory(node.operation.kernel(None, array), array)
+    return {"operand": operand, "size_bytes": node.type.nbytes}
 
 
 @of_decision(BuffersReasons.in_place)
