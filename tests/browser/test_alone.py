@@ -201,7 +201,16 @@ def test_the_wheel_zooms_with_ctrl_and_scrolls_the_page_without(show):
     expect(world).not_to_have_attribute("style", before)
 
 
-MOVING = """() => document.getAnimations().map(({ effect }) => effect.target.getAttribute("class"))"""
+WATCHED = """
+    window.moved = [];
+    const { animate } = Element.prototype;
+    Element.prototype.animate = function (...options) {
+        window.moved.push(this.getAttribute("class"));
+        return animate.apply(this, options);
+    };
+    document.addEventListener("transitionrun", ({ target }) => window.moved.push(target.getAttribute("class")));
+"""
+"""notes what begins to move: on a busy machine a motion may be over before it is asked for"""
 AT_REST = """async () => {
     await Promise.all(document.getAnimations().map((motion) => motion.finished));
     return document.getAnimations().length;
@@ -213,14 +222,13 @@ def test_edges_and_the_camera_move_visibly_and_come_to_rest(open_page, tmp_path)
     page = open_page(reduced_motion="no-preference")
     (tmp_path / "page.html").write_text(html(sample.mlp()), encoding="utf-8")
     page.goto((tmp_path / "page.html").as_uri())
-    moved = set()
+    page.evaluate(WATCHED)
     view = page.locator(".explorer-view")
     press(view, "+", "+", "+", "Home")
     for _ in range(sample.mlp().end):
         press(view, ".")
-        moved |= {name.split()[0] for name in page.evaluate(MOVING)}
         assert page.evaluate(AT_REST) == 0
-    assert {"ex-edge", "ex-graph"} <= moved
+    assert {"ex-edge", "ex-graph"} <= {name.split()[0] for name in page.evaluate("() => window.moved")}
 
 
 @pytest.mark.spec("V-13")

@@ -86,10 +86,10 @@ class BatchReasons:
     )
     other_body = Reason(
         "other_body",
-        "This call of `{name}` is computed by itself, not together with the others on stacked operands, because their "
-        "operands differ in shape or dtype, or their options differ, or they call another function of this name: "
-        "`{name}` was traced {bodies:time}.",
-        meaning=_BATCH + " A function is traced once for each combination of operand types and options; calls of one "
-        "trace can be batched.",
+        "This call of `{name}` is computed by itself, not together with the others on stacked operands, because only "
+        "calls that do the same to operands of one shape and dtype can be stacked: `{name}` was recorded (traced) "
+        "{bodies:time}, once for each combination of shapes, dtypes and options.",
+        meaning=_BATCH + " A function is traced once for each combination of operand types and options; another "
+        "function of the same name is traced besides.",
         change="Give all calls operands of the same shape and dtype.",
     )

@@ -143,8 +143,13 @@ for whole_reason in (identities.StackOfMembers.whole, slice_of_concat.Concatenat
 
 
 power = strength_reduction.PowerByProducts
+FORMULAS = {2: "x · x", 3: "x² · x", 4: "x² · x²", 0.5: "√x", -1: "1 / x"}
 of_nodes(power.power, holds=lambda at, node: number(at, at.below_at(node, 1)) in (2, 3, 4, -1, 0.5))(
-    lambda at, node: {"exponent": number(at, at.below_at(node, 1)), **names(at, node, x=(0,))}
+    lambda at, node: {
+        "exponent": number(at, at.below_at(node, 1)),
+        "formula": FORMULAS[number(at, at.below_at(node, 1))],
+        **names(at, node, x=(0,)),
+    }
 )
 of_nodes(power.type, holds=lambda at, node: at.below_at(node, 0).type is not node.type)(
     lambda at, node: typed(at, node, 0)

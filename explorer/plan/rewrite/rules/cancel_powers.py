@@ -207,9 +207,9 @@ class LogOfPowers(Rule):
     )
     tensor_weights = Reason(
         "weights",
-        "The log of `{y}` is computed as written, not from the exponents of `{powers}`, because `{y}` multiplies "
-        "`{powers}` by `{weights}`, in which any number may be negative or 0.",
-        meaning="The log of Σ w · exp(x) is one logsumexp only where all of the w are positive.",
+        "The log of `{y}` is computed as written, not as one logsumexp of the operand of `{powers}`, because "
+        "`{weights}`, by which `{y}` multiplies `{powers}`, is not known to be positive.",
+        meaning="The log of Σ w · exp(x) is logsumexp(x + log w), and log w is a number only where w is positive.",
         change="Use weights that are known to be positive, such as ex.exp(…).",
     )
 

@@ -45,10 +45,9 @@ class RecreateConstantOnDevice(Rule):
 
     recreated = Reason(
         "applied",
-        "`{x}` is created on {there}, not copied there, because it is one number, or zeros, in a given shape: nothing "
-        "of it is stored that could be copied.",
-        meaning="ex.ZeroTensor and ex.TrivialTensor store one number and a shape; only arrays of other numbers have to "
-        "be copied.",
+        "The constant `{x}` is created on the device {there} itself, not copied to it, because all of its elements "
+        "are one number, so that only this number and a shape are stored: there is no array to copy.",
+        meaning="ex.ZeroTensor and ex.TrivialTensor are such constants; arrays of several numbers have to be copied.",
         change="Nothing has to change.",
     )
 

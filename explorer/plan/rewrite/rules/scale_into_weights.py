@@ -51,8 +51,9 @@ class IntoWeights(Rule, abstract=True):
 
     other_consumers = Reason(
         "other_consumers",
-        "`{operation}` is computed as written, not by changing the weights that `{product}` multiplies by, because "
-        "{consumers} operations read `{product}`: the others need it unchanged, so it would have to be computed twice.",
+        "`{operation}` is computed as written, not moved into the weights that `{product}` multiplies by, because "
+        "{consumers} operations read `{product}`: those that need it without `{operation}` would need a product of "
+        "their own.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
         change="Nothing, where all of its readers are needed.",
     )

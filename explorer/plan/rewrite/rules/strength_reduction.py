@@ -31,9 +31,9 @@ class PowerByProducts(Rule):
 
     power = Reason(
         "power",
-        "`{x}` to the power {exponent} is computed by a few multiplications, a root or a reciprocal, instead of "
-        "np.power, because that gives the same, and np.power takes many times longer.",
-        meaning="x² is x · x, x³ is x² · x, x⁻¹ is 1 / x, and x to the power ½ is √x.",
+        "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, instead of by np.power, because "
+        "np.power takes many times longer.",
+        meaning="Each product rounds its result, so that x³ and x⁴ may differ from np.power's in the last digit.",
         change="Nothing has to change.",
     )
     type = Reason(
@@ -72,14 +72,16 @@ class PowerByProducts(Rule):
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
             return self.minus_zero.declined(x=x)
         if exponent == 2:
-            replacement = square(x)
+            replacement, formula = square(x), "x · x"
         elif exponent == 3:
-            replacement = square(x) * x
+            replacement, formula = square(x) * x, "x² · x"
         elif exponent == 4:
-            replacement = square(square(x))
+            replacement, formula = square(square(x)), "x² · x²"
+        elif exponent == 0.5:
+            replacement, formula = sqrt(x), "√x"
         else:
-            replacement = sqrt(x) if exponent == 0.5 else reciprocal(x)
-        return self.power.applied(replacement, exponent=exponent, x=x)
+            replacement, formula = reciprocal(x), "1 / x"
+        return self.power.applied(replacement, exponent=exponent, formula=formula, x=x)
 
 
 class DivisionByPowerOfTwo(Rule):

@@ -165,9 +165,9 @@ class ZeroThroughView(Rule):
 
     moved = Reason(
         "zero_moved",
-        "Nothing is computed, and the result is a ZeroTensor (zeros that are not stored), because `{x}` is a "
-        "ZeroTensor, and zeros in another shape, or added up, are zeros.",
-        meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers.",
+        "The operation is not computed: a ZeroTensor (zeros that are not stored) stands for its result, because its "
+        "operand `{x}` is a ZeroTensor, and zeros that are moved or added up are zeros.",
+        meaning="A ZeroTensor has a shape and a dtype, and stores no numbers.",
         change="Nothing has to change.",
     )
 
