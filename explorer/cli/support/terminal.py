@@ -132,7 +132,8 @@ def tell(text: str) -> None:
 
 def report(line: str) -> None:
     """Print a line about the work done to standard error, where it does not mix with the answer."""
-    print(visible(line), file=sys.stderr)
+    # In one piece: an interrupt between a line and its end would leave its own message behind it.
+    print(f"{visible(line)}\n", end="", file=sys.stderr)
 
 
 def complain(error: BaseException, *, debug: bool = False) -> None:
