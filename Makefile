@@ -67,7 +67,7 @@ notebooks: $(VENV)/.ready ## run the notebooks in place, without widget state an
 	$(BIN)/python tests/notebooks/execute.py $(ARGS)
 
 soak: $(VENV)/.ready ## long runs: fuzzing, kills, every case
-	$(PYTEST) -m soak tests $(ARGS)
+	$(PYTEST) -n $(JOBS) --dist loadscope -m soak tests $(ARGS)
 
 mutants: $(VENV)/.ready ## change the code and see which tests notice (ARGS="--only plan", ARGS="--sample 20 --seed 1")
 	$(BIN)/python -m tests.mutants.run $(ARGS)

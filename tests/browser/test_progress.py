@@ -89,6 +89,7 @@ def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
 
 
 @pytest.mark.spec("V-20")
+@pytest.mark.soak
 def test_nothing_of_the_bar_stays_in_the_notebook(notebook: Open) -> None:
     """When the work is over, the cell's output holds what was printed and nothing of the bar."""
     book = start(notebook, 40)

@@ -166,6 +166,7 @@ def test_both_languages_replay_and_compose_samples_alike(module, make):
 
 
 @pytest.mark.spec("V-1", "V-4", "V-7")
+@pytest.mark.soak
 def test_both_languages_draw_plain_curves_alike(module):
     """Edges of boxes that are laid out plainly have no routes: they begin and end where their items are by now."""
     recording = read_at_random(1600).recording

@@ -169,6 +169,7 @@ def test_a_picture_that_cannot_be_made_is_said(show):
     expect(view.get_by_role("alert")).to_contain_text("No PNG was saved")
 
 
+@pytest.mark.soak
 def test_a_widget_saves_by_its_kernel_what_a_page_cannot_write(notebook, open_page, tmp_path):
     """In JupyterLab the kernel writes the page and the recording; without it the page saves pictures only."""
     book = notebook(f"import explorer as ex\nview = ex.open({str(MODEL)!r}).explore()\nview")

@@ -183,6 +183,7 @@ def forests(draw: st.DrawFn) -> list[ex.Expr]:
 
 @pytest.mark.spec("P-4", "M-E4")
 @pytest.mark.parametrize("examples", [40, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_random_forests_have_the_values_that_they_have_without_batches(examples: int) -> None:
     """Whatever reads whatever across levels, in and outside of batches, also in the backward program."""
     settings(max_examples=examples)(given(roots=forests(), differentiated=st.booleans())(has_the_values_of_no_batch))()
