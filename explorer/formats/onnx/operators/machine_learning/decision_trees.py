@@ -68,6 +68,11 @@ class DecisionTrees(Operation):
                 (x, features, limits, branches, flags, weights, roots, columns),
                 "the rows must have two axes and the limits' dtype, and the tables a row for each node or tree",
             )
+        if any(table.dtype.kind not in "iu" for table in (features, branches, flags, roots, columns)):
+            raise self.refuse(
+                (x, features, limits, branches, flags, weights, roots, columns),
+                "the tables of features, branches, flags, roots and columns must be of integers",
+            )
         return TensorType((x.shape[0], self.targets), weights.dtype)
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:

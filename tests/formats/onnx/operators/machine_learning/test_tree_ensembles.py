@@ -11,6 +11,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import explorer as ex
+from explorer.core.errors import OperandError
+from explorer.formats.onnx.operators.machine_learning.decision_trees import DecisionTrees
 from explorer.net import Net
 from tests.formats.onnx.models import opened
 
@@ -222,3 +224,11 @@ def test_trees_have_no_gradient(tmp_path: Path) -> None:
     x = ex.tensor(np.ones((20, 2), np.float32))
     with pytest.raises(ex.OperandError, match="a decision is a step"):
         ex.grad(net.build(x).sum(), [x])
+
+
+@pytest.mark.parametrize("table", [1, 3, 4, 6, 7])
+def test_tables_of_indices_are_integers(table: int) -> None:
+    operands = list(DecisionTrees.examples[0].draw())
+    operands[table] = operands[table].astype(np.float16)
+    with pytest.raises(OperandError, match="must be of integers"):
+        DecisionTrees(3, 3)(*map(ex.tensor, operands))
