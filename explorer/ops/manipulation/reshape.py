@@ -9,7 +9,9 @@ Tensor.expand and their like.)
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +66,11 @@ class Reshape(Movement):
             return x.reshape(self.shape)
         np.copyto(out.reshape(x.shape), x)
         return out
+
+    def bind_kernel(self, out: Array | None, x: Array) -> Callable[[], Any]:
+        if out is None:
+            return super().bind_kernel(out, x)
+        return functools.partial(np.copyto, out.reshape(x.shape), x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (Reshape(x.shape)(g),)
