@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.formats.common.onnx_words import SCOPES
+from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.onnx.function_inlining import PlacedNode
 from explorer.net.definition.definition import OperatorDefinition
 
@@ -30,21 +31,13 @@ class Names:
     """Gives every operator a name of its own: the node's, or one made of its type and number."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
-        """name that was wanted before → the last number behind it"""
+        self._names = UniqueNames()
         self._paths: set[tuple[str, ...]] = set()
 
     def name(self, placed: PlacedNode, number: int) -> str:
         """Return the operator's name; a name that is taken gets the first free number behind it."""
         proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
-        name, count = proposal, self._numbers.get(proposal, 1)
-        while name in self._taken:
-            count += 1
-            name = f"{proposal} ({count})"
-        self._numbers[proposal] = count
-        self._taken.add(name)
-        return name
+        return self._names.take(proposal)
 
     def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
         """Return the boxes of an operator: by its path, torch's notes, or the names of its own ``weights``.

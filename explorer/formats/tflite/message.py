@@ -128,7 +128,7 @@ class Message:
         data = self._buffers[number]
         shape = self._list(tensor.ShapeAsNumpy())
         if data is None:
-            # what the converter was told, where the shape is that of one call
+            # the converter's shape, with open lengths, where the other is the shape of one call
             open_shape = self._list(tensor.ShapeSignatureAsNumpy())
             shape = open_shape or shape
         if len(shape) > AXES or any(length < UNKNOWN_LENGTH for length in shape):

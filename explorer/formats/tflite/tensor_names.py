@@ -6,6 +6,7 @@ An operator is called by its first result. TensorFlow's converter names a result
 
 from __future__ import annotations
 
+from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.tflite.model_parts import FileGraph, Signature
 
 
@@ -35,18 +36,10 @@ class OperatorNames:
     """Gives every operator a name of its own, and the boxes around it."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
-        """name that was wanted before → the last number behind it"""
+        self._names = UniqueNames()
 
     def name(self, type: str, result: str, number: int) -> tuple[str, tuple[str, ...] | None]:
         """Return the name of an operator and its boxes, of which a name without slashes tells none."""
-        proposal = result.partition(";")[0] or f"{type}_{number}"
-        name, count = proposal, self._numbers.get(proposal, 1)
-        while name in self._taken:
-            count += 1
-            name = f"{proposal} ({count})"
-        self._numbers[proposal] = count
-        self._taken.add(name)
+        name = self._names.take(result.partition(";")[0] or f"{type}_{number}")
         *boxes, _ = name.split("/")
         return name, tuple([box for box in boxes if box])
