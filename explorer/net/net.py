@@ -21,6 +21,7 @@ from explorer.net.building.containers import named_leaves
 from explorer.net.building.diagnostics import ends, find_problems, nodes_of
 from explorer.net.building.example_shapes import assumptions
 from explorer.net.building.inputs import is_shape
+from explorer.net.building.interface import interface
 from explorer.net.definition.definition import BlobDefinition, graph_error
 from explorer.net.definition.shape_notes import shape_text
 from explorer.net.definition.subgraph import cut
@@ -145,7 +146,7 @@ class Net(RunnableNet):
             )
         for node in roots:
             plan.register(node)
-        return plan.prepare()
+        return plan.prepare(interface=interface(build))
 
     @long_running()
     def explore(self, x: Any = None, **options: Any) -> View:

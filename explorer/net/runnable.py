@@ -24,6 +24,7 @@ from explorer.net.building.builder import Build
 from explorer.net.building.containers import key_of, leaves, named_leaves
 from explorer.net.building.example_shapes import whole_shapes
 from explorer.net.building.inputs import as_value, is_symbolic, named_inputs
+from explorer.net.building.interface import interface
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.shape_notes import check_inputs
 from explorer.net.operand_values import OperandValues, Take
@@ -201,7 +202,7 @@ class RunnableNet(BuildableNet):
         plan = EvalPlan(**{"title": self.name, **options})
         for node in build.roots:
             plan.register(node)
-        plan.prepare(self._plan(build, plan.options))
+        plan.prepare(self._plan(build, plan.options), interface(build))
         plan.bind(bound)
         return plan
 

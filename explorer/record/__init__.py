@@ -2,6 +2,7 @@
 
 from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
+from explorer.record.interface_rows import InterfaceRow
 from explorer.record.json_form.codec import SCHEMA, from_json, json_schema, loads, to_json
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
 from explorer.record.operator_rows import FileOperator
@@ -38,6 +39,7 @@ __all__ = [
     "FileOperator",
     "Gradient",
     "Group",
+    "InterfaceRow",
     "Kernel",
     "Kind",
     "Layer",

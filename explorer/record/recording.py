@@ -13,6 +13,7 @@ from typing import Any
 
 from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
+from explorer.record.interface_rows import InterfaceRow
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.operator_rows import FileOperator
 from explorer.record.provenance import Provenance, provenance
@@ -73,6 +74,8 @@ class Recording:
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model's file"""
+    interface: list[InterfaceRow] = field(default_factory=list)
+    """inputs and outputs of a model's file, in its order and with its names"""
     compositions: list[Composition] = field(default_factory=list)
     """known functions that recorded nodes compute together"""
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)

@@ -8,7 +8,7 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Never, overload
 
 from explorer.core.argument_checks import check_type
@@ -34,6 +34,7 @@ from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.plan_options import CostsOption, RecordOption, Without, plan_options
 from explorer.run.recording import recorder, stage_rows
+from explorer.run.recording.interface_table import InterfaceValue
 from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
@@ -82,6 +83,7 @@ class EvalPlan(InspectablePlan):
         self.recall, self.costs = recall, costs
         self._handles: list[Handle] = []
         self._planned: Plan | None = None
+        self._interface: Sequence[InterfaceValue] = ()
         self._fresh = False
         self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
@@ -136,11 +138,11 @@ class EvalPlan(InspectablePlan):
         return expr
 
     @long_running()
-    def prepare(self, planned: Plan | None = None) -> EvalPlan:
+    def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
-        ``planned`` is a plan built before from exactly these expressions and options. Raises StateError if nothing is
-        registered.
+        ``planned`` is a plan built before from exactly these expressions and options, ``interface`` names inputs and
+        outputs as the file of a model does. Raises StateError if nothing is registered.
         """
         if not self._handles:
             raise StateError(
@@ -153,11 +155,11 @@ class EvalPlan(InspectablePlan):
             with gc_paused():
                 recalled = recall(structure(roots, self.options)) if self.recall else None
             planned = self._plan(roots, recalled)
-        self._set_planned(planned)
+        self._set_planned(planned, interface)
         return self
 
-    def _set_planned(self, planned: Plan) -> None:
-        self._planned = planned
+    def _set_planned(self, planned: Plan, interface: Sequence[InterfaceValue] = ()) -> None:
+        self._planned, self._interface = planned, interface
         self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
         self._views = []  # open views keep showing the program that they were opened for
         self._fresh = True
@@ -227,7 +229,7 @@ class EvalPlan(InspectablePlan):
             cached = False  # a program of the whole structure would compute values that are held already
             values = recalled.roots(roots)
             if values is not None and not self._fresh:
-                self._planned, self._roots, self._views, self._values = None, roots, [], {}
+                self._planned, self._interface, self._roots, self._views, self._values = None, (), roots, [], {}
                 self._taken = recalled.as_pass()
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(roots, known if cached else None, recalled, inputs)
@@ -255,7 +257,7 @@ class EvalPlan(InspectablePlan):
             else:
                 results = cached.program.take()
                 cache.put(known.key, cached)
-                self._planned, self._views, self._values, self._taken = None, [], {}, None
+                self._planned, self._interface, self._views, self._values, self._taken = None, (), [], {}, None
                 self._roots = roots
                 return results, timing
         if not self._fresh:
@@ -320,7 +322,8 @@ class EvalPlan(InspectablePlan):
                 options["lanes"] = self.options.lanes
             with gc_paused():
                 notes = self._timing.notes if self._timing is not None else ()
-                self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused, notes)
+                facts = self._values, self.reused, notes, self._interface
+                self._recording = recorder.build(planned, self.title, options, run, *facts)
         return self._recording
 
     def _measure_warm(self) -> None:

@@ -71,6 +71,22 @@ def test_facts_are_a_grid_of_names_and_values(show, name):
         assert [kind for kind in kinds if kind.replace("dt dd", "").strip()] == []
 
 
+def test_a_models_inputs_and_outputs_are_those_of_its_file(show):
+    """Leaves stand in the order of their first use, results are called after operations: a file has its own names."""
+    net = ex.Net("exchanged")
+    first, second = net.input("first", (2,)), net.input("second", (2,))
+    net.output(net.Add([net.Relu(second, "relu"), first], name="total"))
+    (output,) = net.outputs
+    view = show(net.preview_plan().recording)
+    assert rows(view, "inputs") == ["first 2 float32", "second 2 float32"]
+    assert rows(view, "outputs") == [f"{output} = add 2 float32"]
+    expect(view.locator(".ex-say")).to_contain_text("first 2 float32, second 2 float32 → 2 float32")
+    press(view, "/")
+    view.locator(".ex-search input").fill(f"name:{output}")
+    view.locator(".ex-results button").click()
+    expect(view.locator(".ex-why")).to_contain_text(f"output of the model: {output}")
+
+
 def test_one_is_one(show):
     """One node, one kernel: no plural."""
     recording = explored(ex.tanh(leaf((3,), name="x")))

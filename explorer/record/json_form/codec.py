@@ -23,8 +23,8 @@ from explorer.record.substitutions import in_order
 SCHEMA = 2
 """Version of the JSON form; it is increased when a field changes its meaning."""
 OPTIONAL = (
-    "compositions", "declined_edges", "dimensions", "explanations", "gradients", "layers", "leaf_values", "operators",
-    "ports", "source_texts", "variables",
+    "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface", "layers", "leaf_values",
+    "operators", "ports", "source_texts", "variables",
 )  # fmt: skip
 """tables that are omitted when empty, so that recordings from before they existed can be read"""
 _SCALARS = frozenset({int, str, float})

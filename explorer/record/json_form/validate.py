@@ -190,6 +190,7 @@ def _check_layers(recording: Recording) -> None:
     _rows("leaf_values", list(recording.leaf_values), "nodes", nodes)
     _rows("variables", list(recording.variables), "nodes", nodes)
     _rows("operators.scope", [operator.scope for operator in recording.operators], "scopes", scopes)
+    _rows("interface.node", [row.node for row in recording.interface], "nodes", nodes)
     _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)
     _rows("ports.node", [port.node for port in recording.ports], "nodes", nodes)
 

@@ -35,6 +35,7 @@ from explorer.run.recording.decision_rows import decision_rows, declined_edges, 
 from explorer.run.recording.dimension_tables import dimensions
 from explorer.run.recording.fingerprint import fingerprint
 from explorer.run.recording.gradient_tables import gradients
+from explorer.run.recording.interface_table import InterfaceValue, interface_rows
 from explorer.run.recording.layer_tables import layers, ports
 from explorer.run.recording.node_rows import NodeRows
 from explorer.run.recording.numbers import numbers
@@ -53,10 +54,11 @@ def build(
     values: Mapping[int, Summary] | None = None,
     reused: bool = False,
     notes: Sequence[Note] = (),
+    interface: Sequence[InterfaceValue] = (),
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` are summaries by uid.
 
-    ``notes`` are the executor's.
+    ``notes`` are the executor's; ``interface`` is that of the model that was planned.
     ``reused``: the run used a program planned before, for a graph of the same structure.
     """
     tables = NodeRows()
@@ -68,6 +70,7 @@ def build(
     recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
+    recording.interface = interface_rows(interface, ids)
     for decision, node in graph.removed:
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision

@@ -72,6 +72,13 @@ export interface FileOperator {
   doc: string;
 }
 
+/** Input or output of a model, named and ordered as in its file. */
+export interface InterfaceRow {
+  direction: "input" | "output";
+  name: string;
+  node: number;
+}
+
 /** Forward node, the nodes that compute its gradient, and the forward values saved for them. */
 export interface Gradient {
   node: number;
@@ -230,6 +237,7 @@ export interface RecordingTables {
   gradients?: Gradient[];
   layers: LayerTable[];
   operators?: FileOperator[];
+  interface?: InterfaceRow[];
   compositions?: Composition[];
   variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;

@@ -73,7 +73,7 @@ export function nodeEntry(trace, node, compositions = "") {
   const source = recording.sources[nodes.source[node]];
   const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
   return {
-    name: named(trace.namedLabel(node)),
+    name: named([trace.namedLabel(node), ...trace.outputNames(node)].join("\n")),
     operation: named(recording.operations[nodes.operation[node]]),
     // "batch=2×64" is found by its lengths alone, too
     shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),

@@ -24,6 +24,9 @@ export class Trace {
     this.count = this.nodes.label.length;
     this.label = this.label.bind(this);
     this.namedLabel = this.namedLabel.bind(this);
+    for (const { direction, name, node } of this.recording.interface ?? []) {
+      if (direction === "output") this.#outputNames.set(node, [...(this.#outputNames.get(node) ?? []), name]);
+    }
     this.roots = new Set(this.recording.bodies.flatMap((body) => body.outputs));
     this.#indexSlots();
     this.#indexKernels();
@@ -37,6 +40,7 @@ export class Trace {
 
   #decisionsOf = new Map();
   /** @type {Index[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
+  /** @type {Map<number, string[]>} */ #outputNames = new Map();
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
   /** @type {Index | undefined} */ #rowsAt = undefined;
   /** @type {Int32Array | undefined} */ #changes = undefined;
@@ -120,6 +124,11 @@ export class Trace {
   /** The variable of the user's program that a node's value was given to, or "". @param {number} node */
   variable(node) {
     return this.recording.variables?.[node] ?? "";
+  }
+
+  /** The names that a model's file has for a node as an output. @param {number} node @returns {string[]} */
+  outputNames(node) {
+    return this.#outputNames.get(node) ?? [];
   }
 
   /** How many recorded values were assigned to a variable of this name. @param {string} name */

@@ -83,7 +83,14 @@ export class NodePanel {
     const strides = this.#strides(node);
     if (strides.length) place.append(" · one block, strides ", html("code", {}, `(${strides.join(",\u00a0")})`), " elements");
     const declared = trace.recording.declared?.[node];
-    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.parts.source(node), this.#namesakes(node));
+    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.#outputs(node), this.parts.source(node), this.#namesakes(node));
+  }
+
+  /** The names of a model's output, where a node is one. @param {number} node */
+  #outputs(node) {
+    const names = this.parts.trace.outputNames(node);
+    const codes = names.flatMap((name, place) => [place ? ", " : "", html("code", {}, name)]);
+    return names.length > 0 && html("div", { class: "ex-sub" }, names.length > 1 ? "outputs of the model: " : "output of the model: ", ...codes);
   }
 
   /** How many values the variable of a node was given, where it is not the only one. @param {number} node */

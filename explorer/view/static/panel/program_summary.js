@@ -6,18 +6,22 @@ import { fitting } from "./lists.js";
 
 const [NAMED, KINDS] = [3, 12];
 
+/** @typedef {{node: number, name?: string, direction?: string}} End an input or output */
+
 /** Summaries of one trace, computed once. */
 export class Summary {
   /** @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Totals} totals */
   constructor(trace, totals) {
     this.trace = trace;
     this.totals = totals;
-    const { bodies, nodes, leaves } = trace.recording;
+    const { bodies, nodes, leaves, interface: ends = [] } = trace.recording;
     const [top] = bodies;
     const named = (top?.inputs ?? []).filter((node) => nodes.kind[node] === "input" && leaves.parameters[node] === undefined);
     const free = (node) => leaves.others[node] !== undefined;
-    this.takes = named.length ? named : (top?.inputs ?? []).filter(free);
-    this.gives = top?.outputs ?? [];
+    /** @type {End[]} as a model's file has them */
+    this.takes = ends.length ? ends.filter(({ direction }) => direction === "input") : (named.length ? named : (top?.inputs ?? []).filter(free)).map((node) => ({ node }));
+    /** @type {End[]} */
+    this.gives = ends.length ? ends.filter(({ direction }) => direction === "output") : (top?.outputs ?? []).map((node) => ({ node }));
     this.results = new Map();
     this.sentence = this.#sentence();
   }
@@ -27,8 +31,8 @@ export class Summary {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;
-    const inputs = takes.map((node) => [several && this.#isNamed(node) && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
-    const flow = gives.length ? [listed(inputs), listed(gives.map((node) => this.#type(node)))].filter(Boolean).join(" → ") : "";
+    const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), this.#type(node)].filter(Boolean).join(" "));
+    const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => this.#type(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
     const sums = [cost.parameters && `${grouped(cost.parameters)} parameters · ${bytesText(cost.weights)}`, cost.flops && `${countText(cost.flops)} flops`];
     const said = [flow, ...sums].filter(Boolean).join(", ");
@@ -74,18 +78,26 @@ export class Summary {
     return this.trace.typeText(this.trace.nodes.type[node]);
   }
 
+  /** The name of an input or output: "output_0 = softmax" where the file has one for the result of an operation. @param {End} end */
+  #named({ node, name, direction }) {
+    const label = this.trace.namedLabel(node);
+    if (name === undefined || name === label) return label;
+    return direction === "output" ? `${name} = ${label}` : name;
+  }
+
   /** Inputs, outputs and operators as a table. @param {(node: number, text?: string) => Element} link */
   table(link) {
     const table = html("dl", { class: "ex-facts ex-summary" });
-    /** @type {[string, number[]][]} */
-    const ends = [["inputs", this.takes], ["outputs", this.gives]];
-    for (const [name, nodes] of ends) {
-      if (!nodes.length) continue;
-      const alike = [...groups(nodes, (node) => `${this.trace.namedLabel(node)} ${this.#type(node)}`).values()];
-      const [shown, left] = fitting(alike.flatMap((same) => (same.length > NAMED ? [same] : same.map((node) => [node]))), NAMED);
-      const rows = shown.map(([node, ...others]) => {
+    /** @type {[string, End[]][]} */
+    const sides = [["inputs", this.takes], ["outputs", this.gives]];
+    for (const [name, ends] of sides) {
+      if (!ends.length) continue;
+      const alike = [...groups(ends, (end) => `${this.#named(end)} ${this.#type(end.node)}`).values()];
+      const [shown, left] = fitting(alike.flatMap((same) => (same.length > NAMED ? [same] : same.map((end) => [end]))), NAMED);
+      const rows = shown.map(([end, ...others]) => {
+        const { node } = end;
         const count = others.length ? ` ×${grouped(others.length + 1)}` : "";
-        const parts = this.#isNamed(node) || name === "outputs" ? [link(node), html("span", { class: "ex-soft" }, ` ${this.#type(node)}${count}`)] : [link(node, this.#type(node)), html("span", { class: "ex-soft" }, count)];
+        const parts = end.name !== undefined || this.#isNamed(node) || name === "outputs" ? [link(node, this.#named(end)), html("span", { class: "ex-soft" }, ` ${this.#type(node)}${count}`)] : [link(node, this.#type(node)), html("span", { class: "ex-soft" }, count)];
         return html("div", {}, ...parts);
       });
       table.append(html("dt", {}, name), html("dd", {}, ...rows, left > 0 && html("div", { class: "ex-soft" }, `and ${grouped(left)} more`)));
