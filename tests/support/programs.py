@@ -41,14 +41,15 @@ def deep(x: Any, w: Any) -> Any:
 
 
 @st.composite
-def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
-    """Roots of a random graph: every node is 3×4 float64, what else lies between is brought back to it."""
+def programs(draw: st.DrawFn, size: int = 24, device: str = "cpu") -> list[ex.Expr]:
+    """Roots of a random graph on a device: nodes are 3×4 float64, results of other shapes are brought back to it."""
+    place = ex.device(device)
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    weight = ex.tensor(random.normal(size=(COLUMNS, COLUMNS)), name="w")
-    row = ex.tensor(random.normal(size=COLUMNS), name="row")
-    nodes: list[ex.Expr] = [ex.tensor(random.normal(size=(ROWS, COLUMNS))) for _ in range(2)]
-    nodes.append(ex.ZeroTensor((ROWS, COLUMNS), dtype="float64"))
-    nodes.append(ex.TrivialTensor(1.0, (ROWS, COLUMNS), dtype="float64"))
+    weight = ex.tensor(random.normal(size=(COLUMNS, COLUMNS)), name="w", device=place)
+    row = ex.tensor(random.normal(size=COLUMNS), name="row", device=place)
+    nodes: list[ex.Expr] = [ex.tensor(random.normal(size=(ROWS, COLUMNS)), device=place) for _ in range(2)]
+    nodes.append(ex.ZeroTensor((ROWS, COLUMNS), dtype="float64", device=place))
+    nodes.append(ex.TrivialTensor(1.0, (ROWS, COLUMNS), dtype="float64", device=place))
     pick = st.integers(0, 10**6)
 
     def one() -> ex.Expr:
