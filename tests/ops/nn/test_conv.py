@@ -66,6 +66,31 @@ def test_a_depthwise_convolution_has_the_same_bits_however_many_rows_are_compute
     np.testing.assert_allclose(whole, expected, rtol=1e-3 if dtype == "float16" else 1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("run", [1, 20, 1 << 20])
+@pytest.mark.parametrize("padding", [((0, 0), (0, 0)), ((1, 1), (0, 1))])
+def test_a_depthwise_convolution_adds_its_taps_in_order_however_many_pixels_are_multiplied_together(
+    monkeypatch: pytest.MonkeyPatch, padding: Padding, run: int, stride: int
+) -> None:
+    """Of images and results stored channel by channel, pixel by pixel, or as some channels of such images."""
+    monkeypatch.setattr(conv_forward, "_RUN", run)
+    generator = np.random.default_rng(0)
+    pixels = generator.normal(size=(2, 7, 8, 10)).astype("float32").transpose(0, 3, 1, 2)
+    filters = generator.normal(size=(5, 1, 3, 3)).astype("float32")
+    convolution = Conv2d((stride, stride), padding, groups=5)
+    wide = np.pad(pixels[:, 3:8], ((0, 0), (0, 0), *padding))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+    expected = np.zeros(windows.shape[:4], "float32")
+    for row, column in np.ndindex(3, 3):
+        expected += windows[..., row, column] * filters[:, :, row, column, None]
+    for images in (pixels[:, 3:8], np.ascontiguousarray(pixels[:, 3:8])):
+        apart = np.full((*expected.shape[:1], *expected.shape[2:], 9), np.nan, "float32").transpose(0, 3, 1, 2)
+        for out in (np.empty_like(expected), apart[:, 2:7], apart[:, :5].copy(order="K")):
+            convolution.kernel(out, images, filters)
+            np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(out, convolution.compute(np.ascontiguousarray(images), filters))
+
+
 def _itself(memory: Array) -> Array:
     return memory
 

@@ -8,8 +8,9 @@ Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: wind
 BLAS multiplies it by the packed filters; 1×1 windows of stride 1 are such rows already, and nothing is gathered.
 *Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
 products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
-one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply; the
-pixels under each tap are multiplied by it, and these products are added, some rows at a time, which the cache holds.
+one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply;
+``einsum`` multiplies the pixels under each tap by it and adds the products to the result in one loop, along as many
+pixels of a row as lie side by side in memory.
 
 A filter is not transformed to frequencies here: for the usual 3×3 filters that is slower, and it would spread a NaN
 over the whole image. ``conv_winograd`` is the one faster algorithm, and a plan chooses it where it pays.
@@ -43,8 +44,8 @@ _MANY = 128
 """channels from which a quarter is many: packing their filters takes as long as gathering windows"""
 _ROWS = TILE_BYTES
 """bytes of products with one tap"""
-_ADJACENT = 256
-"""channels from which NumPy's inner loop is long enough with one pixel"""
+_RUN = 1024
+"""elements from which on NumPy's inner loop is long enough"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows for a tile: more than elementwise tiles take, since products of few rows are slow"""
 
@@ -120,8 +121,9 @@ class ConvForwardPlan(NamedTuple):
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
         windows = images * rows * across
         if self.depthwise:
+            # the sums of a result that is stored otherwise; those of half precision are float32
             block = images * min(rows, self._rows_together(images, itemsize)) * across * o
-            return (slab + 2 * block) * itemsize
+            return slab * itemsize + block * max(itemsize, 4)
         if self._few:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
             return (slab + products + windows * filters) * itemsize
@@ -144,11 +146,9 @@ class ConvForwardPlan(NamedTuple):
         if self._few:
             make = self._shifted
         if self.depthwise:
-            # channels last, like the gathered windows
+            # channels last, like the gathered windows, and for each pixel of a run
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
-            if self.window.strides[1] == 1 and self.groups < _ADJACENT:
-                # for each pixel of a row, so that NumPy's inner loop runs along a whole row
-                packed = np.repeat(packed[:, :, None], self.result[3], axis=2)
+            packed = np.tile(packed, self._pixels_together)
         return [Tile(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
 
     # -- one tile --------------------------------------------------------------------------------------------------
@@ -262,35 +262,49 @@ class ConvForwardPlan(NamedTuple):
     def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         into = out.transpose(0, 2, 3, 1)[n, rows]
-        count, together = len(into), self._rows_together(len(into), images.itemsize)
         # half precision is summed in float32, as by a matrix product
-        dtype = np.result_type(out.dtype, np.float32) if out.dtype == np.float16 else out.dtype
-        shape = count, min(together, into.shape[1]), *into.shape[2:]
+        halves = out.dtype.itemsize == 2 and out.dtype.kind not in "iu"
+        dtype = np.result_type(out.dtype, np.float32) if halves else out.dtype
+        direct = _rows_of_elements(into) if dtype == out.dtype else None
+        together = self._rows_together(len(into), images.itemsize)
         blocks = [slice(start, start + together) for start in range(0, into.shape[1], together)]
-        places = [(i, j) for i in range(taps.shape[0]) for j in range(taps.shape[1])]
+        shape = len(into), min(together, into.shape[1]), *into.shape[2:]
+        wanted: tuple[tuple[Shape, Any], ...] = () if direct is not None else ((shape, dtype),)
 
         def views(*sums: Array) -> tuple[Array, ...]:
             return sums
 
-        gather = self._unfolding.gathering(images, n, rows, None, ((shape, dtype), (shape, dtype)), views)
+        gather = self._unfolding.gathering(images, n, rows, None, wanted, views)
+
+        def add_taps(windows: Array, sums: Array) -> None:
+            # the taps are added in one fixed order, so that neither threads nor tiles change the bits
+            weights = taps if windows.shape[3] == taps.shape[2] else taps[..., : self.groups]
+            np.einsum("nyxktu,tuk->nyxk", windows, weights, out=sums.reshape(windows.shape[:4]), dtype=dtype)
 
         def compute() -> None:
             windows, *scratch = gather()
+            windows = _runs(windows, self._pixels_together)
+            if direct is not None:
+                add_taps(windows, direct)
+                return
             for block in blocks:
-                result = into[:, block]
-                total, product = [memory[:, : result.shape[1]] for memory in scratch]
-                # the taps are added in one fixed order, so that neither threads nor tiles change the bits
-                np.multiply(windows[:, block, :, 0, 0], taps[0, 0], out=total, dtype=dtype)
-                for i, j in places[1:]:
-                    np.multiply(windows[:, block, :, i, j], taps[i, j], out=product, dtype=dtype)
-                    np.add(total, product, out=total)
-                np.copyto(result, total, casting="same_kind")
+                total = scratch[0][:, : into[:, block].shape[1]]
+                add_taps(windows[:, block], total)
+                np.copyto(into[:, block], total, casting="same_kind")
 
         return compute
 
     def _rows_together(self, images: int, itemsize: int) -> int:
         """Return how many rows of a depthwise result are computed together."""
         return max(1, _ROWS // max(1, images * self.result[3] * self.groups * itemsize))
+
+    @property
+    def _pixels_together(self) -> int:
+        """How many pixels of a row are multiplied in one loop: the fewest that make it long enough, all if none do."""
+        across = self.result[3]
+        if self.window.strides[1] != 1:
+            return 1
+        return next((part for part in range(1, across) if not across % part and part * self.groups >= _RUN), across)
 
     @property
     def _pointwise(self) -> bool:
@@ -306,6 +320,22 @@ class ConvForwardPlan(NamedTuple):
     @property
     def _unfolding(self) -> Im2col:
         return Im2col(self.window, self.result[3], self.images[1])
+
+
+def _runs(windows: Array, together: int) -> Array:
+    """View windows (N, rows, W′, h, w, C) as (N, rows, runs, pixels · C, h, w); a run with gaps has one pixel."""
+    n, rows, across, h, w, channels = windows.shape
+    if windows.strides[2] != channels * windows.strides[5]:
+        together = 1
+    pixels_before_taps = windows.transpose(0, 1, 2, 5, 3, 4)
+    return pixels_before_taps.reshape(n, rows, across // together, together * channels, h, w, copy=False)
+
+
+def _rows_of_elements(pixels: Array) -> Array | None:
+    """View pixels (N, H, W, C) as (N, H, W · C); None if that needs a copy."""
+    n, h, w, c = pixels.shape
+    adjacent = pixels.strides[3] == pixels.itemsize and (w == 1 or pixels.strides[2] == c * pixels.itemsize)
+    return pixels.reshape(n, h, w * c, copy=False) if adjacent else None
 
 
 def _multiply(pixels: Array, matrix: Array, into: Array) -> None:
