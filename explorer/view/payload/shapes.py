@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from explorer.record.composition_rows import Composition
+from explorer.record.interface_rows import InterfaceRow
 from explorer.record.layer_rows import Gradient
 from explorer.record.operator_rows import FileOperator
 from explorer.record.rows import Body, Nodes, Run, Schedule, Scope, StageKind, Summary, Verdict
@@ -149,6 +150,7 @@ class RecordingTables(TypedDict):
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
+    interface: NotRequired[list[InterfaceRow]]
     compositions: NotRequired[list[Composition]]
     variables: NotRequired[dict[int, str]]
     leaf_values: NotRequired[dict[int, Summary]]

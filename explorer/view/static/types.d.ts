@@ -72,13 +72,6 @@ export interface FileOperator {
   doc: string;
 }
 
-/** Input or output of a model, named and ordered as in its file. */
-export interface InterfaceRow {
-  direction: "input" | "output";
-  name: string;
-  node: number;
-}
-
 /** Forward node, the nodes that compute its gradient, and the forward values saved for them. */
 export interface Gradient {
   node: number;
@@ -92,6 +85,13 @@ export interface GroupTable {
   kind: string;
   members: number[];
   titles: [string, number][];
+}
+
+/** Input or output of a model; of a sequence each member has a row, named ``x[0]``, ``x[1]``, … */
+export interface InterfaceRow {
+  direction: "input" | "output";
+  name: string;
+  node: number;
 }
 
 /** Slot or box inside a box; without a place where the box is not laid out yet. */
