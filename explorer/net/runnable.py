@@ -78,7 +78,9 @@ class RunnableNet(BuildableNet):
         with self._lock:
             program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
             program.bind(build.bound(arrays))
-            EXECUTORS[executor].run(program, run_log(program, self._builder))
+            log = run_log(program, self._builder)
+            program.wait_for_devices(log is not None)
+            EXECUTORS[executor].run(program, log)
             values = [on_host(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
         results = build.results(values)
         return next(iter(results.values())) if len(results) == 1 else results
@@ -96,6 +98,7 @@ class RunnableNet(BuildableNet):
         with self._lock:
             program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
             timings = []
+            program.wait_for_devices(True)
             for _ in range(runs):
                 program.bind(build.bound(arrays))
                 timings.append(EXECUTORS[executor].run(program, None))

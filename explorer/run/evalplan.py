@@ -44,12 +44,13 @@ from explorer.run.runtime.timing import Timing
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
-    ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off".
+    ``without`` names passes to leave out. ``record`` is "times" (on a GPU each kernel is waited for, so that its time
+    is that of its work), "values" (a summary of every value) or "off".
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
-    them, and reuses them in later plans of equal options. ``costs`` are those of the reference table, the same on every
-    machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes).
-    Further options are those of the planner.
+    them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
+    "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
+    are the planner's.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -277,6 +278,7 @@ class EvalPlan(InspectablePlan):
 
     def _executed(self, program: Program, watch: ValueCapture | None) -> Timing:
         """Run a program; an interrupt is raised as such, even where a kernel made an error of it."""
+        program.wait_for_devices(self.record != "off")
         handled = sys.exc_info()[1]
         try:
             return EXECUTORS[self.executor].run(program, watch)
@@ -305,11 +307,10 @@ class EvalPlan(InspectablePlan):
     @property
     def recording(self) -> Recording:
         """Everything that happened, as plain data; without a run before eval()."""
-        planned = self.planned
+        planned, timing = self.planned, self._timing
         if self._recording is None:
-            run = None
-            if self._timing is not None and self.record != "off":
-                run = stage_rows.measured(planned, self.executor, self._timing)
+            shown = None if self.record == "off" else timing
+            run = None if shown is None else stage_rows.measured(planned, self.executor, shown)
             options: dict[str, Any] = {
                 "without": list(self.options.without),
                 "record": self.record,
@@ -321,7 +322,7 @@ class EvalPlan(InspectablePlan):
             if self.options.lanes > 1:
                 options["lanes"] = self.options.lanes
             with gc_paused():
-                notes = self._timing.notes if self._timing is not None else ()
+                notes = timing.notes if timing is not None else ()
                 facts = self._values, self.reused, notes, self._interface
                 self._recording = recorder.build(planned, self.title, options, run, *facts)
         return self._recording
@@ -330,8 +331,7 @@ class EvalPlan(InspectablePlan):
         """Measure a warm run for a reader of times, where only a first run was measured and another one may be."""
         program, self._program = self._program, None
         if self._timing is not None and self.record != "off":
-            run = EXECUTORS[self.executor].run
-            self._timing = warm_timing(self.planned, program, run, self._inputs, self._timing)
+            self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
             self._recording = None
 
     def explore(self, **options: Any) -> View:

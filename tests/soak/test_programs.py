@@ -13,13 +13,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
+from tests.support.accelerator import accelerator
 from tests.support.interpreter import reference
-from tests.support.programs import prepared, programs
+from tests.support.programs import OPTIONAL, prepared, programs
 
-pytestmark = pytest.mark.soak
 
 PROGRAMS = int(os.environ.get("EXPLORER_SOAK_PROGRAMS", "600"))
-OPTIONAL = ("simplify", "dedup", "prune", "batch", "fuse")
 EXACT = ("simplify", "batch")
 """passes that may round otherwise; without them every bit is NumPy's"""
 SUBSETS = list(chain.from_iterable(combinations(OPTIONAL, size) for size in range(len(OPTIONAL) + 1)))
@@ -40,6 +39,7 @@ def values(roots: list[ex.Expr], **options: Any) -> list[Any]:
     return [handle.data() for handle in handles]
 
 
+@pytest.mark.soak
 @pytest.mark.spec("P-1", "P-2")
 @given(roots=programs(size=40), seed=st.integers(0, 2**16))
 @many
@@ -57,6 +57,27 @@ def test_every_set_of_options_gives_numpys_values(roots: list[ex.Expr], seed: in
                 assert np.array_equal(value, wanted, equal_nan=True), without
             elif np.isfinite(wanted).all() and np.allclose(wanted, near, rtol=1e-9, atol=1e-9):
                 np.testing.assert_allclose(value, wanted, rtol=1e-7, atol=1e-7, err_msg=str(without))
+
+
+@pytest.mark.spec("C-1", "P-1", "P-2")
+@pytest.mark.parametrize(
+    "device",
+    [pytest.param(accelerator.name, marks=pytest.mark.soak), pytest.param("cuda", marks=pytest.mark.gpu)],
+)
+@given(data=st.data(), seed=st.integers(0, 2**16))
+@many
+def test_every_set_of_options_gives_on_a_device_what_numpy_gives(device: str, data: st.DataObject, seed: int) -> None:
+    """Where results are finite, and a computation of nearly the same numbers gives nearly the same."""
+    roots: list[ex.Expr] = data.draw(programs(size=40, device=device))
+    assert {root.device for root in roots} == {ex.device(device)}
+    expected = reference(roots)
+    rough = reference(roots, noise=np.random.default_rng(seed))
+    for without in {(), OPTIONAL, *random.Random(seed).sample(SUBSETS, 2)}:
+        for value, right, near in zip(values(roots, without=without), expected, rough, strict=True):
+            assert isinstance(value, np.ndarray)
+            assert (value.shape, value.dtype) == (right.shape, right.dtype)
+            if np.isfinite(right).all() and np.allclose(right, near, rtol=1e-9, atol=1e-9):
+                np.testing.assert_allclose(value, right, rtol=1e-7, atol=1e-7, err_msg=str(without))
 
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool", "complex64")
@@ -78,6 +99,7 @@ def ufuncs() -> list[np.ufunc]:
     return list({value.__name__: value for value in found.values() if value.signature is None}.values())
 
 
+@pytest.mark.soak
 def test_numpys_functions_of_expressions_give_numpys_values() -> None:
     """A call that explorer accepts has NumPy's shape, dtype and values; the others are refused by its own family."""
     chance = np.random.default_rng(0)

@@ -33,7 +33,7 @@ from explorer.run.kernels.fixed_view import FixedView, fixed_view
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
-from explorer.run.runtime.device_runners import FreeAfter, devices_of, finish
+from explorer.run.runtime.device_runners import devices_of, finish, finishing, freeing
 from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.timing import Timing
@@ -84,9 +84,10 @@ class Program:
             (self._runner(kernel, placement), self.slots[kernel.result.uid]) for kernel, placement in steps
         ]
         self._let_go()
-        self._drop_elsewhere()
+        self.runners = freeing(self.runners, schedule, self.slots)
         # A call's body is finished with its caller.
         self._devices = devices_of(schedule) if within is None else []
+        self._waits, self._other_runners = False, finishing(self.runners, schedule) if self._devices else []
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
@@ -133,23 +134,6 @@ class Program:
         for slot in (*slots, *[slot for slot, _ in self._views]):
             if slot is not None:
                 self.values[slot] = None
-
-    def _drop_elsewhere(self) -> None:
-        """Drop values on other devices after their last reader: they are in no arena that would be reused."""
-        slots: dict[int, list[int]] = {}
-        """uid of the owner of memory on another device → slots that refer to it"""
-        owner: dict[int, int] = {}
-        schedule = self.planned.schedule
-        for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
-            result = kernel.result
-            if result.type.device is not cpu and not kernel.constant:
-                viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
-                owner[result.uid] = owner.get(viewed, viewed)
-                slots.setdefault(owner[result.uid], []).append(self.slots[result.uid])
-            gone = [slot for node in placement.frees for slot in slots.pop(node.uid, ()) if node is not result]
-            if gone:
-                runner, slot = self.runners[index]
-                self.runners[index] = FreeAfter(runner, gone), slot
 
     def _constant(self, node: Expr) -> bool:
         """Whether a value is the same in every run; asked only where results derived from it are worth keeping."""
@@ -259,6 +243,11 @@ class Program:
                     fix="evaluate a call of the function, or give the net all its inputs",
                 )
             self.values[self.slots[parameter.uid]] = parameter_value(parameter, values_by_uid[parameter.uid])
+
+    def wait_for_devices(self, wait: bool) -> None:
+        """Choose whether kernels end when devices other than cpu have done the work, or when they were told to."""
+        if self._devices and wait is not self._waits:
+            self.runners, self._other_runners, self._waits = self._other_runners, self.runners, wait
 
     def blank_timing(self) -> Timing:
         """The times of a run in which no kernel has run yet."""

@@ -38,6 +38,7 @@ def warm_timing(
         return timing
     for repeated in [program] if program is not None else [Program(planned)] * 2:
         repeated.bind(inputs)
+        repeated.wait_for_devices(True)
         timing = run(repeated, None)
         repeated.forget()
     return timing._replace(warm=True)

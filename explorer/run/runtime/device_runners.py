@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError, RunError
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Shape, TensorType, TupleType
@@ -78,12 +79,67 @@ class FreeAfter:
         self._runner = runner
         self.drops = [*getattr(runner, "drops", ()), *slots]
 
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised in the last run, where the kernel knows it."""
+        return getattr(self._runner, "failed", None)
+
     def __call__(self, values: list[Any]) -> Any:
         """Run the kernel, then clear the slots."""
         value = self._runner(values)
         for slot in self.drops:
             values[slot] = None
         return value
+
+
+def freeing(
+    runners: Sequence[tuple[Runner, int]], schedule: Schedule, slots: dict[int, int]
+) -> list[tuple[Runner, int]]:
+    """Return the runners of a schedule such that values on other devices are dropped after their last reader.
+
+    They are in no arena that would be reused. ``slots`` are the values' by uid.
+    """
+    owned: dict[int, list[int]] = {}
+    """uid of the owner of memory on another device → slots that refer to it"""
+    owner: dict[int, int] = {}
+    freed: list[tuple[Runner, int]] = []
+    for (runner, slot), kernel, placement in zip(runners, schedule.kernels, schedule.placements, strict=True):
+        result = kernel.result
+        if result.type.device is not cpu and not kernel.constant:
+            viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
+            owner[result.uid] = owner.get(viewed, viewed)
+            owned.setdefault(owner[result.uid], []).append(slots[result.uid])
+        drops = [drop for node in placement.frees for drop in owned.pop(node.uid, ()) if node is not result]
+        freed.append((FreeAfter(runner, drops) if drops else runner, slot))
+    return freed
+
+
+class FinishAfter:
+    """Kernel that ends when its device has done the work, and not when the device was told to: so its time is right."""
+
+    def __init__(self, runner: Runner, device: Device) -> None:
+        self._runner, self._device = runner, device
+        self.drops: Sequence[int] = getattr(runner, "drops", ())
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised in the last run, where the kernel knows it."""
+        return getattr(self._runner, "failed", None)
+
+    def __call__(self, values: list[Any]) -> Any:
+        """Run the kernel and wait."""
+        value = self._runner(values)
+        finish(self._device)
+        return value
+
+
+def finishing(runners: Sequence[tuple[Runner, int]], schedule: Schedule) -> list[tuple[Runner, int]]:
+    """Return the runners of a schedule such that those on devices other than cpu wait for them."""
+    devices = [kernel.result.type.device for kernel in schedule.kernels]
+    return [
+        (runner if device is cpu else FinishAfter(runner, device), slot)
+        for (runner, slot), device in zip(runners, devices, strict=True)
+    ]
 
 
 def devices_of(schedule: Schedule) -> list[Device]:
