@@ -17,7 +17,6 @@ from tests.support.accelerator import accelerator
 from tests.support.interpreter import reference
 from tests.support.programs import OPTIONAL, prepared, programs
 
-
 PROGRAMS = int(os.environ.get("EXPLORER_SOAK_PROGRAMS", "600"))
 EXACT = ("simplify", "batch")
 """passes that may round otherwise; without them every bit is NumPy's"""
