@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from playwright.sync_api import Page
 
 import explorer as ex
 from explorer.view.layout.box_layout import draw
@@ -99,6 +100,38 @@ def test_a_step_leaves_parts_that_say_the_same_where_they_are(module, stage):
     assert len(rows) == 8
     assert [row["again"] for row in rows] == [0] * 8
     assert all(row["kept"] >= 4 for row in rows), rows
+
+
+def layouts(page: Page, steps: int) -> list[bool]:
+    """Whether each layout of some steps was one of parts of the page."""
+    session, events, ends = page.context.new_cdp_session(page), [], []
+    session.on("Tracing.dataCollected", lambda part: events.extend(part["value"]))
+    session.on("Tracing.tracingComplete", lambda end: ends.append(end))
+    config = {"includedCategories": ["devtools.timeline"]}
+    session.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": config})
+    for _ in range(steps):
+        page.evaluate("view.step(1)")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    session.send("Tracing.end")
+    while not ends:
+        page.wait_for_timeout(20)
+    return [event["args"]["beginData"]["partialLayout"] for event in events if event["name"] == "Layout"]
+
+
+@pytest.mark.parametrize("stage", ["fuse", "order"])
+def test_a_step_lays_out_parts_of_the_page(page, stage):
+    """An element in the panel to which others are anchored, as a popup to its choice, makes it the whole page."""
+    plan = ex.EvalPlan()
+    for value in flat(300):
+        plan.register(value)
+    mount(page, payload(plan.prepare().recording))
+    page.evaluate(f"view.goStage('{stage}')")
+    page.evaluate("view.step(2)")
+    page.wait_for_timeout(400)
+    partial = layouts(page, 6)
+    assert len(partial) >= 6
+    assert page.evaluate("view.stageName") == stage
+    assert all(partial)
 
 
 REPAINT = """() => {

@@ -343,7 +343,8 @@ def test_decisions_begin_with_their_place_equal_ones_are_folded_and_the_costlies
     scope = " / ".join(scope_path(recording, dearest.subjects[0]))
     expect(rows.first.locator("b").first).to_contain_text(scope)
     expect(view.locator(".ex-trifles")).to_have_count(0)
-    view.get_by_label("cost of declining below which").select_option("100")
+    view.get_by_label("cost of declining below which").fill("4")
+    expect(view.locator(".ex-threshold")).to_contain_text("below 100 µs")
     expect(view.locator(".ex-trifles")).to_have_count(1)
     cheap = [costs for costs in by_cost if sum(costs) < 100]
     expect(view.locator(".ex-trifles ~ li")).to_have_count(len(cheap))

@@ -20,10 +20,11 @@ export class Decisions {
     this.first = this.last = 0;
     /** @type {{stage: number, first: number, last: number} | undefined} the decisions that a reader picked one of, for as long as its stage is shown */ this.picked = undefined;
     this.verdict = "";
-    this.least = THRESHOLDS[1];
     this.title = html("h5", { "aria-level": 3 });
-    const options = THRESHOLDS.map((least) => html("option", { value: least, selected: least === this.least }, least ? `trifles: below ${microsText(least)}` : "no trifles"));
-    this.costs = html("select", { "aria-label": "cost of declining below which a decision is a trifle", change: () => this.#weigh() }, ...options);
+    // No list of choices: browsers anchor its popup, and lay out the whole page for each change beside it.
+    this.threshold = html("input", { type: "range", max: THRESHOLDS.length - 1, value: 1, "aria-label": "cost of declining below which a decision is a trifle", input: () => this.#weigh() });
+    this.thresholdText = html("span");
+    this.costs = html("label", { class: "ex-threshold" }, this.threshold, this.thresholdText);
     this.field = html("input", { type: "search", placeholder: "filter decisions …", "aria-label": "filter decisions", input: () => this.#list() });
     this.buttons = VERDICTS.map(([verdict, text]) => html("button", { type: "button", "data-verdict": verdict, click: () => this.#choose(verdict) }, text));
     this.filtered = html("div", { class: "ex-filtered", role: "status" });
@@ -31,6 +32,7 @@ export class Decisions {
     this.rest = html("div", { class: "ex-soft" });
     this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.filtered, this.rows, this.rest);
     this.#mark();
+    this.#readThreshold();
   }
 
   /** @param {import("../data/timeline.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
@@ -64,8 +66,15 @@ export class Decisions {
   }
 
   #weigh() {
-    this.least = Number(this.costs.value);
+    this.#readThreshold();
     this.#list();
+  }
+
+  #readThreshold() {
+    this.least = THRESHOLDS[Number(this.threshold.value)];
+    const text = this.least ? `trifles: below ${microsText(this.least)}` : "no trifles";
+    say(this.thresholdText, text);
+    put(this.threshold, "aria-valuetext", text);
   }
 
   #mark() {
