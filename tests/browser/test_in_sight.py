@@ -62,3 +62,22 @@ def test_titles_of_open_boxes_lie_over_edges(page):
     assert titles.first.evaluate("title => getComputedStyle(title).paintOrder").startswith("stroke")
     page.evaluate("view.opening.all(false)")
     assert titles.count() == 0
+
+
+OUTSIDE = """() => {
+    const gap = (text, shape) => {
+        const [{ left, right }, outline] = [text.getBoundingClientRect(), shape.getBoundingClientRect()];
+        return [left - outline.left, outline.right - right];
+    };
+    return [...view.canvas.frames.values()].flatMap(({ title, shape }) => gap(title, shape)).filter((px) => px < 0);
+}"""
+
+
+def test_titles_of_kernels_lie_within_the_width_of_their_outlines(page):
+    """Also in a box with a narrow border, which they must not cross."""
+    mount(page, payload(sample.resnet()))
+    page.evaluate("view.go(view.timeline.end)")
+    assert page.locator(".ex-frame-title").count() > 2
+    assert page.evaluate(OUTSIDE) == []
+    number = page.locator(".ex-number").first
+    assert number.evaluate("number => getComputedStyle(number).paintOrder").startswith("stroke")

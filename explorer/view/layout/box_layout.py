@@ -27,6 +27,8 @@ from explorer.view.model.model import Model, build_model
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
+GROUP_TITLE = 8
+"""further px above the items of an open box whose values flow to the right, for titles of groups"""
 SIGN = 16
 """px of the icon before the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
@@ -250,7 +252,9 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direc
         dx, dy = PADDING + max(0, graph.title - wide) // 2, PADDING + strip
         size = (wide + 2 * dx, high + PADDING + dy)
     else:
-        dx, dy = PADDING + strip, PADDING + max(0, graph.title - high) // 2
+        # The engine's own room for titles of groups is at their left here.
+        dx = PADDING + strip + GROUP_TITLE * (not outermost)
+        dy = PADDING + max(0, graph.title - high) // 2
         size = (wide + PADDING + dx, high + 2 * dy)
     places = [
         [x - wide // 2 + dx, y - high // 2 + dy, wide, high]

@@ -135,10 +135,6 @@ def _operand(name: str) -> str:
     return fit(name, TYPE, widest=_OPERAND)
 
 
-_INDENT, _MARK, _OVERHANG = 2, 8, 64
-"""px before a title, px that half of a ✗ takes with its margin, and px that a title may begin left of its outline"""
-
-
 def group_titles(group: Group) -> list[tuple[str, float]]:
     """Return the titles of a group with their widths in px: its operations, and for less room how many they are."""
     titles = [group.label, *[f"{len(group.members):,} operations"] * (group.kind == "kernel")]
@@ -146,15 +142,9 @@ def group_titles(group: Group) -> list[tuple[str, float]]:
     return [(title, round(font.width(title, TITLE, bold=True), 1)) for title in shown]
 
 
-def title_within(titles: Sequence[tuple[str, float]], room: float) -> tuple[str, float]:
-    """Return the first title that fits into some px, or the last one, and where it begins, in px from the left.
-
-    An edge comes in at the middle, and may have its ✗ there: a title that is hardly longer than half of the room ends
-    before it, and begins further left. canvas/kernel_outlines.js has the same rule.
-    """
-    title, width = next((fitting for fitting in titles if fitting[1] <= room), titles[-1])
-    start = room / 2 - _MARK - width
-    return title, start if -_OVERHANG <= start < _INDENT else _INDENT
+def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
+    """Return the first title that fits into some px, or the last one; canvas/kernel_outlines.js has the same rule."""
+    return next((title for title, width in titles if width <= room), titles[-1][0])
 
 
 @lru_cache(maxsize=8192)

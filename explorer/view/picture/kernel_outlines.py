@@ -17,8 +17,8 @@ from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7
-_ASIDE = 4
-"""px of a title's distance from both sides of its outline"""
+_INDENT = 2
+"""px between a title and either side of its outline: it lies over the edges that come in there, and over no border"""
 _LONGEST = 500
 """number of characters of a tooltip"""
 
@@ -65,9 +65,9 @@ def frame_title(frame: Frame, sign: str) -> Markup:
     if frame.number:
         titles = [f"kernel {frame.number:,} · {title}" for title in titles] + [f"kernel {frame.number:,}"]
     rows = [(title, font.width(title, TITLE, bold=True)) for title in [f"{sign}{title}" for title in titles]]
-    title, start = title_within(rows, right - left - _ASIDE)
+    title = title_within(rows, right - left - 2 * _INDENT)
     hint = [] if title == rows[0][0] else [element("title", frame.group.label[:_LONGEST])]
-    return element("text", title, *hint, x=left + round(start, 1), y=top - 5, class_="fused")
+    return element("text", title, *hint, x=left + _INDENT, y=top - 5, class_="fused")
 
 
 def closed_around(model: Model, scene: Scene) -> list[int]:

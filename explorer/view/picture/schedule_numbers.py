@@ -9,6 +9,9 @@ from explorer.view.layout.compose import Rect, Scene
 from explorer.view.picture.kernel_outlines import Frame
 from explorer.view.replay.state import State
 
+_BESIDES = 4
+"""px between a number and the place that it stands left of: one digit fits inside the border of a box around it"""
+
 
 def schedule_numbers(
     scene: Scene, state: State, frames: Sequence[Frame], places: Mapping[int, Rect], closed: Mapping[int, list[int]]
@@ -35,7 +38,7 @@ def schedule_numbers(
         element(
             "text",
             f"{first:,}" if first == last else f"{first:,}–{last:,}",
-            x=x - 8,
+            x=x - _BESIDES,
             y=y + (high // 2 + 4 if scene.direction == "down" else 1),
             class_="number",
         )

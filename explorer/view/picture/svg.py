@@ -114,7 +114,7 @@ class _Picture:
             markerWidth=7, markerHeight=7,
         )  # fmt: skip
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
-        groups = self._groups()
+        open_boxes, groups = self._open_boxes(), self._groups()
         segments = visible_segments(self.model, self.scene, self.state, self.is_open, self.outermost)
         nodes = [self._node(slot) for slot in sorted(self.places)]
         return element(
@@ -126,9 +126,10 @@ class _Picture:
             ),
             element("defs", marker),
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
-            *self._open_boxes(),
+            *(rect for rect, _ in open_boxes),
             *(rect for rect, _ in groups),
             *lines(segments, f"{name}-a", declined_keys(self.model, self.state)),
+            *(title for _, title in open_boxes),
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,
@@ -164,7 +165,8 @@ class _Picture:
         title = self.model.recording.title or "recording"
         return f"{title}: " + ", ".join(part for part in parts if part and not part.startswith("0 "))
 
-    def _open_boxes(self) -> list[Markup]:
+    def _open_boxes(self) -> list[tuple[Markup, Markup]]:
+        """Draw the border of each open box, and its title above the edges."""
         drawn = []
         for box, (x, y, wide, high) in self.scene.boxes.items():
             if box in self.is_open and box in self.begun and box != self.outermost:
@@ -172,8 +174,8 @@ class _Picture:
                 whole = f"{name} · {totals}"
                 room = wide - 28
                 title = whole if font.width(whole, TITLE, True) <= room else font.shorten(name, room, TITLE, True)
-                drawn.append(element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open"))
-                drawn.append(element("text", title, x=x + 14, y=y + 18, class_="title"))
+                border = element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open")
+                drawn.append((border, element("text", title, x=x + 14, y=y + 18, class_="title")))
         return drawn
 
     def _closed_boxes(self) -> list[Markup]:

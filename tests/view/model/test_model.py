@@ -257,7 +257,6 @@ def test_the_mark_of_a_call_has_room_beside_its_name() -> None:
     assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * ENTER
 
 
-@pytest.mark.parametrize(("width", "start"), [(20.0, 2), (40.0, 2), (60.0, -18.0), (120.0, 2), (200.0, 2)])
-def test_a_title_hardly_longer_than_half_of_its_room_ends_before_the_middle(width, start):
-    """An edge comes in there, with its ✗; a title that cannot end before it begins where all do."""
-    assert title_within([("title", width)], 100) == ("title", start)
+def test_a_title_is_the_first_that_fits_or_the_last():
+    titles = [("conv2d · add · relu", 110.0), ("3 operations", 80.0)]
+    assert [title_within(titles, room) for room in (110, 109, 10)] == [titles[0][0], titles[1][0], titles[1][0]]

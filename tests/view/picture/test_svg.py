@@ -216,14 +216,60 @@ def kernels(picture):
 
 @pytest.mark.spec("V-4")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_title_of_a_kernel_is_not_wider_than_its_outline(name):
+def test_the_title_of_a_kernel_lies_within_the_width_of_its_outline(name):
     recording = recorded(name)
     for position in (*range(0, recording.end, 5), recording.end):
         picture = svg(recording, position)
         titles = [t for t in ElementTree.fromstring(picture).iter(NAMESPACE + "text") if t.get("class") == "fused"]
         assert len(titles) == len(kernels(picture))
         for title, shapes in zip(titles, kernels(picture), strict=True):
-            assert font.width(title.text, TITLE, True) <= shapes[0][2]
+            left, _, wide, _ = shapes[0]
+            start = float(title.get("x"))
+            assert left <= start
+            assert start + font.width(title.text, TITLE, True) <= left + wide
+
+
+LABELS = {"title": (11, True), "fused": (11, True), "number": (9.5, False)}
+
+
+def label_rects(root):
+    """Left, top, right, bottom of each title and number."""
+    for text in root.iter(NAMESPACE + "text"):
+        if text.get("class") in LABELS:
+            size, is_bold = LABELS[text.get("class")]
+            wide, x, y = font.width(text.text, size, is_bold), float(text.get("x")), float(text.get("y"))
+            left = x - wide if text.get("class") == "number" else x
+            yield text, (left, y - 0.73 * size, left + wide, y)
+
+
+@pytest.mark.spec("V-4")
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_titles_and_numbers_lie_over_edges_and_over_no_other_text(direction):
+    """Where an edge or a border comes by, it ends at their halo."""
+    picture = svg(sample.resnet(), direction=direction, depth=9)
+    root = ElementTree.fromstring(picture)
+    parts = list(root.iter())
+    edges = [index for index, part in enumerate(parts) if part.get("class") == "edge"]
+    labels = list(label_rects(root))
+    assert {text.get("class") for text, _ in labels} == {*LABELS}
+    assert all(parts.index(text) > max(edges) for text, _ in labels)
+    assert all(f".{name}{{paint-order:stroke;stroke:" in picture for name in LABELS)
+    for place, (text, (left, top, right, bottom)) in enumerate(labels):
+        for other, (x, y, end, low) in labels[place + 1 :]:
+            assert right <= x or end <= left or bottom <= y or low <= top, (text.text, other.text)
+
+
+@pytest.mark.spec("V-4")
+def test_a_number_of_one_digit_stands_inside_the_border_of_its_box():
+    """Numbers of the convolutions stand between their kernels, or nodes, and the box around these."""
+    root = ElementTree.fromstring(svg(sample.resnet()))
+    borders = [r for r in root.iter(NAMESPACE + "rect") if r.get("class") == "open"]
+    sides = [(int(r.get("x")), int(r.get("y")), int(r.get("height"))) for r in borders]
+    numbers = [rect for text, rect in label_rects(root) if text.get("class") == "number" and len(text.text) == 1]
+    assert sides
+    assert numbers
+    for left, top, right, _ in numbers:
+        assert not any(left < x < right and y < top < y + high for x, y, high in sides)
 
 
 @pytest.mark.spec("V-1", "V-4")

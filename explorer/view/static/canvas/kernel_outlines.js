@@ -2,24 +2,16 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
-import { besides } from "../scene/direction.js";
+import { BESIDES, besides } from "../scene/direction.js";
 import { Outline } from "../scene/outlines.js";
 
-/** px of a title's distance from both sides of its outline, and of the sign of a difference before it. */
-const [ASIDE, SIGN] = [4, 14];
+/** px between a title and either side of its outline, and of the sign of a difference before it. */
+const [INDENT, SIGN] = [2, 14];
 
-/** px before a title, px that half of a ✗ takes with its margin, and px that a title may begin left of its outline. */
-const [INDENT, MARK, OVERHANG] = [2, 8, 64];
-
-/**
- * The first title that fits into some px, or the last one, and where it begins: one that is hardly longer than half of the
- * room ends before the edge that comes in at the middle. labels.py has the same rule.
- * @param {[string, number][]} titles with their widths @param {number} room @returns {[string, number]}
- */
+/** The first title that fits into some px, or the last one; labels.py has the same rule. @param {[string, number][]} titles with their widths @param {number} room */
 function titleWithin(titles, room) {
-  const [title, width] = titles.find(([, wide]) => wide <= room) ?? titles[titles.length - 1];
-  const start = room / 2 - MARK - width;
-  return [title, -OVERHANG <= start && start < INDENT ? start : INDENT];
+  const [title] = titles.find(([, wide]) => wide <= room) ?? titles[titles.length - 1];
+  return title;
 }
 
 /** Draws the outline of one group, with its title and its number. */
@@ -45,14 +37,14 @@ export class FrameView {
     put(this.shape, "d", this.shapes.map((shape) => roundedRect(shape)).join(""));
     put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? ` ex-differs-${differs.kind}` : ""}`);
     const [x, y, edge, bottom] = this.shapes[0];
-    const [title, start] = titleWithin(frame.group.titles, edge - x - ASIDE - (differs ? SIGN : 0));
+    const title = titleWithin(frame.group.titles, edge - x - 2 * INDENT - (differs ? SIGN : 0));
     say(this.title, (differs ? `${differs.sign} ` : "") + title);
-    put(this.title, "x", x + start);
+    put(this.title, "x", x + INDENT);
     put(this.title, "y", y - 5);
     put(this.title, "data-of", frame.slots.length ? `n${frame.slots.at(-1)}` : `b${frame.boxes.at(-1)}`);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);
     say(this.number, frame.number ? grouped(frame.number) : "");
-    put(this.number, "x", x - 8);
+    put(this.number, "x", x - BESIDES);
     put(this.number, "y", besides(placement.layout, y, bottom - y));
     const [, , right, low] = this.shapes.at(-1);
     say(this.time, frame.micros ? microsText(frame.micros) : "");

@@ -2,7 +2,7 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
-import { besides } from "../scene/direction.js";
+import { BESIDES, besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 import { tintOf } from "../scene/heat.js";
 
@@ -64,7 +64,7 @@ export class SlotView {
     const tip = this.#extra("tip", mark.tip !== "", () => svg("title"));
     if (tip) say(tip, mark.tip);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
-    this.#number(mark.number, x - 8, besides(this.trace.layout, y, high));
+    this.#number(mark.number, x - BESIDES, besides(this.trace.layout, y, high));
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
     this.#difference(differs?.kind === "regrouped" && mark.member ? undefined : differs, x, y + high);
