@@ -87,7 +87,7 @@ class Program:
         self.runners = freeing(self.runners, schedule, self.slots)
         # A call's body is finished with its caller.
         self._devices = devices_of(schedule) if within is None else []
-        self._waits, self._other_runners = False, finishing(self.runners, schedule) if self._devices else []
+        self._waits, self._other_runners = False, list[tuple[Runner, int]]()
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
@@ -247,7 +247,8 @@ class Program:
     def wait_for_devices(self, wait: bool) -> None:
         """Choose whether kernels end when devices other than cpu have done the work, or when they were told to."""
         if self._devices and wait is not self._waits:
-            self.runners, self._other_runners, self._waits = self._other_runners, self.runners, wait
+            others = self._other_runners or finishing(self.runners, self.planned.schedule)
+            self.runners, self._other_runners, self._waits = others, self.runners, wait
 
     def blank_timing(self) -> Timing:
         """The times of a run in which no kernel has run yet."""
