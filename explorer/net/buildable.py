@@ -27,7 +27,7 @@ from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of,
 from explorer.net.building.diagnostics import UnknownType, unknown_types
 from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
-from explorer.net.building.shape_values import Questions
+from explorer.net.building.values_as_shapes import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
 from explorer.net.definition.shape_notes import check_inputs
 from explorer.net.operators.table import OperatorTable

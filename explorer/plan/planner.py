@@ -19,9 +19,8 @@ from typing import Any
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.ir.closing import close_over
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Body, Call
+from explorer.core.ir.function import Body, Call, close_over
 from explorer.core.ir.policy_operations import under
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper

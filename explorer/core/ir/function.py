@@ -16,8 +16,8 @@ from explorer.core.errors import StateError
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.core.ir.recording_context import Scope, state
-from explorer.core.ir.traversal import reachable
+from explorer.core.ir.recording_context import Scope, recording_at, state
+from explorer.core.ir.traversal import reachable, rebuild
 from explorer.core.policy import Minor, Policy
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
@@ -235,3 +235,20 @@ class Call(Operation):
     @property
     def label(self) -> str:
         return self.body.name
+
+
+def close_over(body: Body, captured: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """Return the inputs and the outputs of a body in which parameters stand for ``captured`` values, in this order.
+
+    These are all that it captures, and may be more. The nodes that compute them belong to the program around it.
+    """
+    if not captured:
+        return body.parameters, body.outputs
+    stand_ins = {}
+    for node in captured:
+        with recording_at(body.scope, node.code, node.instruction):
+            stand_ins[node.uid] = Parameter(node.type, node.label)()
+    images = {**stand_ins, **{node.uid: node for node in body.parameters}}
+    copies = rebuild([node for node in body.nodes if node.uid not in images], images, lambda node: node.scope)
+    inputs = (*body.parameters, *[stand_ins[node.uid] for node in captured])
+    return inputs, tuple([copies[node.uid] for node in body.outputs])

@@ -31,7 +31,7 @@ from explorer.core.ir.kernel_registry import kernel_of, on_device, rule_of_devic
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
 from explorer.core.ir.recording_context import state
-from explorer.core.ir.tiling import Tiling
+from explorer.core.ir.tiles import Tiling
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu

@@ -7,9 +7,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.ir.closing import close_over
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Body, make_body
+from explorer.core.ir.function import Body, close_over, make_body
 from explorer.core.ir.operation import WEAK
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import functions

@@ -26,7 +26,7 @@ class ComputedFirst(NamedTuple):
 class ShapeValues(Pass):
     """Tell which values were computed before the plan, because shapes depend on them.
 
-    A net puts it in front of the pipeline (net/building/shape_values.py). It changes nothing.
+    A net puts it in front of the pipeline (net/building/values_as_shapes.py). It changes nothing.
     """
 
     values: tuple[ComputedFirst, ...] = ()
