@@ -38,6 +38,7 @@ from explorer.plan.rewrite.rule import Rule
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.run.evalplan import EvalPlan
+from explorer.run.execution.copying_program import CopyingProgram
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
@@ -155,7 +156,7 @@ class RunnableNet(BuildableNet):
             if key in self._programs:
                 return self._programs[key]
         self._grant(build)
-        keep(self._programs, key, (Program(self._plan(build, options)), build))
+        keep(self._programs, key, (CopyingProgram(self._plan(build, options)), build))
         return self._programs[key]
 
     def _built_for(self, arrays: Mapping[str, Any], device: Device) -> Build:

@@ -42,7 +42,7 @@ def places(numbers: Array, length: int) -> Array:
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
     """Return the parts of a table at indices that exist, in ``out`` if it is given."""
     if isinstance(table, np.ndarray):
-        return np.take(table, rows, axis, out, "clip")  # "raise" would buffer the result
+        return table.take(rows, axis, out, "clip")  # "raise" would buffer the result
     return np.take(table, rows, axis, out)  # arrays of a GPU know no mode
 
 

@@ -234,15 +234,18 @@ class Program:
                     fix="plan.eval({parameter: value})",
                 )
         for parameter in self.parameters:
-            if parameter.uid in self._held:
-                continue
-            if parameter.uid not in values_by_uid:
-                raise StateError(
-                    f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
-                    rule="every parameter that a result depends on must have a value",
-                    fix="evaluate a call of the function, or give the net all its inputs",
-                )
-            self.values[self.slots[parameter.uid]] = parameter_value(parameter, values_by_uid[parameter.uid])
+            if parameter.uid not in self._held:
+                self.values[self.slots[parameter.uid]] = self._value_of(parameter, values_by_uid)
+
+    def _value_of(self, parameter: Expr, values: Mapping[int, Any]) -> Any:
+        """Return the value of a parameter among values by uid, in its dtype."""
+        if parameter.uid not in values:
+            raise StateError(
+                f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
+                rule="every parameter that a result depends on must have a value",
+                fix="evaluate a call of the function, or give the net all its inputs",
+            )
+        return parameter_value(parameter, values[parameter.uid])
 
     def wait_for_devices(self, wait: bool) -> None:
         """Choose whether kernels end when devices other than cpu have done the work, or when they were told to."""

@@ -256,3 +256,13 @@ def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) ->
     net = opened(model([made], {"x": (FLOAT, [2, 3, 4])}, ["out"], constants), tmp_path)
     with pytest.raises(ex.FileError, match=said):
         net.run(x)
+
+
+@pytest.mark.parametrize("index", [-4, 3])
+@pytest.mark.parametrize("type", ["Gather", "GatherElements"])
+def test_an_index_beyond_an_axis_is_an_error_of_the_run(tmp_path: Path, type: str, index: int) -> None:
+    """On either side, where only the run tells the index; −1 is the last one."""
+    made = one(type, "i", axis=1)
+    assert result(tmp_path, made, whole, np.full((2, 1), -1), known=False).flat[0] == whole[0, -1]
+    with pytest.raises(ex.RunError, match=f"row {index} of a table with rows 0 … 2"):
+        result(tmp_path, made, whole, np.full((2, 1), index), known=False)

@@ -93,7 +93,7 @@ def gather(op: OperatorContext) -> Expr:
     axis = axis_of(op, x, 0)
     if is_known(indices) and indices.ndim == 0:
         return x[(*[slice(None)] * axis, int(value_of(indices)))]
-    return take(x, _from_front(op, indices, x.shape[axis]), axis)
+    return take(x, _checked(op, indices, x.shape[axis]), axis)
 
 
 @operator("GatherElements")
@@ -110,16 +110,16 @@ def gather_elements(op: OperatorContext) -> Expr:
                 rule="GatherElements: there must be at most as many indices along another axis as elements",
             )
         x = x[tuple(first_rows)]
-    return take_along_axis(x, _from_front(op, indices, x.shape[axis]), axis)
+    return take_along_axis(x, _checked(op, indices, x.shape[axis]), axis)
 
 
-def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
-    """Return indices into an axis of a size, counted from its front; known ones are checked."""
-    # unsigned ones cannot count from the end
-    if indices.dtype.kind == "u":
+def _checked(op: OperatorContext, indices: Expr, size: int) -> Expr:
+    """Return indices into an axis of a size: known ones are checked, and counted from its front.
+
+    Others may be negative. They are checked in the run, by the operation that reads them.
+    """
+    if indices.dtype.kind == "u" or not is_known(indices):
         return indices
-    if not is_known(indices):
-        return where(indices < 0, indices + size, indices)
     chosen = value_of(indices)
     if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
         raise OperandError(
@@ -127,6 +127,14 @@ def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
             rule=f"{op.definition.type}: an index must lie in {-size} … {size - 1}",
         )
     return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
+
+
+def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
+    """Return indices into an axis of a size, counted from its front; known ones are checked."""
+    # unsigned ones cannot count from the end
+    if indices.dtype.kind == "u" or is_known(indices):
+        return _checked(op, indices, size)
+    return where(indices < 0, indices + size, indices)
 
 
 @operator("GatherND")

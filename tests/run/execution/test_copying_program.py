@@ -1,0 +1,78 @@
+"""Programs that copy small inputs and results: everything is bound, and nothing that is handed out changes later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.plan import plan
+from explorer.run.execution.copying_program import CopyingProgram
+from explorer.run.execution.executors import EXECUTORS, run_simple
+
+SMALL, LARGE = (3, 4), (80, 100)
+
+
+def parameter(shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    return Parameter(ex.TensorType(shape, np.dtype(dtype)), "x")()
+
+
+def drawn(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def expressions(x: Any) -> list[Any]:
+    """Results of each kind: fused, reduced, of a product, read by another one, a view, the input, a constant."""
+    chain = ex.tanh(x * 2 + 1)
+    weights = np.ones((x.shape[-1], 2), np.float32)
+    return [chain, ex.relu(x @ weights), (chain * x).sum(-1), x.T, x, ex.tensor(weights) + 1, ex.softmax(chain).T]
+
+
+@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+def test_each_run_has_its_own_results(shape: tuple[int, ...], executor: str) -> None:
+    """They are those of the inputs at the time of the run, read-only, and no later run writes into them."""
+    x = parameter(shape)
+    program = CopyingProgram(plan(expressions(x)))
+    runs = []
+    for seed in range(5):
+        given = drawn(shape, seed)
+        expected = ex.evaluate(expressions(ex.tensor(given)))
+        program.bind({x: given})
+        EXECUTORS[executor].run(program, None)
+        runs.append((program.take(), expected))
+        given[...] = np.nan
+    for results, expected in runs:
+        for value, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-6)
+            assert not value.flags.writeable
+
+
+def test_all_kernels_of_a_small_program_are_bound() -> None:
+    """Also those that read its inputs, and those whose results are handed out."""
+    x = parameter(SMALL)
+    program = CopyingProgram(plan([ex.tanh(x * 2 + 1), ex.relu(x @ drawn((4, 5), 1) + 1)]))
+    for seed in range(4):
+        program.bind({x: drawn(SMALL, seed)})
+        run_simple(program)
+        program.take()
+    assert program.bound is not None
+    assert program.bound.kernels_bound == len(program.runners) == 2
+
+
+def test_inputs_are_checked_as_others() -> None:
+    """A missing value and one of another shape are refused; other numbers are converted."""
+    x = parameter(SMALL)
+    program = CopyingProgram(plan([x + 1]))
+    with pytest.raises(ex.StateError, match="must have a value"):
+        program.bind({})
+    with pytest.raises(ex.OperandError, match="with a value 2"):
+        program.bind({x: np.ones(2, np.float32)})
+    program.bind({x: np.ones(SMALL)})
+    run_simple(program)
+    (value,) = program.take()
+    assert value.dtype == np.float32
+    assert (value == 2).all()
