@@ -7,14 +7,12 @@ evaluating a small expression stays fast.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Never, overload
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
-from explorer.core.interrupts import interrupt_behind
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.progress import long_running
@@ -26,7 +24,7 @@ from explorer.plan.planner import Plan, plan
 from explorer.record import Recording, Summary
 from explorer.record.gc_pause import gc_paused
 from explorer.run.diagnosis.inspectable_plan import InspectablePlan
-from explorer.run.execution.executors import EXECUTORS, ExecutorName
+from explorer.run.execution.executors import EXECUTORS, ExecutorName, run_program
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
@@ -44,8 +42,9 @@ from explorer.run.runtime.timing import Timing
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
-    ``without`` names passes to leave out. ``record`` is "times" (on a GPU each kernel is waited for, so that its time
-    is that of its work), "values" (a summary of every value) or "off".
+    ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
+    the first run waits for each kernel, so that its time is that of its work; later runs of the same program wait once
+    and have no times until ``explore()`` measures them.
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
@@ -252,7 +251,7 @@ class EvalPlan(InspectablePlan):
         cached = cache.take(known) if known is not None else None
         if known is not None and cached is not None:
             try:
-                timing = self._executed(cached.program, None)._replace(warm=True)
+                timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
             except RunError:  # the second failure names the lines of this graph, not of the one first planned
                 pass
             else:
@@ -266,7 +265,7 @@ class EvalPlan(InspectablePlan):
         program = Program(self.planned, reusable=known is not None)
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
-        timing = self._executed(program, watch)
+        timing = run_program(self.executor, program, watch, self.record != "off")
         results = program.take()
         if watch is not None:
             # Sorted, since threads end their kernels in any order: a saved notebook stays the same.
@@ -275,17 +274,6 @@ class EvalPlan(InspectablePlan):
         if known is not None:
             cache.put(known.key, CachedProgram(program, known))
         return results, timing
-
-    def _executed(self, program: Program, watch: ValueCapture | None) -> Timing:
-        """Run a program; an interrupt is raised as such, even where a kernel made an error of it."""
-        program.wait_for_devices(self.record != "off")
-        handled = sys.exc_info()[1]
-        try:
-            return EXECUTORS[self.executor].run(program, watch)
-        except Exception as error:
-            if (interrupt := interrupt_behind(error, handled)) is not None:
-                raise interrupt from None
-            raise
 
     @property
     def reused(self) -> bool:
@@ -309,8 +297,9 @@ class EvalPlan(InspectablePlan):
         """Everything that happened, as plain data; without a run before eval()."""
         planned, timing = self.planned, self._timing
         if self._recording is None:
-            shown = None if self.record == "off" else timing
-            run = None if shown is None else stage_rows.measured(planned, self.executor, shown)
+            run = None
+            if timing is not None and timing.of_work and self.record != "off":
+                run = stage_rows.measured(planned, self.executor, timing)
             options: dict[str, Any] = {
                 "without": list(self.options.without),
                 "record": self.record,

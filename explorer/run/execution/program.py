@@ -87,7 +87,9 @@ class Program:
         self.runners = freeing(self.runners, schedule, self.slots)
         # A call's body is finished with its caller.
         self._devices = devices_of(schedule) if within is None else []
-        self._waits, self._other_runners = False, list[tuple[Runner, int]]()
+        self.waits = not self._devices
+        """whether each kernel ends when its device has done the work"""
+        self._other_runners: list[tuple[Runner, int]] = []
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
@@ -249,9 +251,9 @@ class Program:
 
     def wait_for_devices(self, wait: bool) -> None:
         """Choose whether kernels end when devices other than cpu have done the work, or when they were told to."""
-        if self._devices and wait is not self._waits:
+        if self._devices and wait is not self.waits:
             others = self._other_runners or finishing(self.runners, self.planned.schedule)
-            self.runners, self._other_runners, self._waits = others, self.runners, wait
+            self.runners, self._other_runners, self.waits = others, self.runners, wait
 
     def blank_timing(self) -> Timing:
         """The times of a run in which no kernel has run yet."""

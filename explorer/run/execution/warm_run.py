@@ -34,7 +34,9 @@ def warm_timing(
     """
     kernels = planned.schedule.kernels
     is_long = timing.nanoseconds > _LONGEST
-    if timing.warm or not kernels or is_long or not all(node.operation.pure for k in kernels for node in k.nodes):
+    if not kernels or is_long or not all(node.operation.pure for k in kernels for node in k.nodes):
+        return timing
+    if timing.warm and timing.of_work:
         return timing
     for repeated in [program] if program is not None else [Program(planned)] * 2:
         repeated.bind(inputs)

@@ -26,6 +26,8 @@ class Timing(NamedTuple):
     """whether an observer summarised values between kernels"""
     notes: tuple[Note, ...] = ()
     """shown with the stage of the run"""
+    of_work: bool = True
+    """whether kernels ended with their work; on a GPU they end when it was started, unless the run waited for each"""
 
     @property
     def nanoseconds(self) -> int:

@@ -9,6 +9,7 @@ from explorer.run.execution.executors.registry import (
     RegisteredExecutor,
     executors,
     register_executor,
+    run_program,
 )
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.executors.streams import run_async
@@ -23,6 +24,7 @@ __all__ = [
     "run_async",
     "run_dag",
     "run_dask",
+    "run_program",
     "run_simple",
     "run_spread",
 ]

@@ -7,6 +7,7 @@ program. Since nobody has tested it, every run of it is checked: each kernel onc
 from __future__ import annotations
 
 import functools
+import sys
 from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.interrupts import interrupt_behind
 from explorer.core.registry_base import Registry
 from explorer.run.execution.executors.dag import run_dag
 from explorer.run.execution.executors.dask import run_dask
@@ -75,6 +77,22 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
     },
 )
 """by name; lanes are the same on every machine, so that plans are"""
+
+
+def run_program(name: str, program: Program, observer: Observer | None, wait: bool) -> Timing:
+    """Run a program by the executor of a name; with ``wait`` a kernel ends when its device has done the work.
+
+    An interrupt is raised as such, even where a kernel made an error of it.
+    """
+    program.wait_for_devices(wait)
+    handled = sys.exc_info()[1]
+    try:
+        timing = EXECUTORS[name].run(program, observer)
+    except Exception as error:
+        if (interrupt := interrupt_behind(error, handled)) is not None:
+            raise interrupt from None
+        raise
+    return timing if program.waits else timing._replace(of_work=False)
 
 
 def executors() -> dict[str, str]:
