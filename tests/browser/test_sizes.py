@@ -3,10 +3,12 @@
 import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+import explorer as ex
 from explorer.view.export.html_page import html
 from tests.browser.player import press, reload_until
 from tests.support.representatives import representatives
@@ -14,6 +16,7 @@ from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
 
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 SHOW = """
 from explorer.view.widget.widget import GraphView
 from tests.view import sample
@@ -209,6 +212,40 @@ def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_nar
         now_across, now_along = shifts()
         assert abs(now_across - across) <= 2, wide
         assert now_along <= along + 2, wide
+
+
+COVERED = """() => {
+    const map = document.querySelector(".ex-minimap").getBoundingClientRect();
+    const names = [];
+    for (const shape of document.querySelectorAll(".ex-node, .ex-closed")) {
+        const { left, top, right, bottom } = shape.getBoundingClientRect();
+        if (left < map.right && right > map.left && top < map.bottom && bottom > map.top) names.push(shape.ariaLabel);
+    }
+    return names;
+}"""
+
+
+@pytest.mark.parametrize("wide", [600, 1000])
+def test_a_graph_that_does_not_fit_begins_with_whole_nodes(show, wide):
+    """Its input stands far left of its middle."""
+    page = show(sample.mlp()).page
+    page.set_viewport_size({"width": wide, "height": 800})
+    view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording)
+    stage = view.locator(".ex-stage").bounding_box()
+    for name in ("x,", "emb", "transpose"):
+        shape = view.locator(
+            f'.ex-graph [aria-label^="{name}"], .ex-graph [aria-label^="file {name}"]'
+        ).first.bounding_box()
+        assert stage["x"] <= shape["x"]
+        assert shape["x"] + shape["width"] <= stage["x"] + stage["width"]
+
+
+def test_the_small_map_stands_in_a_corner_where_it_covers_no_node(show):
+    page = show(sample.mlp()).page
+    page.set_viewport_size({"width": 1000, "height": 700})
+    view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording)
+    expect(view.locator(".ex-minimap")).to_have_class(re.compile("ex-topmost"))
+    assert page.evaluate(COVERED) == []
 
 
 def test_the_small_map_is_not_drawn_over_a_small_canvas(show):

@@ -1,5 +1,6 @@
 // The view: the reader's choices (step, selection, open boxes), and all parts that follow from them.
 
+import { begin } from "./canvas/beginning.js";
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";
 import { html } from "./dom.js";
@@ -249,7 +250,7 @@ export class View {
 
   /** Show where the graph begins, legibly. */
   begin() {
-    this.camera.fit(this.placement.size, true, flowsRight(this.trace.layout));
+    begin(this);
   }
 
   /** Show the whole graph. */

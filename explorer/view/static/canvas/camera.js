@@ -57,16 +57,21 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts at the top where not all fits, or at the left where values flow to the `right`. */
-  fit([width, height], opening = false, right = false) {
+  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts where not all fits at the top, or at the left where values flow to the `right`, with the middle, across the flow, of what stands there. @param {number[]} size @param {boolean} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] the middle of as much as fits into a room, within a length */
+  fit([width, height], opening = false, right = false, beginning = undefined) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
     this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? READABLE : whole);
-    const at = (spare, along) => (opening && along && spare < 2 * ROOM ? ROOM : spare / 2);
-    this.x = at(view.width - width * this.scale, right);
-    this.y = at(view.height - height * this.scale, !right);
+    const at = (room, length, along, other) => {
+      const spare = room - length * this.scale;
+      if (!opening || spare >= (along ? 2 * ROOM : 0)) return spare / 2;
+      const middle = along ? undefined : beginning?.(other / this.scale, (room - 2 * ROOM) / this.scale);
+      return along ? ROOM : middle === undefined ? spare / 2 : Math.min(ROOM, Math.max(spare - ROOM, room / 2 - middle * this.scale));
+    };
+    this.x = at(view.width, width, right, view.height);
+    this.y = at(view.height, height, !right, view.width);
     this.#apply(!opening);
   }
 

@@ -1,6 +1,7 @@
 // The whole graph in a corner, with the part in sight framed; a press or drag goes there.
 
 import { html, notIdle, whenIdle } from "../dom.js";
+import { MinimapCorner } from "./minimap_corner.js";
 import { Pixels } from "./pixels.js";
 
 const [WIDE, HIGH] = [108, 84];
@@ -16,6 +17,7 @@ export class Minimap {
     this.picture = html("canvas");
     this.pixels = new Pixels(this.picture);
     this.pen = this.root.getContext("2d");
+    this.corner = new MinimapCorner(this.root, camera);
     this.waiting = 0;
     this.factor = 0;
     for (const name of ["pointerdown", "pointermove"]) {
@@ -55,6 +57,7 @@ export class Minimap {
   /** Draw nothing any more. */
   end() {
     if (this.waiting) notIdle(this.waiting);
+    this.corner.end();
   }
 
   #draw({ placement, scene, differs }) {
@@ -78,7 +81,9 @@ export class Minimap {
     const { width, height } = this.camera.viewport();
     const covers = width < WIDTHS * WIDE || height < HEIGHTS * HIGH;
     this.root.classList.toggle("ex-unseen", whole || covers);
-    if (whole || covers || !this.picture.width) return;
+    if (whole || covers) return;
+    this.corner.later(() => this.wanted);
+    if (!this.picture.width) return;
     const { pen, root } = this;
     const density = devicePixelRatio || 1;
     // Asked for another size, a canvas takes new memory: only where the size is another.

@@ -66,6 +66,7 @@ export class Shell {
     this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
+    this.minimap.corner.others = [view.heat.legend, this.hint, this.crumbs, this.search.root];
     view.camera.overlays = () => this.#overlays();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, html("div", { class: "ex-sum" }, this.cost));
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
@@ -102,7 +103,7 @@ export class Shell {
   #overlays() {
     const { heat, room } = this.view;
     const parts = [heat.legend, this.minimap.root, this.search.root];
-    const key = `${room.width} ${room.height} ${heat.legend.textContent} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
+    const key = `${room.width} ${room.height} ${heat.legend.textContent} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
     // Asking for places is a layout of the whole page: only where they may be others. Results of a search come and go.
     if (key !== this.overlaid?.key || !this.search.root.hidden) {
       const over = parts.filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));

@@ -1,0 +1,35 @@
+// Where a graph begins that does not fit into its canvas: the nodes and closed boxes that are seen first.
+
+import { flowsRight } from "../scene/direction.js";
+
+/** Show where the graph of a view begins, legibly. @param {import("../view.js").View} view */
+export function begin({ camera, placement, scene, trace }) {
+  const right = flowsRight(trace.layout);
+  camera.fit(placement.size, true, right, (length, room) => beginning(placement, scene, right, length, room));
+}
+
+/**
+ * The middle, across the flow, of the items at the start of a graph: of the first one, and of as many of those within a
+ * length behind it as fit beside it. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene
+ * @param {boolean} right whether values flow to the right @param {number} length @param {number} room @returns {number | undefined}
+ */
+function beginning(placement, scene, right, length, room) {
+  const [along, across] = right ? [0, 1] : [1, 0];
+  const items = standing(placement, scene);
+  const start = items.reduce((least, rect) => Math.min(least, rect[along]), Infinity);
+  const first = items.filter((rect) => rect[along] + rect[along + 2] <= start + length).sort((a, b) => a[along] - b[along] || a[across] - b[across]);
+  if (!first.length) return undefined;
+  let [low, high] = [first[0][across], first[0][across] + first[0][across + 2]];
+  for (const rect of first) {
+    const [least, most] = [Math.min(low, rect[across]), Math.max(high, rect[across] + rect[across + 2])];
+    if (most - least <= room) [low, high] = [least, most];
+  }
+  return (low + high) / 2;
+}
+
+/** The rectangles of the nodes and closed boxes of a scene. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @returns {number[][]} x, y, width, height */
+export function standing(placement, scene) {
+  const boxes = [...placement.boxes].filter(([box]) => !placement.composed.has(box));
+  const slots = [...placement.slots].filter(([slot]) => scene.slots.has(slot));
+  return [...boxes, ...slots].map(([, rect]) => rect);
+}
