@@ -64,7 +64,7 @@ def expanded(
         if node is None:
             waiting.pop()
             continue
-        function = functions.get(_called(node))
+        function = functions.get(_called(node)) if functions else None
         function = function or standard(node, own_opsets)
         names += 1  # every node counts, so that a nameless call has the same name in every run
         inlined += bool(calls)
@@ -95,7 +95,7 @@ class Expansion:
     def check(self, nodes: Iterable[NodeProto]) -> None:
         """Raise FileError where these nodes expand to more than the budget grants, or a function calls itself."""
         operators = size = 0
-        for node in nodes:
+        for node in nodes if self._functions else ():
             key = _called(node)
             if key in self._functions:
                 self._count(key)

@@ -71,23 +71,29 @@ def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]
 
     torch's exporter writes a linear map as two nodes, of which the bias alone keeps its name.
     """
+    products = {
+        operator.outputs[0]: place
+        for place, operator in enumerate(operators)
+        if operator.boxes == () and operator.type == "MatMul" and operator.weights and len(operator.outputs) == 1
+    }
+    if not products:
+        return operators
     readers: dict[str, list[OperatorDefinition]] = {}
     for operator in operators:
         for blob in operator.inputs:
-            readers.setdefault(blob, []).append(operator)
-    matches = []
-    for operator in operators:
-        following = readers.get(operator.outputs[0], []) if len(operator.outputs) == 1 else []
-        if operator.boxes == () and operator.type == "MatMul" and operator.weights and len(following) == 1:
-            (bias,) = following
-            if bias.type == "Add" and bias.weights and bias.boxes:
-                operator = replace(operator, boxes=bias.boxes)
-        matches.append(operator)
+            if blob in products:
+                readers.setdefault(blob, []).append(operator)
+    matches = [*operators]
+    for blob, place in products.items():
+        following = readers.get(blob, [])
+        if len(following) == 1 and (bias := following[0]).type == "Add" and bias.weights and bias.boxes:
+            matches[place] = replace(operators[place], boxes=bias.boxes)
     return matches
 
 
 def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
-    scopes = next((entry.value for entry in placed.node.metadata_props if entry.key == SCOPES), "")
+    notes = placed.node.metadata_props
+    scopes = next((entry.value for entry in notes if entry.key == SCOPES), "") if notes else ""
     if scopes and (modules := _scope_modules(scopes)) is not None:
         return (*placed.calls, *modules)
     if "/" in name:

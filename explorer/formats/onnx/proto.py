@@ -52,6 +52,8 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
 def _check_texts(model: ModelProto, path: str) -> None:
     """Refuse names that are no UTF-8: they would come as bytes."""
     waiting: list[Any] = [model]
+    kinds: dict[FieldDescriptor, int] = {}
+    """type of each field: asking a descriptor takes longer than looking at the value"""
     while waiting:
         message = waiting.pop()
         if isinstance(message, TensorProto):  # its other fields may be large
@@ -60,10 +62,15 @@ def _check_texts(model: ModelProto, path: str) -> None:
         else:
             fields = message.ListFields()
         for field, value in fields:
-            values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") else value
-            if field.type == FieldDescriptor.TYPE_MESSAGE:
+            kind = kinds.get(field)
+            if kind is None:
+                kind = kinds[field] = field.type
+            if kind not in (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING) or type(value) is str:
+                continue
+            values = [value] if isinstance(value, bytes) or not hasattr(value, "__len__") else value
+            if kind == FieldDescriptor.TYPE_MESSAGE:
                 waiting.extend(values)
-            elif field.type == FieldDescriptor.TYPE_STRING and bytes in map(type, values):
+            elif bytes in map(type, values):
                 wrong = next(text for text in values if isinstance(text, bytes))
                 raise FileError(
                     f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts must be UTF-8", fix=_EXPORT

@@ -192,9 +192,12 @@ class _Reader:
                 read[formal] = self.tensors[blob]
             elif blob:
                 passed[formal] = blob
-        # what an inner graph reads is an operand too, else its producer would seem unused
-        for index, blob in enumerate(captured(node, values)):
-            passed[f"captured {index}"] = blob
+        bodies: dict[str, NetDefinition] = {}
+        if node.attribute:
+            # what an inner graph reads is an operand too, else its producer would seem unused
+            for index, blob in enumerate(captured(node, values)):
+                passed[f"captured {index}"] = blob
+            bodies = self._bodies(placed, values)
         own_arguments, own_weights = self._divided(plain, tensors, as_plain=False)
         read_arguments, read_weights = self._divided({}, read, as_plain=True)
         return OperatorDefinition(
@@ -209,7 +212,7 @@ class _Reader:
             line=number,
             text=_shown(node),
             code=written_at(node, self.local),
-            bodies=self._bodies(placed, values),
+            bodies=bodies,
         )
 
     def _bodies(self, placed: PlacedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
@@ -233,6 +236,8 @@ class _Reader:
 
     def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
+        if not self.kinds:  # most files have none, and many operators
+            return type
         strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {strange})" if strange else type
 
@@ -254,10 +259,13 @@ class _Reader:
 
     def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
         """Names of all outputs up to the last that is used; one that the file leaves out gets a name."""
-        used = [index for index, blob in enumerate(node.output) if blob]
+        outputs = tuple(node.output)
+        if "" not in outputs:
+            return outputs
+        used = [index for index, blob in enumerate(outputs) if blob]
         count = used[-1] + 1 if used else 0
         formal = output_names(node.domain, node.op_type, count)
-        return tuple(node.output[index] or f"{name}:{formal[index]}" for index in range(count))
+        return tuple(outputs[index] or f"{name}:{formal[index]}" for index in range(count))
 
     def _types(self) -> dict[str, BlobType]:
         types = {}

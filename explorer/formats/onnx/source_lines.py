@@ -31,6 +31,8 @@ def written_at(node: NodeProto, local: bool = False) -> Place | None:
 
     ``local`` says that the note was made in this process, so that its file, or cell, can be shown whole.
     """
+    if not node.metadata_props:
+        return None
     note = next((entry.value for entry in node.metadata_props if entry.key == STACK_TRACE), "")
     return innermost(note, local)
 

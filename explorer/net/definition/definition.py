@@ -218,7 +218,7 @@ class NetDefinition:
 
         If blobs may be rewritten it is the file's order, so that no blob is overwritten before it is read.
         """
-        if self.rewrites:
+        if self.rewrites or self._is_ordered():
             return self.operators
         rank = {operator.name: index for index, operator in enumerate(self.operators)}
         waits, readers = [0] * len(rank), [list[int]() for _ in rank]
@@ -239,6 +239,15 @@ class NetDefinition:
         if len(order) < len(self.operators):
             raise self._cycle_error({operator.name for operator in order})
         return tuple(order)
+
+    def _is_ordered(self) -> bool:
+        """Whether each operator stands behind those whose blobs it reads."""
+        written = set(self.inputs)
+        for operator in self.operators:
+            if not written.issuperset(operator.inputs):
+                return False
+            written.update(operator.outputs)
+        return True
 
     def _cycle_error(self, ordered: set[str]) -> ExplorerError:
         current = next(operator for operator in self.operators if operator.name not in ordered)

@@ -135,13 +135,19 @@ class Resolver:
         return operators
 
     def _in_any_order(self) -> list[OperatorDefinition]:
-        """Enter all outputs, then all reads: with one version a blob, no order is needed."""
+        """Enter all outputs, then all reads: with one version a blob, no order is needed.
+
+        Operands that are passed by name are among the inputs, and a value has its blob's name.
+        """
         for operator in self._operators:
             for blob in operator.outputs:
                 self._write(operator, blob)
+        readers = self._readers
         for operator in self._operators:
-            for blob in (*operator.inputs, *operator.input_names.values()):
-                self._read(operator, blob)
+            for blob in operator.inputs:
+                if blob not in readers:
+                    raise self._absent(operator, blob)
+                readers[blob][operator.name] = None
         return [*self._operators]
 
     @staticmethod
