@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import numpy as np
+
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
+from explorer.core.ir.tensor import Tensor
 
 _Value = TypeVar("_Value")
 
@@ -41,8 +44,13 @@ class Blob:
         return isinstance(self._value, kind)
 
     def get(self, kind: type[_Value]) -> _Value:
-        """Return the value; raises OperandError if it is of another class, or if there is none."""
+        """Return the value; raises OperandError if it is of another class, or if there is none.
+
+        Of a tensor, which lies on another device than cpu, NumPy's array is a copy.
+        """
         value = self._value
+        if kind is np.ndarray and isinstance(value, Tensor):
+            value = value.array
         if not isinstance(value, kind):
             held = "nothing" if self._value is None else f"a {type(self._value).__name__}"
             raise OperandError(
@@ -55,6 +63,10 @@ class Blob:
     def value(self) -> Any:
         """Return the value, whatever it is; None of an empty blob."""
         return self._value
+
+    def elements(self) -> Any:
+        """Return what a net reads: an array, or a tensor on another device; raises OperandError for anything else."""
+        return self._value if isinstance(self._value, Tensor) else self.get(np.ndarray)
 
     def get_mutable(self, kind: type[_Value]) -> _Value:
         """Return the value; one of another class, or none, is replaced by ``kind()``."""

@@ -22,7 +22,7 @@ from explorer.net.building.diagnostics import ends, find_problems, nodes_of
 from explorer.net.building.example_shapes import assumptions
 from explorer.net.building.inputs import is_shape
 from explorer.net.building.interface import interface
-from explorer.net.definition.definition import BlobDefinition, graph_error
+from explorer.net.definition.definition import BlobDefinition, NetDefinition, graph_error
 from explorer.net.definition.shape_notes import shape_text
 from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
@@ -230,9 +230,13 @@ class Net(RunnableNet):
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
         """Return the net between operands: ``inputs`` are given, ``outputs`` returned; None keeps the net's own."""
-        part = Net(cut(self.definition, inputs, outputs), self.table)
-        part._weights, part._device = self.weights, self._device
-        return part
+        return self.with_definition(cut(self.definition, inputs, outputs))
+
+    def with_definition(self, definition: NetDefinition) -> Net:
+        """Return a net of another definition, such as a part of this one, with the same weights, on the same device."""
+        net = Net(definition, self.table)
+        net._weights, net._device = self.weights, self._device
+        return net
 
     def __repr__(self) -> str:
         reads = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.inputs.items())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from explorer.core.errors import ExplorerError
 from explorer.net.blob import Blob
@@ -38,10 +36,8 @@ class OrderedRun:
             if isinstance(part, OperatorDefinition):
                 self._run_operator(part, find)
             else:
-                fed = {name: find(name).get(np.ndarray) for name in part.inputs}
-                results = part.run(fed, executor=executor)
-                values: Any = results if isinstance(results, dict) else {next(iter(part.outputs)): results}
-                for name, value in values.items():
+                results = part.run_on_device({name: find(name).elements() for name in part.inputs}, executor)
+                for name, value in results.items():
                     find(name.rpartition("@")[0] or name).reset(value)
 
     def _run_operator(self, operator: OperatorDefinition, find: Find) -> None:
@@ -72,6 +68,4 @@ def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
         for operator in operators:
             read.update(dict.fromkeys([name for name in operator.inputs if name not in written]))
             written.update(dict.fromkeys(operator.outputs))
-        part = Net(changed(definition, operators=operators, inputs=[*read], outputs=[*written]), net.table)
-        part._weights = net.weights
-        yield part
+        yield net.with_definition(changed(definition, operators=operators, inputs=[*read], outputs=[*written]))

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import in_force
-from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor, stored_tensor
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, cpu
@@ -74,7 +76,27 @@ class RunnableNet(BuildableNet):
         in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
         """
         check_name(executor, "executor", EXECUTORS)
-        arrays, device = self._arrays(inputs, named), self._device_of(inputs, named)
+        results = self._results(self._arrays(inputs, named), self._device_of(inputs, named), executor, on_host)
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    @long_running()
+    def run_on_device(self, inputs: Mapping[str, Any], executor: str = "simple") -> dict[str, Any]:
+        """Return the outputs by name, for inputs as of ``run``; those on other devices than cpu stay there, as tensors.
+
+        >>> net = ex.Net("positive")
+        >>> net.input("x", (2,))
+        'x'
+        >>> net.output(net.Relu("x", "y"))
+        >>> net.run_on_device({"x": [1.0, -1.0]})
+        {'y': array([1., 0.], dtype=float32)}
+        """
+        check_name(executor, "executor", EXECUTORS)
+        return self._results(self._arrays((), inputs), self._device_of((), inputs), executor, _left_on_device)
+
+    def _results(
+        self, arrays: dict[str, Any], device: Device, executor: str, returned: Callable[[Expr, Any], Any]
+    ) -> dict[str, Any]:
+        """Run on arrays; return the outputs by name, each as ``returned`` makes it of its expression and value."""
         # A program has one table of values and one arena, so that a net runs for one thread at a time.
         with self._lock:
             program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
@@ -82,9 +104,8 @@ class RunnableNet(BuildableNet):
             log = run_log(program, self._builder)
             program.wait_for_devices(log is not None)
             EXECUTORS[executor].run(program, log)
-            values = [on_host(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
-        results = build.results(values)
-        return next(iter(results.values())) if len(results) == 1 else results
+            values = [returned(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
+        return build.results(values)
 
     @long_running()
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
@@ -209,6 +230,14 @@ class RunnableNet(BuildableNet):
         plan.prepare(self._plan(build, plan.options), interface(build))
         plan.bind(bound)
         return plan
+
+
+def _left_on_device(root: Expr, value: Any) -> Any:
+    """Return a result: an array of cpu, or a tensor of the array of another device."""
+    device = root.type.device
+    if device is cpu or isinstance(value, tuple):
+        return value
+    return stored_tensor(Storage(value, device, shared="a result of a net uses it"), root.tensor_type, "")
 
 
 def _passes(build: Build, passes: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +9,8 @@ import numpy as np
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError, UnknownNameError
-from explorer.core.types.tensor_type import Array
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.types.device import Device, as_device, cpu
 from explorer.net.blob import Blob
 from explorer.net.blob_operator import BLOB_OPERATORS
 from explorer.net.definition.edits import changed
@@ -20,7 +20,7 @@ from explorer.net.ordered_run import OrderedRun, has_blob_operators
 
 @named_methods
 class Workspace:
-    """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here.
+    """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here, on its device.
 
     A net without outputs of its own leaves every blob that it wrote; one with outputs leaves these, and each input that
     it wrote over. One run is one plan, which later runs reuse. Operators on blobs of any type (loading, storing,
@@ -52,16 +52,30 @@ class Workspace:
         check_type(name, "name", str, "a text", 'workspace.create_blob("x")')
         return self._blobs.setdefault(name, Blob(name))
 
-    def feed_blob(self, name: str, value: Any) -> None:
-        """Set a blob: an array, or whatever makes one, is copied; any other object is held as it is."""
+    def feed_blob(self, name: str, value: Any, device: Device | str | None = None) -> None:
+        """Set a blob: an array, or whatever makes one, is copied; any other object is held as it is.
+
+        With a ``device``, the array is copied there; a tensor on a device is held there. Nets that read it run there.
+        """
         blob = self.create_blob(name)
+        if device is not None:
+            value = tensor(value, device=as_device(device, f"feed_blob({name!r})"))
+        if isinstance(value, Tensor) and value.device is cpu:
+            value = value.array
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
             value = np.array(value)
             value.flags.writeable = False
         blob.reset(value)
 
     def fetch_blob(self, name: str) -> Any:
-        """Return the value of a blob, arrays read-only; raises UnknownNameError, or StateError for an empty one."""
+        """Return the value of a blob, arrays read-only, and copied from the device that they lie on.
+
+        Raises UnknownNameError, or StateError for an empty blob.
+        """
+        value = self._filled(name).value()
+        return value.array if isinstance(value, Tensor) else value
+
+    def _filled(self, name: str) -> Blob:
         blob = self.blob(name)
         if blob.empty:
             raise StateError(
@@ -69,7 +83,7 @@ class Workspace:
                 rule="a blob must be fed, or written by a net, before it is fetched",
                 fix=f"workspace.feed_blob({name!r}, array)",
             )
-        return blob.get(object)
+        return blob
 
     def blob(self, name: str) -> Blob:
         """Return a blob; raises UnknownNameError if there is none of this name."""
@@ -123,11 +137,12 @@ class Workspace:
         """Run one operator on blobs: ``run_operator_once("Relu", "x", "y")``."""
         net = Net("operator")
         for name in dict.fromkeys([inputs] if isinstance(inputs, str) else inputs):
-            value = self.fetch_blob(name)
+            value = self._filled(name).value()
             if type in BLOB_OPERATORS:
                 net.input(name)
             else:
-                net.input(name, np.shape(value), np.asarray(value).dtype)
+                shown = value if isinstance(value, Tensor) else np.asarray(value)
+                net.input(name, shown.shape, shown.dtype)
         net.add(type, inputs, outputs, **arguments)
         self.run_net_once(net)
 
@@ -164,12 +179,9 @@ class Workspace:
             net.run(self.create_blob, executor)
             return
         self._check_inputs(net)
-        fed: dict[str, Array] = {name: self.blob(name).get(np.ndarray) for name in net.inputs}
-        results = net.run(fed, executor=executor)
-        names = [*net.outputs]
-        values: Mapping[str, Array] = results if isinstance(results, dict) else {names[0]: results}
+        results = net.run_on_device({name: self.blob(name).elements() for name in net.inputs}, executor)
         # All are computed before one is written: where a kernel fails, the workspace is as it was.
-        for name, value in values.items():
+        for name, value in results.items():
             self.create_blob(name.rpartition("@")[0] or name).reset(value)
 
     def __repr__(self) -> str:
@@ -187,6 +199,4 @@ def _with_results(net: Net) -> Net:
     written = {blob.blob for blob in definition.blobs.values() if blob.producer is not None}
     own = [definition.blobs[name].blob for name in definition.ssa.outputs]
     names = [*own, *[name for name in definition.inputs if name in written]] if own else sorted(written)
-    prepared = Net(changed(definition, outputs=[*dict.fromkeys(names)]), net.table)
-    prepared._weights = net.weights
-    return prepared
+    return net.with_definition(changed(definition, outputs=[*dict.fromkeys(names)]))
