@@ -166,6 +166,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
         if planning_pass.kind == "order":
             graph.body_schedules = _schedules_of_bodies(graph, options)
         if _run(planning_pass, name, graph):
+            # By the name of the stage, so that a step can also run after a pass that ran "again".
             changed.add(name)
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
@@ -232,6 +233,7 @@ def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
     _report_progress(planning_pass.name, graph)
     began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     planning_pass.run(graph)
+    # Free where the pass changed nothing; else the next one would see lists and counts of readers that lag behind.
     graph.refresh()
     _close_stage(
         graph, name, planning_pass.kind, planning_pass.purpose, first, began, dict(planning_pass.counts(graph))

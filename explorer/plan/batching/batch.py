@@ -113,6 +113,7 @@ class _Batching:
             if is_batched and rows.as_whole(column) is None:
                 stacked = column[0].type.nbytes * count
                 together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
+        # Strictly: at equal prices the program stays as it was written, which is easier to follow.
         if together < separate:
             prices = {"separate_us": round(separate, 2), "together_us": round(together, 2)}
             self._batch(members, columns, batched, vectorized, {"name": bucket.body.name, "count": count, **prices})
@@ -187,6 +188,7 @@ class _Batching:
             else:
                 result = first.operation.batch(len(members), batched, *operands)
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
+            # A body with one output gives it as it is, with several a tuple: from here on both are lists of values.
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         # The decision comes after the recording, because it names the result.
         decision = graph.decide(
@@ -208,6 +210,7 @@ class _Batching:
                 for item in self.items.get(node.uid, ()):
                     assert isinstance(item.operation, Item)
                     rows.add(item, wholes[item.operation.index], index, decision)
+                # Its outputs are members now; nothing stands for the call itself.
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)

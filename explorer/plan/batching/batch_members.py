@@ -48,6 +48,7 @@ class BatchMembers:
             return None
         for index, node in enumerate(column):
             row = self._member(node)
+            # In order and without gaps: any other choice of rows needs a gather.
             if row is None or row[0] is not first[0] or row[1] != index:
                 return None
         return first[0]
@@ -58,6 +59,7 @@ class BatchMembers:
         if whole is not None:
             return whole
         members = [self._member(node) for node in column]
+        # No node is a row of anything: a plain stack, without the look-ups of a gather.
         if not any(members):
             return Stack()(*column)
         return GatherStack.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])

@@ -68,11 +68,13 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         level += 1
         if isinstance(operation, Call) and operation.inlinable:
             deepest += 1
+            # Operations are interned, so that calls of one body on operands of one type have one operation.
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
         # Views take no time, and tuples cannot be stacked: neither is batched by itself.
         elif not operation.view and not operation.takes_tuples:
+            # By level alone first: only a level with enough operations is worth the keys that compare their types.
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level
     buckets: list[tuple[tuple[int, ...], Bucket]] = []

@@ -35,6 +35,7 @@ def divided_micros(call: MappedCall, types: Sequence[AnyType], together: float, 
     without members are sent to every worker.
     """
     parts = part_count(call, network)
+    # The largest part decides, since all parts run at one time and the results wait for the last of them.
     share = -(-call.size // parts) / call.size
     pairs = zip(types, call.batched, strict=True)
     operands = sum([type_.nbytes * (share if is_batched else 1.0) for type_, is_batched in pairs])
@@ -66,6 +67,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
     bounds = [call.size * number // parts for number in range(parts + 1)]
     with recording_at(inside, origin.code, origin.instruction):
         parameters = _parameters(call)
+        # Parts differ by one member at most, so that two bodies are planned, however many workers there are.
         bodies = {size: _part_body(call, size) for size in {last - first for first, last in pairwise(bounds)}}
         columns: list[list[Expr]] = []
         for first, last in pairwise(bounds):

@@ -1,4 +1,8 @@
-"""Reasons of calls that were not batched although others call a function of the same name."""
+"""Reasons of calls that were not batched although others call a function of the same name.
+
+Somebody who expects a batch looks at one call and asks why it runs alone. The pass itself never considers a bucket of
+one, so that nothing would answer; this walk, after the batches, finds the fact that kept such calls apart.
+"""
 
 from __future__ import annotations
 

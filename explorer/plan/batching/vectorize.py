@@ -38,6 +38,7 @@ def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     cached: Body | None = body.derived.get(key)
     if cached is None:
         with one_deeper(f"a batch of calls of {body.name}"):
+            # setdefault: where two threads vectorize a body at once, both go on with the first result.
             cached = body.derived.setdefault(key, _batch(body, size, batched))
     return cached
 
@@ -83,6 +84,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
             # an output that no member changes is the same row for all
             outputs.append(node if is_batched else broadcast_to(node, (size, *node.shape)))
     vectorized = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
+    # A recording finds by it which node of the vectorized body computes the members of a node of the function.
     vectorized.derived["members"] = {uid: node.uid for uid, (node, _) in images.items()}
     return vectorized
 

@@ -29,6 +29,7 @@ def is_constant(node: Expr, graph: PlanGraph) -> bool:
         pending.pop()
         operation = current.operation
         constant = operation.pure and not isinstance(operation, Parameter)
+        # A parameter below is enough: its value differs between runs, and so does everything that is computed from it.
         constancy[current.uid] = constant and all(constancy[o.uid] for o in operands)
     return constancy[node.uid]
 

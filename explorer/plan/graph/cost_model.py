@@ -50,6 +50,8 @@ def kernel_cost(
         return cost_model.view
     if isinstance(operation, Call) and not operation.inlinable:
         return call_cost(operation, cost_model)
+    # Every operand counts as if it came from memory: which of them are still in a cache depends on the order, and that
+    # is chosen later, by these prices.
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
@@ -58,11 +60,16 @@ def kernel_cost(
 
 def call_cost(operation: Call, cost_model: CostModel) -> float:
     """Return the µs of a call: of all turns of a loop, or of the dearer branch of a choice."""
+    # Which branch a run takes is not known to a plan: the dearer one keeps the estimate on the safe side.
     return operation.turns * max([body_cost(body, cost_model) for body in operation.planned_bodies])
 
 
 def body_cost(body: Body, cost_model: CostModel) -> float:
-    """Return the µs that a body takes as kernels of its own; kept with the body, for these prices."""
+    """Return the µs that a body takes as kernels of its own; kept with the body, for these prices.
+
+    The body's ``derived`` is the place for everything that is computed from a body once. The prices are part of the
+    key, since plans with measured prices may share the body with plans of the reference table.
+    """
     key = "cost", cost_model
     known: float | None = body.derived.get(key)
     if known is None:

@@ -16,7 +16,11 @@ from explorer.plan.graph.reasons import Decider, Facts, Reason
 
 
 class DecisionLog:
-    """Decisions so far, and the stages that have ended."""
+    """Decisions so far, and the stages that have ended.
+
+    A decision's number is its place in the list: lists of substitutions refer to it, so no decision is ever taken out
+    or moved.
+    """
 
     def __init__(self) -> None:
         self.decisions: list[PlanDecision] = []
@@ -60,6 +64,8 @@ class DecisionLog:
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
+        # The owner, too: two users' rules may have one name. The sentence, since a code may be shared by several
+        # reasons.
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:

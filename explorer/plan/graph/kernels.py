@@ -36,6 +36,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
     leaves: list[Expr] = []
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
+    # Names of the function, not of the graph: the loop below runs once for each node of graphs with 100,000 of them.
     available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.prepared
     patterns: _Patterns = {}
     for node in graph.live:
@@ -95,6 +96,8 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
     places: dict[int, int] = {}
     reads: list[Expr] = []
     key: list[Any] = []
+    # The key is a linear form of the tree: two groups have one key exactly if the same operations read operands of the
+    # same types from the same places, which is all that cost and blocks depend on.
     for index, member in enumerate(members):
         key.append(member.operation)
         for operand in inputs[member.uid]:
@@ -108,6 +111,7 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
     pattern = patterns.get(tuple(key))
     if pattern is None:
         pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
+    # Blocks name their nodes, for the runtime, so that they are made for these members; the cost is shared as it is.
     cost, blocks = pattern
     assert blocks is not None
     return Kernel(tuple(members), tuple(reads), cost, blocks.over(members), constant)
@@ -128,6 +132,7 @@ def _cost_of_fused(
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + temporaries
+    # One start for each operation: NumPy's function is still called once for each, on every block.
     estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
     return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 

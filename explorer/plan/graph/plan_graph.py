@@ -132,6 +132,7 @@ class PlanGraph(DecisionLog):
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
         """Return a node's operands as they stand now."""
+        # A node that a rule has just recorded is in no walk yet: its own operands stand for it.
         operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
         for operand in operands:
             if operand.uid in replaced:
@@ -165,6 +166,8 @@ class PlanGraph(DecisionLog):
         available: set[int] = set()
         for node in self.live:
             operation = node.operation
+            # Items of calls are views, too, but of results that a kernel computes. A parameter's value comes with the
+            # run.
             if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
                 operands = self.inputs[node.uid]
                 if not operands or all(operand.uid in available for operand in operands):
@@ -187,6 +190,7 @@ class PlanGraph(DecisionLog):
             users[root.uid] = users.get(root.uid, 0) + 1
         # Operands of the last walk are read again: of these only nodes replaced since then have to be resolved.
         before, replaced, resolve = self.inputs, self.replaced, self.resolve
+        # All of them already resolved to the end: two replacements of one node since the last walk take one look-up.
         since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
         pop, push, finish, count = pending.pop, pending.append, live.append, users.get
@@ -227,6 +231,8 @@ class PlanGraph(DecisionLog):
         """Put ``new`` in the place of ``old``: from this decision on, every reader of ``old`` reads ``new``."""
         self._changed = True
         self.replaced[old.uid] = new
+        # `replaced` answers what stands for a node now, and forgets the way there when paths are compressed; the list
+        # keeps every step for the recording.
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
         self._transfer_readers(old, new)
@@ -280,6 +286,7 @@ class PlanGraph(DecisionLog):
             for operand in self.inputs[node.uid]:
                 if operand.uid in inside:
                     reads[operand.uid] = reads.get(operand.uid, 0) + 1
+        # More readers than inside the kernel: one of them is outside, or the node is a root.
         written = [node for node in members[:-1] if reads.get(node.uid, 0) < self.users[node.uid]]
         if len(members) < 2 or written:
             raise DeclarationError(
@@ -293,6 +300,8 @@ class PlanGraph(DecisionLog):
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Enter nodes that a decision produced for a subject; in the order of kernels they stand in its place."""
         self._changed = True
+        # uids grow with time, so that they are the order of recording. A new node has a late uid, but belongs where its
+        # subject was: without the rank a simplified program would run in another order than the program was written in.
         rank = self.position_of.get(subject.uid, subject.uid)
         for node in nodes:
             if node.uid not in self.introduced:

@@ -39,6 +39,7 @@ class RuleInfo:
     """the rule or the pass"""
 
     def __set_name__(self, owner: type, name: str) -> None:
+        # The class is frozen, and Python names the owner only after the object was made.
         object.__setattr__(self, "owner", self.owner or owner)
 
     @property
@@ -55,6 +56,7 @@ class RuleInfo:
         except (OSError, TypeError):
             return owner.__qualname__
         package = os.sep + "explorer" + os.sep
+        # No absolute paths: recordings are compared between machines, and shared.
         short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
         return f"{short}:{line}"
 

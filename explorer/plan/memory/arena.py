@@ -84,6 +84,7 @@ def _meetings(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
     meeting: list[list[int]] = [[] for _ in spans]
     alive: list[int] = []
     pairs = 0
+    # A sweep over the beginnings, so that only spans that overlap in time are looked at, not all pairs.
     for index in sorted(range(len(spans)), key=lambda index: spans[index].first):
         first = spans[index].first
         alive = [other for other in alive if spans[other].last >= first]
@@ -107,6 +108,8 @@ def _greedy(spans: Sequence[Span], order: Sequence[int], meeting: Sequence[Seque
         taken = sorted([(offsets[other], spans[other].size) for other in meeting[index] if offsets[other] >= 0])
         at, place, smallest = 0, -1, 0
         for start, length in taken:
+            # Negative where placed spans overlap each other in offsets, which they may if they are not in use at one
+            # time.
             gap = start - at
             if gap >= size and (place < 0 or gap < smallest):
                 place, smallest = at, gap

@@ -72,6 +72,7 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
     for node in placement.frees:
         unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
     alive = most = 0
+    # Backwards, since the last reader of an operand is then the first that is met: no table of last uses is needed.
     for node in reversed(kernel.nodes):
         type_, operands = node.type, inputs[node.uid]
         needed = size = type_.nbytes
@@ -80,6 +81,8 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
             dying = unmet.pop(operand.uid, 0)
             if dying:
                 alive += dying
+                # Types are interned. A result that is handed out has memory of its own, and is not written over an
+                # operand.
                 if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
                     needed = 0
         if has_temporaries:

@@ -46,6 +46,7 @@ def assign_buffers(
     whose results are kept outside the arena, and no ``updates``, which are written over a parameter.
     """
     kernels, runs_until = ordered.kernels, ordered.runs_until
+    # Views are read for their owner: a buffer is free when the last view of it has been read.
     owner_of, last_uses, kept = live_ranges(ordered)
     ending: dict[int, list[tuple[Expr, LastUse]]] = {}
     """kernel → the memory that it is the last to read"""
@@ -70,6 +71,7 @@ def assign_buffers(
         may_die = uid in number_of and uid not in kept
         if may_die:
             if last:
+                # Whoever else reads the operand must have ended before this kernel begins, not only have begun.
                 dead = [read for read, use in last if use.before < index]
                 overwritten = _in_place(kernel, dead, owner_of, kernels, buffers, number_of)
             if overwritten is not None:
@@ -90,6 +92,7 @@ def assign_buffers(
         for node in freed:
             buffer = buffers[number_of[node.uid]]
             if node is not overwritten and buffer >= 0:
+                # Sorted by size, then by number: the choice must not depend on the order in which buffers became free.
                 bisect.insort(free, (sizes[buffer], buffer))
                 if is_parallel and node.uid in last_uses:
                     freed_by[ordered.chains[last_uses[node.uid].reader]] = buffer
@@ -128,6 +131,7 @@ def _in_place(
     for read in dying:
         number = number_of[read.uid]
         is_same_format = kernels[number].channels_last == kernel.channels_last
+        # Of one type, so that both have the same size, and each element is read before its own place is written.
         if read.type is result.type and buffers[number] >= 0 and is_same_format:
             readers = [other for other in kernel.reads if owner_of.get(other.uid, other) is read]
             if len(readers) == 1 and readers[0] is read:

@@ -48,6 +48,8 @@ class Buffers(BuffersReasons, Pass):
         """Assign buffers, lay them out where that takes least, and complete the schedule."""
         kernels = with_copies(graph.ordered.kernels, self.cost_model)
         ordered = replace(graph.ordered, kernels=kernels)
+        # Views own nothing. Constants outlive the run, and updates are written over parameters: neither is in the
+        # arena.
         number_of = {
             kernel.nodes[-1].uid: number
             for number, kernel in enumerate(kernels)

@@ -46,6 +46,7 @@ def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kerne
     marked = list(kernels)
     for index, kernel in enumerate(kernels):
         result = kernel.nodes[-1]
+        # The only kernels whose own results are not row-major; all other strides come from views.
         if kernel.channels_last:
             strides_of[result.uid] = _pixel_by_pixel(result.shape)
             continue
@@ -80,9 +81,12 @@ def _layout(operation: Operation, shape: Shape, strides: tuple[int, ...] | None)
     """
     if strides is None:
         strides = tuple(np.cumprod((1, *shape[:0:-1])).tolist()[::-1]) if shape else ()
+    # One byte each, so that strides in bytes are strides in elements. The memory behind it does not exist: no kernel of
+    # a view reads it.
     operand = as_strided(np.empty(1, np.uint8), shape, strides)
     if isinstance(operation, Reshape):
         try:
+            # NumPy 2 raises ValueError where a copy would be needed, which is the question here.
             view = np.reshape(operand, operation.shape, copy=False)
         except ValueError:
             return _Layout(None, copies=True)

@@ -1,4 +1,8 @@
-"""Bytes alive while each kernel runs, and the most of them at one moment, by where they lie."""
+"""Bytes alive while each kernel runs, and the most of them at one moment, by where they lie.
+
+The pass buffers asks after buffers are assigned and before offsets are. The most at one moment is the lower bound that
+a recording shows, and tells whether packing could save anything at all.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,8 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
                 own += cost.bytes
                 all_results += cost.bytes
         if cost.workspace or cost.scratch:
+            # Where kernels overlap, working memory of this one counts until the last kernel has begun that begins
+            # before its end.
             ending.setdefault(ordered.runs_until[index], []).append(kernel)
             live += cost.workspace
             in_arena += align_up(cost.scratch)

@@ -1,4 +1,8 @@
-"""Live ranges: which memory each value lies in, and the kernels between which that memory is in use."""
+"""Live ranges: which memory each value lies in, and the kernels between which that memory is in use.
+
+A view has no memory, but keeps that of its operand alive; so ranges are those of owners. Numbers of kernels are the
+clock: with several lanes a kernel may still run when later ones begin, which ``runs_until`` of the order says.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +53,7 @@ def live_ranges(ordered: OrderedKernels) -> LiveRanges:
             if use is None:
                 last_uses[uid] = LastUse(index, runs_until, -1)
             else:
+                # A kernel that reads two views of one value is one reader, not its own predecessor.
                 before = use.before if use.reader == index else use.dead
                 last_uses[uid] = LastUse(index, max(use.dead, runs_until), before)
     kept = {owner_of[root.uid].uid for root in ordered.roots if root.uid in owner_of}

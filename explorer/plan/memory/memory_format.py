@@ -78,6 +78,7 @@ class MemoryFormat(Pass):
         if changed:
             graph.decide(self.rule, self.pixel_by_pixel, {"count": len(changed)}, changed)
         for node in asked_for:
+            # About what a conversion would take: the result is read once and written once.
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
@@ -87,6 +88,8 @@ class MemoryFormat(Pass):
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
+        # Of the result's own shape: a broadcast operand, such as a bias of one row, says nothing about the result's
+        # pixels.
         return first.elementwise and any(
             read.uid in pixel_by_pixel and read.shape == kernel.result.shape for read in kernel.reads
         )

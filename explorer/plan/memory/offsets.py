@@ -1,4 +1,8 @@
-"""Offsets in the arena: buffers side by side, or results packed where that takes less memory."""
+"""Offsets in the arena: buffers side by side, or results packed where that takes less memory.
+
+Buffers side by side are the simple answer, in which a result stays in one buffer for its life. Packing gives up that
+picture, and is taken only where it saves bytes. Either way an offset is a multiple of a cache line, since sizes are.
+"""
 
 from __future__ import annotations
 

@@ -99,6 +99,8 @@ class Algorithms(Pass):
         chosen: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
         for node in graph.live:
             operation = node.operation
+            # The class itself: WinogradConv2d and convolutions of a user's own are subclasses, with kernels of their
+            # own.
             if type(operation) is Conv2d and self._fits(node, operation, graph):
                 images, filters = graph.inputs[node.uid]
                 chosen[operation, images.type, filters.type].append(node)
@@ -114,6 +116,7 @@ class Algorithms(Pass):
         facts: Facts
         rule = better.unfit(images.shape, filters.shape)
         n, _, rows, across = node.shape
+        # Rounded up: a result of odd size has tiles that hang over its edge, and cost as much as whole ones.
         tiles = n * -(-rows // 2) * -(-across // 2)
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
@@ -161,6 +164,7 @@ class Algorithms(Pass):
         for node, new in zip(nodes, replacements, strict=True):
             graph.add_nodes(decision, [new], node)
             graph.substitute(decision, node, new)
+            # The pass constants has run before: a node that comes in now inherits its mark.
             if node.uid in graph.prepared:
                 graph.prepared.add(new.uid)
 

@@ -102,6 +102,8 @@ class Dedup(Pass):
                 key = node.storage
             else:
                 key = node.uid if node.operation.name == "parameter" else node.operation
+            # The first in topological order survives, so that a substitution never points at a node that depends on the
+            # copy.
             first = numbers.setdefault(key, node)
             survivor[node.uid] = first.uid
             if first is not node:
@@ -190,6 +192,7 @@ class Dedup(Pass):
         pairs: dict[int, list[tuple[Expr, Expr]]] = {}
         for node in graph.live:
             operation = node.operation
+            # A copy is gone already, by `_merge`.
             if survivor[node.uid] != node.uid:
                 continue
             if isinstance(operation, Item):

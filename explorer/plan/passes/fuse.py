@@ -68,6 +68,8 @@ class Fuse(FuseReasons, Pass):
                 continue
             if not operation.elementwise:
                 if operation.is_tileable:
+                    # A product begins a group, and never joins one: its tiles are cut by its own kernel, and what
+                    # follows is cut alike.
                     groups[uid] = FusionGroup([node], product=node)
                 elif operation.reduced_axes is not None:
                     self._join_reduction(node, groups, larger, roots, graph)
@@ -82,6 +84,8 @@ class Fuse(FuseReasons, Pass):
                     if source not in available and (operand.operands or not operand.operation.view):
                         self._decline_producer(node, operand, graph)
                     continue
+                # A kernel runs either once or in every run. In one kernel with its reader, a constant would be computed
+                # each time.
                 if source in prepared and uid not in prepared:
                     facts = {"operand": operand, "reader": operation.label}
                     graph.decline(self.chain, self.computed_once, facts, node, unfused_operand=operand)
@@ -89,6 +93,8 @@ class Fuse(FuseReasons, Pass):
                 # The usual case without a call: no other reader, one type, and no earlier operand has a group.
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if alone or self._joins(node, operand, base, other, roots, graph):
+                    # Two operands with groups of their own become one: neither can depend on the other, since each has
+                    # this reader alone.
                     base = other if base is None else merged(base, other, larger)
             # No operand has a group to join, so the node begins one, which its reader may join.
             if base is None:

@@ -145,6 +145,7 @@ class Inline(Pass):
                 graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=border)
                 continue
             # Calls of one function share a decision; a mapped call, which is many of them, has its own.
+            # Negative, so that it meets no uid, which is the key of mapped calls.
             key = -id(operation)
             if isinstance(operation, MappedCall):
                 vectorized = self._vectorized(operation, node, graph)
@@ -256,6 +257,8 @@ def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Exp
     images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
     scope_kind = body.scope.kind if body.scope is not None else "function"
     box = call.scope
+    # In a backward pass a scope names the forward node, and no more (grad/gradient_scopes.py): the layer's is around
+    # it.
     while box is not None and box.kind == "twin":
         box = box.parent
     is_layer = scope_kind == "layer" and box is not None and box.kind == "layer"

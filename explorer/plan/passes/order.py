@@ -58,6 +58,7 @@ class _Queue:
         waiting: tuple[Priority, ...] = ()
         if waiting_count:
             # Kernels that became ready are left in the heap until they are at its top: a heap has no cheap removal.
+            # The count says that one waits, so that the heap cannot run empty here.
             while not self.needs[self.waiting[0][-1]]:
                 heapq.heappop(self.waiting)
             unready = [priority for priority in self.waiting[: 2 * _SHOWN] if self.needs[priority[-1]]]
@@ -139,6 +140,7 @@ class Order(Pass):
         priorities: list[Priority] = []
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
+            # uids grow in the order of recording, so that the rank of a node that no pass made is its uid.
             rank = ranks.get(uid, uid) if places is None else places[index]
             # False sorts first: constants begin before all kernels of the run that they are computed once for.
             priorities.append((not kernel.constant, rank, uid, index))
@@ -179,6 +181,8 @@ class Order(Pass):
                 continue
             heapq.heappush(running, (now + kernels[index].cost.estimate, place, index))
             # Where nothing is ready, or all lanes are taken, time goes on to the next end; all due by then end, too.
+            # A kernel that ends at the very moment at which another could begin ends first: its readers compete for the
+            # lane.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
                 runs_until[place] = len(began) - 1

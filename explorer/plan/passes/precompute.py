@@ -55,6 +55,7 @@ def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
     base: dict[int, Expr] = {}
     for node in prepared_nodes:
         operands = graph.inputs[node.uid]
+        # Operands come first, so that one step leads through any number of views.
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
     kept: dict[int, Expr] = {}
     for node in graph.live:

@@ -40,6 +40,7 @@ class Prune(Pass):
         """Compare all nodes, recorded and produced, with those that the roots reach."""
         needed = graph.inputs
         removed = {node.uid for _, node in graph.removed}
+        # Nodes that passes made are pruned, too: a rule may replace what another one has just recorded.
         everything = [*graph.recorded, *[node for _, node in graph.added]]
         unused = [node for node in everything if node.uid not in needed and node.uid not in removed]
         if not unused:

@@ -66,6 +66,7 @@ class Recall(Pass):
             "count": len(recalled),
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
+        # By identity: two tensors are two values, whatever their elements are.
         own = {id(tensor): uid for uid, tensor in self.values.items()}
         equal = sum([own[id(tensor)] in self.equal for tensor in tensors])
         if equal:
@@ -87,6 +88,8 @@ class Recall(Pass):
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """Return the nodes whose values are taken before simplify: all, or none where one may overflow."""
+        # All or none: a value taken in one place and simplified in another would make the answer depend on what is
+        # held.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
         return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}

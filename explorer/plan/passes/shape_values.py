@@ -1,4 +1,8 @@
-"""Shape values: results that were computed before the plan was built, because shapes in it depend on values."""
+"""Shape values: results that were computed before the plan was built, because shapes in it depend on values.
+
+They are no part of the planned program: the net ran them before, to know shapes. The pass is there so that a recording
+shows this work, and its price in further plans, among the decisions of the plan that it led to.
+"""
 
 from __future__ import annotations
 

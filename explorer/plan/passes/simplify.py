@@ -88,12 +88,15 @@ class Simplify(Pass):
         graph.consumer_queries.clear()
         chains, folding, inputs = applicable_rules(graph), Folding(), graph.inputs
         constants = folding.known
+        # Rules record as a program does, at the scope and line that are current; the planner's caller gets its own
+        # back.
         outer = state.scope, state.origin
         try:
             for node in graph.live:
                 operation_class = type(node.operation)
                 operands = inputs[node.uid]
                 if not operands:
+                    # Only constants that are described by a few numbers: folding reads them without computing an array.
                     if operation_class in DESCRIBED:
                         constants.add(node.uid)
                 elif operands[0].uid in constants:
@@ -127,6 +130,7 @@ class Simplify(Pass):
             # A rule at another node may have replaced it meanwhile.
             if current.uid not in graph.replaced:
                 rules = chains.at(type(current.operation), graph.operands(current))
+                # Topological order, and the list is taken from its end.
                 pending.extend(reversed(self._ask(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",

@@ -123,6 +123,8 @@ class UpdateInPlace(Pass):
                 users.setdefault(read.uid, []).append(kernel.nodes[-1])
                 if read.uid in base:
                     readers[base[read.uid].uid].append(kernel.nodes[-1])
+        # Optimistic first, since most updates fit. Refusing one can break the rule of others, but never mends it: the
+        # loop below ends after as many rounds as there are updates.
         accepted: dict[int, Expr] = {}
         refused: list[tuple[Expr, Expr, _Refusal]] = []
         roots = [root.uid for root in graph.roots]
@@ -209,6 +211,8 @@ class UpdateInPlace(Pass):
                 if needed is not None:
                     facts = {"reader": reader, "needed": kernels[needed].nodes[-1]}
                     return uid, _Refusal(self.read_later, facts)
+                # The reader reads the old value: it becomes one more that must run before, and later questions see that
+                # edge.
                 before[uid].add(reader.uid)
         return None
 

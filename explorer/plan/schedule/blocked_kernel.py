@@ -56,6 +56,7 @@ class Blocks:
         if self.tiling is not None:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
+        # A product is computed tile by tile, so that its blocks have the size of tiles.
         most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
         # Another device than cpu decides about blocks itself: its registers have the result's size.
         elements = min(type_.size, most // type_.dtype.itemsize) if type_.device is cpu else type_.size
@@ -130,6 +131,7 @@ def _assign(
     last: dict[int, int] = {}
     for index, step in enumerate(steps):
         for operand in operands(step):
+            # The later one overwrites the earlier: what stays is the last step that reads the value.
             last[operand.uid] = index
     register_of: dict[int, int] = {}
     free: dict[np.dtype[Any], list[int]] = {}
@@ -143,6 +145,8 @@ def _assign(
             uid = operand.uid
             if uid in register_of and last[uid] == index:
                 register = register_of.pop(uid)
+                # The first operand that dies is enough: a step has one result. Equal dtypes, since a register is an
+                # array of one.
                 if target < 0 and reuses and registers[register] == dtype:
                     target = register
                 else:
@@ -155,6 +159,7 @@ def _assign(
             else:
                 target = len(registers)
                 registers.append(dtype)
+        # After the target was chosen, never before: the step would write over an operand that it still reads.
         for released_dtype, register in released:
             free.setdefault(released_dtype, []).append(register)
         register_of[step.uid] = target

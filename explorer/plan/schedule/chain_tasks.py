@@ -1,4 +1,9 @@
-"""Tasks of a schedule: its chains as tasks for workers that share no memory, and the values that pass between them."""
+"""Tasks of a schedule: its chains as tasks for workers that share no memory, and the values that pass between them.
+
+Executors for processes and machines ask for it ("async", "dask"), and ``plan.estimate`` for the same on paper;
+plan/schedule/task_assignment.py then chooses the workers. A chain is the unit, since cutting one would only add a
+message: within it each kernel waits for the one before anyway.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +65,13 @@ def chain_tasks(
     for number, indices in enumerate(members):
         for index in indices:
             for read in schedule.kernels[index].reads:
+                # The viewed value travels, once, however many views of it are read over there.
                 value = base.get(read.uid, read)
                 if task_of.get(value.uid) != number and value.uid not in local:
                     reads[number][value.uid] = value
                     if value.uid in task_of:
                         gives[task_of[value.uid]][value.uid] = value
+    # By uid, so that a result that was asked for twice is sent once. The inner loop of one value only gives it a name.
     roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
     for uid, root in roots.items():
         if uid in task_of:

@@ -36,11 +36,14 @@ def depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequen
     finished: list[int] = []
     seen = [False] * len(kernels)
     for start in starts:
+        # −1 stands for the inputs, which are no kernels. Python's own stack ends long before a deep net does.
         stack = [(-1, iter(start))]
         while stack:
             index, following = stack[-1]
             further = next((user for user in following if not seen[user]), None)
             if further is not None:
+                # Marked when it is entered, not when it is left, as in every depth-first search of a graph with shared
+                # readers.
                 seen[further] = True
                 stack.append((further, iter(sorted(users[further], key=names.__getitem__))))
                 continue

@@ -126,6 +126,8 @@ class _Lanes:
     def choices(self, task: Task) -> list[int]:
         """Return the lanes that may run a task, of empty ones that cannot be told apart only the first."""
         lanes = [HOME] if task.at_home or not task.away else []
+        # Of a hundred idle workers only the first is tried: the others would give the same times, one task after
+        # another.
         alike: set[tuple[float, float]] = set()
         for lane in range(1, self.network.workers + 1) if task.away else ():
             if not any(value in self.there[lane] for value in task.reads):
@@ -150,12 +152,14 @@ def assign(
         best = (float("inf"), float("inf"), HOME)
         for lane in state.choices(task):
             start = max(state.free[lane], state.arrival(task.reads, lane))
+            # Of equal ends the earlier start, then the smaller lane: the assignment must be the same on every machine.
             best = min(best, (start + state.micros(task, lane), start, lane))
         lane = lanes[number] = best[2]
         micros = state.micros(task, lane)
         starts[number] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
         ends[number] = state.free[lane] = starts[number] + micros
         state.give(lane, task.gives, ends[number])
+    # Results are fetched at the very end, in one message a lane. Those that are constants have no holder, nor any need.
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
     order = sorted(range(len(tasks)), key=lambda number: (starts[number], number))
     return Assignment(lanes, starts, ends, order, state.transfers, max([last, *ends], default=0.0))
@@ -167,6 +171,7 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
     ranks = [0.0] * len(tasks)
     below: dict[int, float] = {}
     """value → the highest rank among the tasks that read it"""
+    # Operands come first among tasks, so that backwards all readers of a value have their ranks.
     for number in range(len(tasks) - 1, -1, -1):
         task = tasks[number]
         ranks[number] = task.micros + max([below.get(value, 0.0) for value in task.gives], default=0.0)

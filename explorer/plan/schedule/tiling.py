@@ -97,6 +97,7 @@ class Tiling(NamedTuple):
             [slice(part, part + 1) for part in range(len(cuts))] if axis in self.axes else cuts
             for axis, cuts in zip(self.order, own, strict=True)
         ]
+        # The inverse of the permutation `order`: cuts are made outermost in memory first, indices are by axis.
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         for block, place in zip(itertools.product(*own), itertools.product(*places), strict=True):
             yield tuple([block[axis] for axis in back]), tuple([place[axis] for axis in back])
@@ -129,6 +130,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     if length > most:
         halvings = 0
         while length > most:
+            # The larger half: NumPy rounds the first half down to its unrolling, so that the rest is at least as long.
             length -= half(length)
             halvings += 1
         counts = [1 if axis in run else size for axis, size in enumerate(shape)]
@@ -188,6 +190,8 @@ def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
     if not shape:
         return [()]
     inner = math.prod(shape[1:])
+    # Whole rows between the two ends: the first that begins at or after `start`, and one past the last that ends by
+    # `stop`.
     first, last = -(-start // inner), stop // inner
     if first > last:  # within one row
         return [(slice(last, last + 1), *box) for box in boxes(shape[1:], start - last * inner, stop - last * inner)]
