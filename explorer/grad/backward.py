@@ -69,6 +69,7 @@ def _backward(
     for output, seed in zip(outputs, seeds, strict=True):
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
+    # uids grow from operands to readers, so that backwards all parts of a node's gradient are there when it is reached.
     for node in reversed(nodes):
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
@@ -78,6 +79,7 @@ def _backward(
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
         for operand, gradient in zip(node.operands, _of_operands(node, gradients[node.uid], wanted), strict=True):
+            # An operation may return more gradients than are asked for; only `Call` is told which.
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     totals: list[Expr | None] = []
@@ -122,6 +124,7 @@ def _has_gradient(node: Expr) -> bool:
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
     """Reduce a gradient to its operand's shape and dtype: broadcast axes are summed."""
+    # The usual case, and types are interned: one comparison of identity.
     if gradient.type is operand.type:
         return gradient
     if elementwise and gradient.shape != operand.shape:
@@ -145,6 +148,7 @@ def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
 
 def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr) -> None:
     assert isinstance(node.type, TupleType)
+    # A tuple has no gradient of its own: one list of parts for each output, None where no reader reached it.
     parts = gradients.setdefault(node.uid, [None] * len(node.type.parts))
     parts[index] = [*(parts[index] or []), gradient]
 
@@ -206,6 +210,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
                 rule="wrt must have a real floating dtype",
                 fix="record it from a float: ex.tensor(x, dtype=np.float32)",
             )
+    # Every node of the backward pass belongs to the user's line with ex.grad; looking it up once is enough.
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         gradients = backward([loss], [start], inputs)

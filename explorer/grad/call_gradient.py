@@ -50,6 +50,7 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
     Made once for each combination.
     """
     around = {**state.policies, **body.policies}
+    # Policies belong to the key: they change what the backward pass records.
     key = "gradient", seeded, wanted, frozenset(around.values())
     differentiated: Differentiated | None = body.derived.get(key)
     if differentiated is None:
@@ -61,7 +62,10 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
     inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
+    # Two operands may have one gradient, as those of a sum have: it is one output of the vjp body.
     gradients = list({node.uid: node for node in by_input if node is not None}.values())
+    # What gradients read of the forward pass, and no more: each residual is kept in memory from the one pass to the
+    # other.
     nodes, residuals = _residuals(body, gradients, borders={node.uid for node in (*inputs, *seeds)})
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
@@ -131,6 +135,7 @@ def _residuals(
 def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) -> tuple[Body, list[int]]:
     """Return a body that returns its residuals, too, and the position of each; the body itself if it does already."""
     outputs = list(body.outputs)
+    # Reversed, so that of two equal outputs the first one's place stays in the table.
     numbers = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
     for value, (node, *_) in residuals.items():
         if numbers.setdefault(value, len(outputs)) == len(outputs):
@@ -172,6 +177,7 @@ def call_gradient(
     if differentiated.residuals:
         is_plain = differentiated.augmented.body is call.body
         augmented = call_like(call, differentiated.augmented.body)
+        # A second call at the place of the first: the pass dedup lets readers of the first one read it instead.
         forward = result if is_plain else _record_at(result, augmented, operands)
         residuals = [_output(forward, index) for index in differentiated.residuals]
     vjp_operands = (
@@ -181,6 +187,7 @@ def call_gradient(
     )
     if not isinstance(call, MappedCall):
         gradients = record(differentiated.vjp, vjp_operands)
+        # One call computes all gradients; each operand reads its own output of it.
         return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
     rows = [call.batched[i] for i in differentiated.inputs]
     # Residuals and seeds have a row for each member; only operands may be shared by all.

@@ -25,6 +25,7 @@ def gradient_scopes(within: Scope | None = None) -> Iterator[Callable[[Expr], No
     def enter(node: Expr) -> None:
         path = []
         scope = node.scope
+        # Up to the first scope that has a mirror already: the layers of a net are repeated once, not for each node.
         while scope is not None and scope is not within and id(scope) not in mirrors:
             path.append(scope)
             scope = scope.parent

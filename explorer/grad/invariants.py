@@ -1,4 +1,9 @@
-"""Invariants of mapped calls: values of their body that depend on no member, and so are the same for all of them."""
+"""Invariants of mapped calls: values of their body that depend on no member, and so are the same for all of them.
+
+Weights that are transposed or cast inside ``ex.map`` are the usual case. `call_gradient` splits a body here before it
+differentiates it, so that gradients are summed over the members before they go through such values, and not after: one
+product then takes the place of as many as there are members.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ def _split(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
     for node in body.nodes:
         if node.uid in borders or not node.operands:
             continue
+        # An operation with a side effect is not moved: it takes place once for each member.
         if node.operation.pure and not any(operand.uid in varying for operand in node.operands):
             inside[node.uid] = node
             continue

@@ -1,4 +1,8 @@
-"""Blobs: holders of one value of any type (Caffe2: Blob)."""
+"""Blobs: holders of one value of any type (Caffe2: Blob).
+
+A workspace has one for each name. Plans read and write arrays; holders exist because the operators of Caffe2 also pass
+readers, counters and lists from one to the next, under the same names.
+"""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ class BlobOperator:
         Raises OperandError that names the blob, the class that it holds and the class that is asked for.
         """
         blob = self._at(self.inputs, position, "inputs")
+        # Blobs hold arrays, whatever wrote them; a tensor is made for those who ask for one.
         if issubclass(kind, Tensor) and isinstance(blob.value(), np.ndarray):
             return cast("_Value", tensor(blob.value(), name=blob.name))
         return blob.get(kind)
@@ -93,6 +94,7 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
     def enter(function: _Run) -> _Run:
         for name in types or (function.__name__,):
             options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH, "planned": False}
+            # In the table of all types, too, marked as not planned: nets are written, printed and checked by one table.
             TABLE.declare(name, gradient="none", **options)(_declared(name, function))
             BLOB_OPERATORS[name] = function
         return function

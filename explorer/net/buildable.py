@@ -193,6 +193,7 @@ class BuildableNet(PlacedNet):
                 f"net {self.name!r} has no outputs", rule="a net must have an output to be built", fix='net.output("y")'
             )
         self._refresh()
+        # By uid: a parameter of one name and type is one node (`_parameter`), so that equal types find the same build.
         key = key_of(inputs.values(), lambda node: node.uid), in_force()
         questions = Questions(self._builds, key, arrays or {}, keep)
         build = questions.build
@@ -257,6 +258,7 @@ class BuildableNet(PlacedNet):
         key = name, type_
         if key not in self._parameters:
             with recording_at(None, None):
+                # Outside of any scope: the node is kept for all builds, and must not stand in a box of the first.
                 self._parameters[key] = Parameter(type_, name)()
         return self._parameters[key]
 
@@ -337,4 +339,5 @@ def keep(table: dict[Any, Any], key: Any, value: Any) -> None:
     """Add a value to a table; the oldest is removed if there are too many."""
     table[key] = value
     if len(table) > KEPT:
+        # Dicts keep the order of insertion: the first key is the oldest.
         del table[next(iter(table))]

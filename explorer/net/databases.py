@@ -1,4 +1,8 @@
-"""Databases of nets: files of arrays by name, written whole, and readers of their rows, batch by batch."""
+"""Databases of nets: files of arrays by name, written whole, and readers of their rows, batch by batch.
+
+The operators ``CreateDB``, ``TensorProtosDBInput``, ``Save``, ``Load`` and ``Checkpoint`` (storage_operators.py) work
+on them. A type of database is three functions, so that a user adds one for a store of their own to `DATABASES`.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +113,8 @@ class DBReader:
         with self._lock:
             first = self._next
             self._next = (first + count) % self.size
+        # Modulo the size: a batch at the end goes on with the first rows, and may hold a row twice if it is larger than
+        # all.
         rows = np.arange(first, first + count) % self.size
         return [self._columns[name][rows] for name in columns]
 

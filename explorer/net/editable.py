@@ -104,6 +104,8 @@ class EditableNet:
         return self._cached_builder
 
     def _adopt(self, definition: NetDefinition, renamed: Mapping[str, str]) -> None:
+        # Weights are found by operator and attribute: those of a renamed operator follow it, replaced arrays among
+        # them.
         self._weights = self._weights.followed(definition, renamed)
         self._definition = definition
         self._cached_builder = None
@@ -174,6 +176,7 @@ class EditableNet:
         """
         draft = self._draft or Draft(self.definition)
         written = self._write(draft, type, names_of(inputs, "inputs"), outputs, name, weights, doc, arguments)
+        # The usual way to write a net: nothing is rebuilt until somebody looks.
         if before is None and after is None:
             draft.add(written)
             self._draft = draft
@@ -240,6 +243,7 @@ class EditableNet:
         """
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
+        # A draft for its names alone: it knows which are taken.
         written = self._write(Draft(definition), type, reads, output, name, weights, doc, arguments)
         self._adopt(edits.splice(definition, written.operator, blob, readers, self._with(written)), {})
         return written.operator.outputs[0]

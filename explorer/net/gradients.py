@@ -39,6 +39,7 @@ class GradientOperators:
         self, definition: NetDefinition, table: OperatorTable, seeds: Iterable[str] | Mapping[str, str]
     ) -> None:
         self._definition, self._table = definition, table
+        # Versions of a blob stand in the order in which they are written, so that the last one stays.
         self._current = {blob.blob: name for name, blob in definition.blobs.items()}
         """blob → the version that is read at the end of the net"""
         self._names = {operator.name for operator in definition.operators}
@@ -52,6 +53,7 @@ class GradientOperators:
         self._seed(dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(seeds, ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._answer(written, operator)
+        # Inputs of the net have no operator that asks for their gradient: their parts are joined at the end.
         for version in [*self._parts]:
             self._gradient(version)
 
@@ -88,11 +90,13 @@ class GradientOperators:
                 rule=f"{written.type} {'must not be differentiated' if refused else 'has no gradient yet'}",
                 fix="put a StopGradient before it, or leave it out of the loss",
             )
+        # By position: indices and labels have no gradient, whatever is computed.
         wanted = [at for at in range(len(operator.inputs)) if at not in schema.no_gradient]
         if not wanted:
             return
         passed: dict[str, str] = {}
         for at, (blob, version) in enumerate(zip(written.inputs, operator.inputs, strict=True)):
+            # A gradient operator stands at the end of the net, and reads whatever a name means there.
             if self._current[_base(blob)] == version:
                 passed[input_name(at)] = _base(blob)
             elif not (schema.may_lose(at) and version not in operator.outputs and _over(written, at)):
@@ -128,6 +132,7 @@ class GradientOperators:
         for number, (index, position) in enumerate(parts):
             operator = self.operators[index]
             name = operator.outputs[position]
+            # The first part keeps the plain name, so that a blob with one reader gets no number.
             if number:
                 name = f"_{name}_autosplit_{split}"
                 split += 1

@@ -1,4 +1,8 @@
-"""Model helpers: a net, the net that initialises its parameters, and their gradients by name (Caffe2: ModelHelper)."""
+"""Model helpers: a net, the net that initialises its parameters, and their gradients by name (Caffe2: ModelHelper).
+
+Two nets, since parameters are filled once and trained often: the first is run at the beginning, and leaves blobs in a
+workspace, which the second one reads at every step.
+"""
 
 from __future__ import annotations
 

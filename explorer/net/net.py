@@ -157,6 +157,7 @@ class Net(RunnableNet):
         hooks.check_view(**options)
         if x is None:
             return hooks.explore(self.preview_plan(), **options)
+        # A tuple is the inputs, or one shape. (2, 3) of a net with two inputs is read as two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         plan = self.plan(*operands, record="values")
@@ -219,6 +220,7 @@ class Net(RunnableNet):
 
         theirs = other._arrays((*arrays.values(),), {})
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
+        # Another exporter names outputs otherwise; their order is the interface of a model, and stays.
         for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
             if name in values:
                 values.setdefault(own, values[name])

@@ -1,4 +1,8 @@
-"""Operands of a net by name, while its own plan runs."""
+"""Operands of a net by name, while its own plan runs.
+
+`net.compare` uses it: values are looked at when they are written, since a moment later another result may lie in their
+memory. So a comparison of all operands takes no more memory than a run.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,7 @@ class OperandValues(ValueObserver):
         for name in names:
             node = build.values.get(name)
             if isinstance(node, Expr):
+                # A rewritten operand has the value of the node in its place. A set: where none was, both are one.
                 for uid in {node.uid, graph.resolve(node).uid}:
                     self._names.setdefault(uid, []).append(name)
         super().__init__(program)

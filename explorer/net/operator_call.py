@@ -86,6 +86,7 @@ def write(
     arguments: dict[str, Plain] = {}
     arrays = dict(weights)
     for key, value in values.items():
+        # A weight may be written like an argument: net.Conv("x", weight=array).
         if schema is not None and key in schema.weights:
             if value is not None:
                 arrays[key] = value
@@ -144,6 +145,8 @@ class OperatorCall:
         self.__name__ = type
         self.__doc__ = self.schema.help if self.schema is not None else (table[type].__doc__ or type)
         if self.schema is not None:
+            # What ``help`` and an editor's completion show; the call itself takes any keywords and lets the schema
+            # check them.
             self.__signature__ = self.schema.signature
         else:
             self.__signature__ = inspect.signature(add)
@@ -183,6 +186,7 @@ class Draft:
     def add(self, written: WrittenOperator) -> None:
         """Append an operator; raise the definition's error if it does not fit."""
         operator = written.operator
+        # The checks of a definition, for one operator: a whole net of n operators would else be checked n times.
         fits = (
             operator.name not in self._names
             and self._blobs.issuperset(operator.inputs)

@@ -1,4 +1,8 @@
-"""Handle of one operator of a net: its definition, and its weights to read, replace and release."""
+"""Handle of one operator of a net: its definition, and its weights to read, replace and release.
+
+``net["conv1"]`` makes one at each look-up: it holds no state, so that two handles of an operator never differ. An edit
+of the net leaves it behind: it describes the operator as it was when it was asked for.
+"""
 
 from __future__ import annotations
 

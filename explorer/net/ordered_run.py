@@ -1,4 +1,8 @@
-"""Nets with operators on blobs: each of these runs in its place, and what lies between two of them is one plan."""
+"""Nets with operators on blobs: each of these runs in its place, and what lies between two of them is one plan.
+
+A workspace runs such nets. Parts between operators on blobs are ordinary nets, with plans of their own: their inputs
+are blobs that were there before, their outputs all blobs that they write, since a later part may read any of them.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +70,7 @@ def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
         written: dict[str, None] = {}
         read: dict[str, None] = {}
         for operator in operators:
+            # Dicts for their order: the parts of a net must be the same in every process.
             read.update(dict.fromkeys([name for name in operator.inputs if name not in written]))
             written.update(dict.fromkeys(operator.outputs))
         yield net.with_definition(changed(definition, operators=operators, inputs=[*read], outputs=[*written]))

@@ -53,6 +53,7 @@ class PlacedNet(EditableNet):
         array([0., 1.], dtype=float32)
         """
         self._device = as_device(device, f"to_device of net {self.name!r}")
+        # Expressions name their device: all builds are of the old one.
         self._forget()
         return self
 

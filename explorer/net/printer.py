@@ -1,4 +1,7 @@
-"""Programs by names as text: what each operator reads and writes, with its arguments (Caffe2: net_printer)."""
+"""Programs by names as text: what each operator reads and writes, with its arguments (Caffe2: net_printer).
+
+One line an operator, in the order of the file, so that two versions of a model can be compared by ``diff``.
+"""
 
 from __future__ import annotations
 

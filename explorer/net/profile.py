@@ -76,6 +76,7 @@ class Profile:
 
 def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) -> Profile:
     """Return the profile of some runs of a net's program."""
+    # By identity of the box: names of boxes repeat inside inner graphs.
     operators = {id(builder.scope(operator)): operator for operator in builder.definition.operators}
 
     def operator_of(node: Expr) -> tuple[str, str]:
@@ -93,6 +94,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
             ProfileRow(
                 tuple(name for name, _ in owners),
                 tuple(type for _, type in owners),
+                # A median: the first run of a new shape, or another process, makes single times many times as long.
                 median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
                 kernel.cost.flops,
                 moved,

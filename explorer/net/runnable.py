@@ -121,6 +121,7 @@ class RunnableNet(BuildableNet):
             program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
             timings = []
             program.wait_for_devices(True)
+            # Not the first run, which `run` above has made: it computes constants, and allocates memory.
             for _ in range(runs):
                 program.bind(build.bound(arrays))
                 timings.append(EXECUTORS[executor].run(program, None))

@@ -1,4 +1,8 @@
-"""Operator types that load and store: databases, checkpoints, and readers of records, named as Caffe2 names them."""
+"""Operator types that load and store: databases, checkpoints, and readers of records, named as Caffe2 names them.
+
+Each is a function with the decorator `blob_operator`: its parameters after the asterisk are the operator's arguments,
+as files and ``help`` name them.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +63,7 @@ def save(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "np
 def load(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "npz") -> None:
     """Read blobs from a database by their names; none is written unless all are there."""
     arrays = DATABASES.find(db_type).read(db)
+    # All are looked for before one is set: a workspace never holds half of a checkpoint.
     for blob in op.outputs:
         if blob.name not in arrays:
             raise UnknownNameError(blob.name, kind=f"blob of {db}", known=arrays)

@@ -170,11 +170,14 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
         return 0.0, ""
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+    # Widened before the subtraction: a difference of two float16, or of two int8, may not fit into their dtype.
     ours, other = ours.astype(wide), other.astype(wide)
     finite = np.isfinite(other)
+    # NaN and ∞ must stand at the same places; after that only finite elements are measured.
     strange = ~finite | ~np.isfinite(ours)
     if not np.array_equal(ours[strange], other[strange], equal_nan=True):
         return math.inf, "NaN or infinite elements stand at other places"
+    # Of the whole operand, not element by element: next to 1e6 a zero that became 1e-3 is no error.
     scale = float(np.abs(other[finite]).max(initial=0.0))
     largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))
     error = largest / scale if scale else largest

@@ -1,4 +1,8 @@
-"""Workspaces: blobs by name, and the nets that read and write them (Caffe2: Workspace)."""
+"""Workspaces: blobs by name, and the nets that read and write them (Caffe2: Workspace).
+
+Blobs outlive runs, and are how nets pass values to each other: one fills parameters, another reads them at each step.
+Runs themselves are plans (runnable.py), so that a workspace adds names, and the order in which they are written.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +68,7 @@ class Workspace:
             value = value.array
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
             value = np.array(value)
+            # A kept array that somebody changed would change later runs; the copy is the workspace's own.
             value.flags.writeable = False
         blob.reset(value)
 

@@ -169,6 +169,7 @@ class BuildableModule:
         for node in self.nodes.values():
             node.to_device(device)
         if self._attached:
+            # Its state, such as Adam's moments, must lie where the parameters lie.
             self.require_optimizer().follow()
 
     def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
@@ -197,11 +198,13 @@ class BuildableModule:
                         rule="parameters must have names of their own, unless they are shared",
                         fix="give the layers different names",
                     )
+                # A layer may have been initialised before it came here, in a dtype of its own.
                 if held.type.dtype != self.dtype:
                     held.value = tensor(held.array, self.dtype, name=name, device=held.device)
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
+        # A parameter that two nodes share is trained if one of them trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         self.require_optimizer().attach({name: held for name, held in owners.items() if name in trained})
         self._attached = True

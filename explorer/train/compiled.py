@@ -1,4 +1,9 @@
-"""Compiled expressions: planned once, run for any values of their parameters."""
+"""Compiled expressions: planned once, run for any values of their parameters.
+
+Training steps, nodes and predictions of a module are such programs. Unlike `EvalPlan`, nothing is recorded and no
+result cache is asked: what counts is the time of a step of a few µs, so that memory is allocated once, at addresses
+that stay the same, and operands are copied there.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +76,7 @@ class Compiled:
             old_values = {new.uid: node for node, new in updates.items()}
             for at, root in enumerate(roots):
                 result, node = planned.graph.resolve(root), old_values.get(root.uid)
+                # Written over the parameter by its kernel: nothing is left to copy.
                 if node is not None and planned.graph.updates.get(result.uid) is node:
                     continue
                 if node is not None:
@@ -81,6 +87,8 @@ class Compiled:
                     (self._given if result.shape else self._numbers).append(at)
                     held[result] = np.empty(result.shape, result.dtype)
                 else:
+                    # Steps for batches of several shapes share the spare memory of a parameter: only one of them runs
+                    # at a time.
                     held[result] = spares.setdefault(id(held[node]), np.empty_like(held[node]))
             self._program = UpdatingProgram(planned, {**held, **dict(zip(parameters, self._places, strict=True))})
         shown = [at for at, slot in enumerate(self._program.results[: len(roots)]) if slot in self._program.borrowed]
@@ -114,5 +122,6 @@ class Compiled:
         self._program.update()
         for at, type_, memory in self._copies:
             fill(type_, memory, self._results[at])
+        # Nobody holds the results of a step that is done: the next one writes over their memory.
         self._results = []
         self._program.forget()

@@ -1,4 +1,9 @@
-"""Datasets and their loader: samples of the user's, in batches. They know nothing of modules."""
+"""Datasets and their loader: samples of the user's, in batches. They know nothing of modules.
+
+Position and order are plain numbers: the order of an epoch follows from the seed and the epoch's number, so that a
+training that was stopped goes on with the same batches, and a checkpoint (formats/checkpoint.py) needs no list of
+samples.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +125,7 @@ class DataLoader:
     def order(self, epoch: int) -> Array:
         """Return the samples' numbers in the order of an epoch, 0 for the first."""
         count = len(self.dataset)
+        # Seeded by both, not drawn on from epoch to epoch: epoch 7 has one order, wherever training began.
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
@@ -184,6 +190,7 @@ class DataLoader:
         with ExitStack() as release:
             for index in indices:
                 samples.append(self.dataset.get(int(index)))
+                # Entered as soon as it was got: if the next get fails, the stack frees all samples so far, each once.
                 release.callback(self.dataset.free, samples[-1])
             return _stacked(samples)
 
@@ -203,6 +210,7 @@ class Pass:
             raise StopIteration
         at = self.delivered * self._loader.batch_size
         batch = self._loader.load(self._order[at : at + self._loader.batch_size])
+        # Only once the batch exists: one whose samples cannot be read does not count as given.
         self.delivered += 1
         return batch
 

@@ -38,6 +38,7 @@ class Affine(Layer):
                 rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or turn the samples' axis",
             )
+        # The weight is transposed, a view, rather than the samples: BLAS reads either order at the same speed.
         if last:
             merged = input if input.ndim == 2 else reshape(input, (count, input.shape[-1]))
             return weight.T @ merged + reshape(bias, (bias.shape[0], 1))

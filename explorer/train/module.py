@@ -222,9 +222,11 @@ class Module(BuildableModule):
                         rule="a batch must be a pair, input and label",
                         fix="DataLoader(ArrayDataset(images, labels))",
                     )
+                # Before the step, so that a callback that cancels leaves all batches that were counted trained.
                 if (report := current_callback()) is not None:
                     report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
                 count = np.shape(batch[0])[-1 if self.samples == "last" else 0]
+                # Weighed by samples: the last batch may be smaller, and its mean counts for less.
                 total += self.train_on(*batch) * count
                 samples += count
                 if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
@@ -232,6 +234,7 @@ class Module(BuildableModule):
         except BaseException:
             new_steps = optimizer.iteration - steps
             if isinstance(batches_of_epoch, Pass):
+                # A batch that was loaded, and whose step did not end, is not behind: training goes on with it.
                 batches_of_epoch.delivered = batches_of_epoch.first + new_steps
             # Without a step the file stays, which may hold more than this module.
             if checkpoint is not None and new_steps:
@@ -253,6 +256,7 @@ class Module(BuildableModule):
             elements = [elements_on(held, self.device) for held in self.parameters.values()]
             if type_ not in self._predictions:
                 operand = parameter(type_, "input")
+                # As operands, not as constants: a plan stays valid when a step has changed the parameters.
                 held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
                 output = self.record(operand, held)
                 self._predictions[type_] = Compiled([output], [operand, *held.values()], None, EXECUTORS[self.executor])
@@ -321,6 +325,7 @@ class Module(BuildableModule):
             node.release()
         for owned in (self.loss, self.optimizer):
             if owned is not None:
+                # They may be given to another module now.
                 owned.owner = ""
         self.nodes, self._steps, self._predictions = {}, {}, {}
         self.loss = self.optimizer = self._last = None

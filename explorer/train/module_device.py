@@ -1,4 +1,8 @@
-"""Device of a module: where its parameters must lie, and where the batches that it is given are copied."""
+"""Device of a module: where its parameters must lie, and where the batches that it is given are copied.
+
+A batch is copied at the border of a step and nowhere else: inside, all operands lie on one device, which the types of
+the recorded program say. Results come back as NumPy's arrays.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ def batch_on(device: Device, value: Any, wanted: Callable[[np.dtype[Any]], np.dt
         if value.device is device is not cpu and wanted(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
+    # Kernels of a device read one block of memory, and a plan is made for row-major operands.
     array = np.ascontiguousarray(value)
     array = array.astype(wanted(array.dtype), copy=False)
     return Batch(array, TensorType(array.shape, array.dtype, device))

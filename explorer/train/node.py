@@ -125,7 +125,9 @@ class Node:
         (output,) = forward.on_host(taken.storage.array, *elements)
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
+            # Only after the run: a tensor whose forward failed may be passed again.
             _taken[value.uid] = value
+        # A copy, since the program's memory is written over in the next run.
         self.last_input, self.last_output = taken, np.array(output)
         return self.last_output
 

@@ -157,6 +157,7 @@ class NetBuilder:
         enclosing = self._within
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
+            # Boxes are kept from build to build: views and profiles find an operator by the identity of its box.
             if box is None:
                 own = self._operators.get(path[:depth])
                 type = self._box_text(own) if own else ""
@@ -253,6 +254,8 @@ class NetBuilder:
 
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
+        # The body of a loop is recorded once for each trace, every time inside another scope: boxes of the last one end
+        # there.
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):

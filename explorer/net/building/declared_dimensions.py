@@ -29,6 +29,7 @@ def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengt
         value = values.get(name)
         if blob.shape is None or not isinstance(value, Expr) or not isinstance(value.type, TensorType):
             continue
+        # Nothing to name: the file knows all lengths.
         if all(isinstance(size, int) for size in blob.shape):
             continue
         names = dimension_names(blob.shape, value.type.shape, named)

@@ -76,6 +76,8 @@ def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
         operator = build.definition.ssa.operator(name)
         # Unknown types are listed already, and an operator that reads one of their results is no problem of its own.
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
+            # The error as it was before its place was added: a reason is the same for a hundred operators, their places
+            # are not.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
     return [*groups.values()]
@@ -128,6 +130,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
             try:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
+                # Messages that differ in nothing but the weight's name are one problem of many weights.
                 before, name, behind = str(error).partition(f"weight {reference.key!r}")
                 alike.setdefault((before, behind), []).append((operator.name, name))
     return [

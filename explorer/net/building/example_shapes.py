@@ -66,6 +66,7 @@ def fitting(
     best: tuple[int, dict[str, Shape]] | None = None
     # Each try builds the whole net: large nets get fewer, so that opening one stays quick.
     for shapes in islice(_candidates(definition, known), max(4, _TRIED // _work(definition))):
+        # Operators of unknown types fail for every shape, and say nothing about this one.
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
             return shapes
@@ -156,6 +157,7 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
     for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
         for side in _SIDES if has_pictures else (0,):
 
+            # Defaults bind the loop's values now: a closure would see those of the last round.
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
                 return side if axis in sides[name] else 1 if axis == 0 else rest
 
