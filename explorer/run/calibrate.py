@@ -1,4 +1,8 @@
-"""Measured costs of kernels on this machine, for plans that ask for them: ``EvalPlan(costs="measured")``."""
+"""Measured costs of kernels on this machine, for plans that ask for them: ``EvalPlan(costs="measured")``.
+
+The figures replace those of the reference table (plan/graph/cost_model.py) in plans that ask for it; such plans may
+differ from machine to machine. Sizes are chosen so that each timing is dominated by one figure.
+"""
 
 from __future__ import annotations
 
@@ -64,4 +68,5 @@ def _best(work: Callable[[], object]) -> float:
         start = time.perf_counter_ns()
         work()
         times.append(time.perf_counter_ns() - start)
+    # The shortest, not the mean: whatever else runs on the machine only adds time.
     return max(1, min(times)) / 1000

@@ -1,4 +1,8 @@
-"""Default plans of a thread, one for each device, and evaluation by them."""
+"""Default plans of a thread, one for each device, and evaluation by them.
+
+`ex.evaluate` and an expression's own methods use them, so that nobody has to make a plan to see a value. One for each
+thread, since a plan runs for one thread at a time; one for each device, since results of a plan are on its device.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Handles: the values of registered expressions, available once their plan has run."""
+"""Handles: the values of registered expressions, available once their plan has run.
+
+A handle outlives the registrations of its plan. It holds the value, which later plans may recall as long as it does, or
+the reason why there is none.
+"""
 
 from __future__ import annotations
 

@@ -92,6 +92,7 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             storage = node.storage
             token = storage.token
             rows.append(storages.setdefault(token, len(storages)))
+            # Types are interned and never dropped, so that their addresses are their names in this process.
             rows.append(id(node.type))
             tensors.append(node)
             leaves.tokens.append(token)
@@ -158,6 +159,7 @@ class PlanCache:
     def take(self, wanted: Structure) -> CachedProgram | None:
         """Take out the program of a structure, with the values of its tensors bound; None if there is none."""
         with self._lock:
+            # Out of the table while it runs: another thread with the same structure makes a program of its own.
             held = self._held.pop(wanted.key, None)
             self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
@@ -167,6 +169,7 @@ class PlanCache:
 
     def put(self, key: Hashable, held: CachedProgram) -> None:
         """Put a program back and evict the least recently used ones."""
+        # A program in the cache holds no tensor of the graph that it ran for: the user's arrays may be freed.
         held.release_leaves()
         if held.nbytes > _BYTES // 2:  # it would push out all others
             return

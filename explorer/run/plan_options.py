@@ -1,4 +1,8 @@
-"""Options of an EvalPlan: their choices, and the checks that name a wrong one before anything is planned."""
+"""Options of an EvalPlan: their choices, and the checks that name a wrong one before anything is planned.
+
+An EvalPlan has options of its own (how it runs and what it records) and those of the planner, in one list of keywords:
+to a user they are one. Here the first are checked, and the second collected in `Options`, which has their checks.
+"""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
         if not operands:
             leaf = next(stored) if operation == tensor else ()
             first.append(hash((_SALT, operation, leaf)))
+            # Two hashes of 64 bits over different orders: Python's hash of one tuple is too short to rest on.
             second.append(hash((leaf, operation, _SALT)))
         elif len(operands) == 2:
             # Most nodes have two operands, and these tuples are made faster than unpacked ones.

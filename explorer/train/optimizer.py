@@ -74,6 +74,7 @@ class Optimizer:
         self._state_types: dict[str, TensorType] = {}
         self.spares: dict[int, Array] = {}
         """memory for new values that cannot be written over the old ones, by the address of these"""
+        # An array of one number: it is an operand of each step, at one address, as parameters are.
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
@@ -92,10 +93,12 @@ class Optimizer:
     def follow(self) -> None:
         """Move the state to the devices that its parameters were moved to; the number of steps stays."""
         self._attached()
+        # Copies, taken from the old devices before the new memory is made.
         self._place(self.state())
 
     def _place(self, state: Mapping[str, Array]) -> None:
         """Make memory for parameters and state on the devices of the parameters; state that is not known is zeros."""
+        # The compiled step is bound to the old memory.
         self.memory, self._compiled, self.spares = ParameterMemory(self.parameters), None, {}
         self._state_types = {
             f"{name} {entry}": held.type for name, held in self.parameters.items() for entry in self.rule.state
@@ -114,6 +117,7 @@ class Optimizer:
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
         length = self.rule.length(self.rate.record(iteration), iteration)
         lengths: dict[tuple[Any, Device], Expr] = {}
+        # Once for each, not for each parameter: thousands of parameters usually have one dtype and one device.
         for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values.values()]):
             converted = cast(length, dtype)
             lengths[dtype, device] = converted if device is cpu else to_device(converted, device)

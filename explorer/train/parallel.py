@@ -140,6 +140,8 @@ class ParallelStep(TrainingStep):
         functions: dict[int, Function[..., Any]] = {}
         """by the number of samples"""
         added = Function(_sum, _SUM)
+        # Sizes differ by one at most, and follow from the batch alone, not from the workers: so do the weights, bit for
+        # bit.
         bounds = [samples * number // count for number in range(count + 1)]
         parts: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
@@ -154,10 +156,14 @@ class ParallelStep(TrainingStep):
             outputs.append(output)
             parts.append(tuple(rest))
         with scope("all-reduce"):
+            # Neighbours, in their order: the tree of additions, and with it the rounding, is one for any number of
+            # workers.
             while len(parts) > 2:
                 pairs = zip(parts[::2], parts[1::2], strict=False)
                 odd = [parts[-1]] if len(parts) % 2 else []
                 parts = [*[tuple(added(*left, *right)) for left, right in pairs], *odd]
+            # The last addition stands here, and not in a call for a worker: its result is wanted in this process
+            # anyway.
             loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
         with scope("output"):
             output = outputs[0] if count == 1 else concatenate(outputs, axis)
@@ -201,6 +207,7 @@ def _gradients(module: BuildableModule, names: list[str], trained: list[str], sh
         held = dict(zip(names, parameters, strict=True))
         output = module.record(value, held)
         with scope("loss"):
+            # Means of shards weighed by their share of the samples add up to the mean of the batch.
             loss = module.record_loss(output, label) * share
         return output, loss, *grad(loss, [held[name] for name in trained])
 

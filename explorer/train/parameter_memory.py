@@ -28,6 +28,7 @@ class ParameterMemory:
     def refresh(self) -> None:
         """Take over values that were assigned to parameters since the last step."""
         for name, held in self._parameters.items():
+            # Whoever assigns to a parameter gives it an array of its own: identity tells, and nothing is compared.
             if held.memory is not self.current[name]:
                 fill(self.types[name], self.current[name], elements_on(held, self.types[name].device))
                 held.keep_in(self.current[name])

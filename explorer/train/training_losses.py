@@ -1,4 +1,8 @@
-"""Losses: the number that training makes smaller, and its gradient. They hold no state and own nothing."""
+"""Losses: the number that training makes smaller, and its gradient. They hold no state and own nothing.
+
+A loss is recorded like a layer, so that a training step has it in its plan, and `ex.grad` differentiates it. Called
+with arrays it computes at once, which is how it is tried out and tested.
+"""
 
 from __future__ import annotations
 
@@ -122,6 +126,7 @@ class BinaryCrossEntropy(Loss):
 
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss, a scalar."""
+        # A lower bound, not an addend: probabilities above it keep their bits, and their gradients too.
         least = float(np.finfo(output.dtype).tiny)
         yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
         return -(label * yes + (1.0 - label) * no).mean()

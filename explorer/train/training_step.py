@@ -1,4 +1,9 @@
-"""Training step: forward, loss, gradients and updates of a module as one plan, which every step reuses."""
+"""Training step: forward, loss, gradients and updates of a module as one plan, which every step reuses.
+
+`Module.train_on` calls it. Recording all of it at once lets the planner see forward and backward pass together: what
+both need is computed once, activations share one arena, and updates are written over the old values
+(plan/passes/update_in_place.py).
+"""
 
 from __future__ import annotations
 
@@ -87,6 +92,7 @@ class TrainingStep:
             value, label, *[elements_on(held, device) for held in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
+        # Between the run and the update: a loss that cannot be right changes no parameter.
         self.check(value, label, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
@@ -95,6 +101,7 @@ class TrainingStep:
         """Return the values of all operands, as they are now."""
         self._optimizer.begin()
         frozen = {node: held.array for node, held in zip(self._frozen.values(), self._frozen_parameters(), strict=True)}
+        # Copies: a plan that is shown keeps the values of this moment, while training goes on.
         read = {
             node: on_host(node.tensor_type, array).copy()
             for node, array in self._places.items()

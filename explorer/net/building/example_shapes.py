@@ -156,7 +156,6 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
     ranks = _RANKS if any(definition.input(name).shape is None for name in notes) else (None,)
     for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
         for side in _SIDES if has_pictures else (0,):
-
             # Defaults bind the loop's values now: a closure would see those of the last round.
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
                 return side if axis in sides[name] else 1 if axis == 0 else rest

@@ -1,4 +1,9 @@
-"""Inputs of a net, passed in order or by name, as arrays of the file's types."""
+"""Inputs of a net, passed in order or by name, as arrays of the file's types.
+
+Every way to run a net goes through here, before anything is computed. Arrays keep their dtype, and are refused where
+the file wants another; only lists, which have none, are converted, and only where no number changes by more than
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +108,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
     # a tensor of bfloat16 is held as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
         array = array.astype(np.float32)
+    # The caller's own array stays writable; what the net holds of it is not.
     view = array.view()
     view.flags.writeable = False
     return view
@@ -120,6 +126,8 @@ def _texts(blob: BlobDefinition, value: Any) -> Array:
     if not is_text(array.dtype):
         raise OperandError(f"input {blob.name!r} has elements of {array.dtype}", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
+    # NumPy's dtype of texts has a length, and with it the type of the input: by powers of two few plans serve all
+    # texts.
     array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
     array.flags.writeable = False
     return array
@@ -147,6 +155,7 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array | None:
         return array.astype(dtype) if fits else None
     if array.dtype.kind == "c" and not name.startswith("complex"):
         return None
+    # Infinite numbers of a list are meant; a finite one that would become infinite is a mistake.
     largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
     floats: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # as above
     return array.astype(dtype) if largest <= float(floats.max) else None

@@ -1,4 +1,8 @@
-"""Interface of a net: the expressions of its inputs and outputs, named and ordered as in its definition."""
+"""Interface of a net: the expressions of its inputs and outputs, named and ordered as in its definition.
+
+A recording shows them as the ports of the whole picture. They are kept apart from the plan's roots, since rewriting may
+put other nodes in the place of outputs, and inputs that nothing reads are in no plan.
+"""
 
 from __future__ import annotations
 

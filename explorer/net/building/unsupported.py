@@ -1,4 +1,8 @@
-"""Unsupported operators of a file, drawn as operations that cannot run."""
+"""Unsupported operators of a file, drawn as operations that cannot run.
+
+A net with them can be looked at, cut and edited, which is how somebody finds out what a model lacks. It cannot be run:
+the kernel raises the reason for which the operator could not be built.
+"""
 
 from __future__ import annotations
 

@@ -88,6 +88,8 @@ class Questions:
         self, operator: OperatorDefinition, name: str, nodes: Sequence[Expr], answer: Answer, operations: int
     ) -> Hashable:
         """Return what follows from the values of nodes; raises UnknownShapeError if an input of theirs has no value."""
+        # Builders ask in the order of recording, which the answers so far decide: the n-th question has the n-th
+        # answer.
         for known in self._known:
             return known
         recorded = reachable(nodes)
@@ -101,5 +103,6 @@ class Questions:
     def _follow(self, question: Question) -> Hashable:
         answer = question.ask(self._inputs)
         self.values.append(ComputedFirst(question.operator, question.name, str(answer), question.operations))
+        # Down one branch: the next question, or the build, belongs to this answer.
         self._table, self._key = question.next, answer
         return answer

@@ -38,6 +38,7 @@ class FileStorage(Storage):
     def __init__(self, read: Callable[[], Array]) -> None:
         self._read = read
         self._held: Array | None = None
+        # What recorded tensors are compared and cached by, so that no weight is read for it.
         self.token = next(_tokens)
         self.device, self.shared = cpu, "the net's file holds it"
         self.version = 0
@@ -169,6 +170,7 @@ class NetWeights:
     def _on_device(self, operator: str, attribute: str, source: Tensor, device: Device) -> Tensor:
         """Return a weight's tensor on a device, the same one for each use there."""
         key = operator, attribute, device
+        # Made for a look-up that usually finds one: it copies nothing before its array is asked for.
         storage = self._on_devices.setdefault((source.storage, device), WeightOnDevice(source.storage, device))
         known = self._tensors_on_devices.get(key)
         if known is None or known.storage is not storage:
@@ -193,6 +195,8 @@ class NetWeights:
                 tensor = self._tensors.get((old, attribute))
                 # An operator of this name with other weights is another operator.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
+                    # The tensor itself, not another one over its storage: expressions of the edited net have the same
+                    # leaves.
                     weights._tensors[operator.name, attribute] = tensor
         return weights
 

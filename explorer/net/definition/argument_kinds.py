@@ -1,4 +1,8 @@
-"""Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged."""
+"""Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged.
+
+PNNX numbers them in its C++ class Parameter; ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments there. A
+plain value of Python has one kind, so that none is stored: it follows from the value.
+"""
 
 from __future__ import annotations
 

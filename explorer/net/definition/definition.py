@@ -223,12 +223,14 @@ class NetDefinition:
         rank = {operator.name: index for index, operator in enumerate(self.operators)}
         waits, readers = [0] * len(rank), [list[int]() for _ in rank]
         for index, operator in enumerate(self.operators):
+            # Each producer counts once, however many of its blobs are read.
             for producer in {self.blobs[blob].producer for blob in operator.inputs} - {None}:
                 assert producer is not None
                 waits[index] += 1
                 readers[rank[producer]].append(index)
         ready = [index for index, count in enumerate(waits) if count == 0]
         order = []
+        # A heap of places in the file, so that the order is the file's wherever that is possible.
         while ready:
             index = heapq.heappop(ready)
             order.append(self.operators[index])
@@ -253,6 +255,7 @@ class NetDefinition:
         current = next(operator for operator in self.operators if operator.name not in ordered)
         path: list[tuple[OperatorDefinition, str]] = []
         seen: dict[str, int] = {}
+        # Whoever is not in the order reads somebody who is not: the walk upwards must meet an operator twice.
         while current.name not in seen:
             seen[current.name] = len(path)
             blob, producer = next(

@@ -122,6 +122,7 @@ def _rewired(
         if name not in known:
             raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
     operators = []
+    # As written, and with every version by name: the text says "x", the reader means one write of it.
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)
@@ -164,6 +165,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 rule="every blob that is read must be an input or the output of an operator",
                 fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
+    # One check at the end: the graph between two substitutions may be one that no definition allows.
     edited = changed(
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )

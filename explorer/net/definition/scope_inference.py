@@ -74,6 +74,7 @@ def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, in
         for blob in operator.inputs
         if (producer := definition.blobs[blob].producer) is not None
     ]
+    # In topological order of readers: what a producer has above it is complete when its readers ask.
     for producer, reader in edges:
         above[reader] |= above[producer] | own[producer]
     for producer, reader in reversed(edges):
@@ -120,6 +121,7 @@ class _Trace:
             self._open(opening, before + 1, after)
             self._close(closing, before + 1, self._first[opening[0]] if opening else after)
             for box in (*closing, *opening):
+                # Closing boxes before opening ones, and outer before inner: the innermost is entered last, and stays.
                 first, end = max(self._first[box], before + 1), min(self._end[box], after)
                 paths.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
         return paths
@@ -183,6 +185,7 @@ class _Trace:
         """The blobs that cross the border of ``place … end-1``, for each place from the last to ``first``."""
         entering: set[str] = set()
         leaving = 0
+        # Backwards, operator by operator, so that all beginnings of a box cost one walk.
         for place in range(end - 1, first - 1, -1):
             operator = self._order[place]
             entering.difference_update(operator.outputs)

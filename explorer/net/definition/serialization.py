@@ -80,6 +80,7 @@ def to_json(definition: NetDefinition) -> dict[str, Any]:
         "name": definition.name,
         "dialect": definition.dialect,
         "rewrites": definition.rewrites,
+        # Left out where it is empty, as are an operator's fields: most nets have none.
         **({"doc": definition.doc} if definition.doc else {}),
         "inputs": list(definition.inputs),
         "outputs": list(definition.outputs),
@@ -177,6 +178,7 @@ def from_json(
     """
     if not isinstance(plain, Mapping):
         raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE)
+    # Not isinstance: JSON's true is an int to Python, and equal to 1.
     if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
         raise OperandError(
             f"this net has schema {spoken(plain.get('schema'))}",

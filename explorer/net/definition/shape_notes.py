@@ -128,6 +128,7 @@ def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
 
 def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
     """Whether a shape has the rank and the known lengths of a note."""
+    # A named or an open length fits everything here: whether one name has one length is asked of all inputs together.
     return len(noted) == len(shape) and all(
         size == length for size, length in zip(noted, shape, strict=True) if isinstance(size, int)
     )

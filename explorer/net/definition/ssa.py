@@ -74,6 +74,7 @@ class Resolver:
     ) -> None:
         self._operators, self._inputs, self._outputs = operators, inputs, outputs
         self._source, self._rewrites = source, rewrites
+        # Counted before anything is resolved: whether a value is called x or x@0 depends on writes that come later.
         self._count = Counter([*inputs, *(blob for operator in operators for blob in operator.outputs)])
         self._current: dict[str, int] = {}
         self._producers: dict[str, list[OperatorDefinition | None]] = {}

@@ -1,4 +1,8 @@
-"""Subgraph of a net between any operands, as a definition of its own."""
+"""Subgraph of a net between any operands, as a definition of its own.
+
+`net.cut` uses it, to run a model up to a layer, or from one on. The parts of a cut net keep their names, types and
+weights, so that values of the part and of the whole can be compared by name.
+"""
 
 from __future__ import annotations
 
@@ -76,5 +80,6 @@ def _kept(operator: OperatorDefinition, inputs: tuple[str, ...]) -> OperatorDefi
     """Rename those outputs of an operator that are inputs of the cut net to names that nobody reads."""
     if not set(operator.outputs) & set(inputs):
         return operator
+    # The operator may be needed for another output; its value of this one is not that of the cut net's input.
     outputs = tuple(f"{blob} (cut)" if blob in inputs else blob for blob in operator.outputs)
     return replace(operator, outputs=outputs)

@@ -167,7 +167,9 @@ class OperatorContext:
     def _name_of(self, position: int) -> str | None:
         """Return the name of the input at a position; None where the format has positions alone."""
         definition = self.definition
+        # An input may be computed, stored with the file or written into its line: for the builder these are one.
         names = {**definition.input_names, **dict.fromkeys(definition.weights), **definition.arguments}
+        # Inputs without names are numbered by their format: the number is the position.
         if any(name.removeprefix(_UNNAMED).isdigit() for name in names):
             return f"{_UNNAMED}{position}"
         if definition.input_names:

@@ -75,12 +75,14 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
         slopes = backward(
             [forwards[at] for at in seeds], list(seeds.values()), [places[at] for at in op.integers(WANTED)]
         )
+        # Results of the forward operator stand for the nodes that would compute them once more.
         known = {forwards[at].uid: node for at, node in outputs.items()}
         known |= {places[at].uid: node for at, node in inputs.items()}
         known |= {seed.uid: seed for seed in seeds.values()}
         needed = reachable([slope for slope in slopes if slope is not None], stop=lambda node: node.uid in known)
         reached = {node.uid for node in needed} - known.keys()
         _check_places(type, places, reached)
+        # The gradient was recorded over placeholders: its copy reads the blobs that the operator is passed.
         copies = rebuild(needed, known, lambda node: state.scope)
         gradients = tuple(
             [

@@ -1,4 +1,8 @@
-"""Known operator types that are spelled like an unknown one."""
+"""Known operator types that are spelled like an unknown one.
+
+Errors about unknown types name them. difflib compares two texts at a time, which is too slow for a file of
+thousands of unknown types; here one matrix has the parts of all known names.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,7 @@ class NearTypes:
         wide = np.uint8 if len(rows) < 256 else np.int64  # a sum in the matrix's own dtype takes a tenth of the time
         common = np.add.reduce(self._has.take(rows, axis=0), axis=0, dtype=wide)
         alike = common / (len(own) + self._totals)
+        # Half of the coefficient: the factor 2 of its numerator is left out above.
         candidates = {*(alike >= _ALIKE / 2).nonzero()[0].tolist(), *self._words.get(_word(type), ())}
         return tuple(
             [name for _, name in sorted([(-alike[column], self._types[column]) for column in candidates])[:_MOST]]

@@ -115,6 +115,7 @@ class OperatorTable:
         """Enter the gradient type of a declared one, unless a user has declared it."""
         name = type + SUFFIX
         if name not in self._declared:
+            # Entered like any builder, and made anew with each declaration: it closes over the one of this moment.
             self._builders[name] = gradient_builder(type, self._builders[type], dict(self._schemas[type].in_place))
             self._gradients[name] = type
 

@@ -48,6 +48,7 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Request one value less."""
     operand = decision.facts["operand"]
+    # A plan needs a root: the only one cannot be given up.
     if operand is not node and len(base.roots) > 1:
         yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
 
@@ -58,6 +59,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
         if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
             continue
 
+        # A default binds the operand of this round; the generator goes on before the edit is tried.
         def spread(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
             return operation(*[broadcast_to(below, node.shape) for below in image.operands])
 

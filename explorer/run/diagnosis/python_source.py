@@ -93,6 +93,7 @@ class Source:
     def _function(self, body: Body) -> None:
         """Write a body as a function; captured values become operands."""
         name = self._bodies[id(body)] = self._name(body.name)
+        # A function has names and lines of its own, and must not hide those of functions around it.
         outer, lines = (self.names, self._used), self.lines
         self.names, self._used, self.lines = {}, {*self._used}, []
         inputs = (*body.parameters, *body.captured)

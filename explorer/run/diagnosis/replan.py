@@ -71,6 +71,7 @@ def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
     """Return a node with ``depth`` levels of operands; values below them become random arrays."""
     level = {node.uid: 0}
     reached = [node]
+    # The list grows while it is walked: level by level, as in a breadth-first search.
     for current in reached:
         for operand in graph.operands(current):
             if operand.uid not in level:
@@ -125,6 +126,7 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
         if replacement is not None:
             images[node.uid] = replacement(tuple(operands))
         elif not operands:
+            # Leaves are shared with the plan that is explained: their values do not matter, their types do.
             images[node.uid] = node
         else:
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)

@@ -83,6 +83,7 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(below):
             inside |= {operand.uid for uid in inside for operand in by_uid[uid].operands}
         part = _closed(planned, inside, by_uid, items)
+        # By its nodes: many distances give the same part, and each try runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)

@@ -103,6 +103,7 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
+    # Of the plan without division: in parts, one worker would pay for rows and joins that it does not need.
     alone = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
     return _estimate(_planned_over(planned, network).schedule, network, alone)
 

@@ -97,6 +97,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     changes = CHANGES.get((stage, decision.code))
     for base, node in _bases(graph, decision, stage) if changes is not None else ():
         before, images = replan(base, options)
+        # In this base something else decided, so that an edit of it would prove nothing.
         if not _still_declined(before, decision, images[node.uid]):
             continue
         assert changes is not None
@@ -154,6 +155,7 @@ def _try(
         except OperandError:
             continue  # the edit is not legal here; try the next one
         fell = change.shows(after, images) if change.shows else _taken(after, decision, node, images)
+        # Scaled to the same work: twice the images for less than twice the time is a gain.
         yield Attempt(change.text, fell, _price(after) / change.work, after.schedule.peak)
         if fell:
             return

@@ -57,6 +57,8 @@ class BoundRun:
         """Run all kernels; append the time of the beginning, and of the end of each."""
         values, note = self._values, times.append
         for slot, value in self._kept:
+            # Views and results outside the arena were dropped after the last run; later kernels and the caller look for
+            # them.
             values[slot] = value
         step: BoundStep | None = None
         note(perf_counter_ns())

@@ -1,4 +1,8 @@
-"""Error of a failed kernel, in the words of the program: its operation, operands and line."""
+"""Error of a failed kernel, in the words of the program: its operation, operands and line.
+
+A kernel knows arrays and nothing of the program. Here its error gets the operation, the types of its operands and the
+user's line, for every executor alike; the kernel's own error stays as the cause.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
     place = node.place
     where = f" recorded at {place.where} line {place.line}" if place is not None else ""
     where += f": {place.text}" if place is not None and place.text else ""
+    # Eight are enough to recognise a kernel in the panel; a fused chain may have hundreds.
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
     cause, rule, fix = (

@@ -1,4 +1,8 @@
-"""Observers of a run: executors call them around each kernel, outside of its time."""
+"""Observers of a run: executors call them around each kernel, outside of its time.
+
+Summaries of values, comparisons with a reference and the log of a net are observers. An executor without one makes no
+call for it, so that runs pay nothing for being observable.
+"""
 
 from __future__ import annotations
 

@@ -70,6 +70,7 @@ class Program:
         for leaf in schedule.leaves:
             self._add(leaf, self._leaf(leaf))
         for kernel in schedule.kernels:
+            # Every result has a slot, placed or not: runners are lists of slots, made once.
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
         passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)} - {*self._held}
@@ -83,6 +84,7 @@ class Program:
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel, placement), self.slots[kernel.result.uid]) for kernel, placement in steps
         ]
+        # Before runners are wrapped below: it looks for `ComputeOnce` among them.
         self._let_go()
         self.runners = freeing(self.runners, schedule, self.slots)
         # A call's body is finished with its caller.
@@ -139,6 +141,7 @@ class Program:
 
     def _constant(self, node: Expr) -> bool:
         """Whether a value is the same in every run; asked only where results derived from it are worth keeping."""
+        # Without parameters a program runs once: a packed copy would only take memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _runner(self, kernel: Kernel, placement: Placement) -> Runner:

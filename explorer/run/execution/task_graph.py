@@ -91,6 +91,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
                 busy.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if placement.scratch_offset >= 0:
+            # Scratch memory has no value and no uid: a negative number that no value has stands for it.
             users[-1 - index] = [index]
             for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
                 busy.update(users[owner][1:] or users[owner])
@@ -128,6 +129,7 @@ class _Memory:
     def take(self, start: int, size: int, owner: int) -> list[int]:
         """Give a range of memory to an owner; return its previous owners."""
         parts, end = self._parts, start + size
+        # The first part that ends behind `start`: parts are sorted and do not overlap, so their ends are sorted, too.
         first = bisect.bisect_right(parts, start, key=itemgetter(1))
         last = first
         while last < len(parts) and parts[last][0] < end:

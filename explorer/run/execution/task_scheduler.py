@@ -97,6 +97,7 @@ class TaskScheduler:
             thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the thread that asked
                 self._work(caller=False)
+            # Before it counts as ended: a thread of the pool belongs to no run when the run returns.
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
@@ -158,6 +159,7 @@ class TaskScheduler:
         following = -1
         for user in self._users[task]:
             left = self._left[user]
+            # Several threads may end dependencies of one task at a time; exactly one of them pops the 0.
             if left is None or left.pop() == 0:
                 if following < 0:
                     following = user

@@ -35,6 +35,7 @@ class UpdatingProgram(Program):
         }
         super().__init__(planned, held={**held, **written})
         schedule = planned.schedule
+        # The pass order puts updates behind all other kernels.
         first = len(schedule.kernels) - len(written)
         columns = ("kernels", "picks", "levels", "chains", "runs_until", "placements")
         # The operands of updates are results, too: workers send them here.

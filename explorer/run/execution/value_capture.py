@@ -76,6 +76,7 @@ def _moments(fine: Array) -> tuple[float | None, float | None]:
 def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[tuple[int, ...], ...]:
     if least is None or most is None or value.ndim < 2 or min(value.shape) == 0:
         return ()
+    # The first of a stack of pictures: a thumbnail is to recognise a value by.
     picture: Any = value.reshape(-1, *value.shape[-2:])[0]
     rows, columns = (-(-size // SIDE) for size in picture.shape)
     cells = np.asarray(picture[::rows, ::columns], np.float64)

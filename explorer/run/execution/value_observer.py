@@ -60,6 +60,7 @@ class ValueObserver(ABC):
 
     def _see(self, node: Expr) -> None:
         value = self._program.values[self._program.slots[node.uid]]
+        # Outputs of a tuple are seen as items, one by one. None is a constant that was dropped after its last reader.
         if value is not None and not isinstance(value, tuple):
             self._hand_on(node.uid, node.type.device.read(value))
 

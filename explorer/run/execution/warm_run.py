@@ -38,6 +38,7 @@ def warm_timing(
         return timing
     if timing.warm and timing.of_work:
         return timing
+    # A new program runs twice: the first time asks for pages, packs weights and computes constants.
     for repeated in [program] if program is not None else [Program(planned)] * 2:
         repeated.bind(inputs)
         repeated.wait_for_devices(True)

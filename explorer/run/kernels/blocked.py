@@ -47,6 +47,7 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         tasks = self._tasks
+        # Kept tasks are cut over arrays at fixed addresses; all others are cut anew over the arrays of this run.
         if not tasks:
             inputs = [values[slot] for slot in self._reads]
             # A small result is one block: nothing is cut.

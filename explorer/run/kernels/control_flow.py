@@ -1,4 +1,8 @@
-"""Runners of calls that stay closed, and of control flow: they run planned bodies on the values of their operands."""
+"""Runners of calls that stay closed, and of control flow: they run planned bodies on the values of their operands.
+
+Conditions, loops and scans are calls whose bodies are planned once, as programs of their own (`Program._closed_body`).
+Here Python decides in each run which body runs, how often, and on which values: a value decides, so that no plan can.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,8 @@ def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
         state, captured = [*operands[:end]], [*operands[end:]]
         if not state[0]:
             return _copies(state[1:])
+        # The condition is the first value of the state: a turn computes the next state, and whether there is another
+        # turn.
         while state[0]:
             state = turn([*state, *captured])
         return state[1:]

@@ -115,9 +115,11 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
         return None
     if not template or any(dtype.char not in _C for dtype in computed):
         return None
+    # Operands are converted as NumPy's loop converts them: int32 / int32 divides as float64.
     values = [
         name if dtype == taken else f"({_C[taken.char]}){name}"
         for name, dtype, taken in zip(names, dtypes, computed, strict=True)
     ]
+    # Each value in brackets of its own, and the whole cast back: C computes small integers as int, NumPy wraps around.
     expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
     return f"({_C[result.char]})({expression})"

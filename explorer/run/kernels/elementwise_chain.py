@@ -1,4 +1,8 @@
-"""Elementwise chains: operations that run block by block, so that values between them stay in the cache."""
+"""Elementwise chains: operations that run block by block, so that values between them stay in the cache.
+
+The most frequent fused kernel. Blocks are flat wherever all operands lie in memory like the result: NumPy then runs one
+loop over a block, and blocks have the best size for any shape. Elsewhere they are cut along axes.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +69,7 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
     flat = []
     for array in inputs:
         if array.ndim:
+            # Equal strides, not only dense ones: element i of the operand must be element i of the result.
             if array.shape != out.shape or _steps_of(array) != _steps_of(out):
                 return None
             array = _as_row(array)

@@ -32,4 +32,5 @@ def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
     if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
         return None
     view = runner(values)
+    # A copy of the values of this run would be handed out in all later ones.
     return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

@@ -68,6 +68,7 @@ class FusedReduction(BlockedRunner):
         """Compute the result from the table of values."""
         out = super().__call__(values)
         if self._laid is not None:
+            # A mean divides here, once, by the elements of a whole row; its parts are sums.
             self._operation.finalize(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
 
@@ -151,6 +152,7 @@ class FusedReduction(BlockedRunner):
         assert joins is not None
         # NumPy halves a long row again and again, and adds the sums of two halves: so do we, from the smallest up.
         for _ in range(tiling.halvings):
+            # Neighbours are the two halves that the last halving made.
             laid = joins(laid[:, 0::2], laid[:, 1::2])
         if tiling.halvings:
             laid = laid.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])

@@ -78,6 +78,7 @@ def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: 
 
 def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
     """Return weights as (gates · H, H), gates in another order, the first ``halved`` of them halved."""
+    # Copied in each run, which takes far less than the loop: weights of a training step change.
     rows = np.concatenate([weights[:, gate * hidden : (gate + 1) * hidden].T for gate in order])
     rows[: halved * hidden] *= rows.dtype.type(0.5)
     return rows
@@ -86,6 +87,7 @@ def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Arr
 def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array:
     """Return memory for the states (steps, H, N): the sequence's own where it can be seen so."""
     if members == 1 and sequence.flags.c_contiguous:
+        # With one member (H, 1) and (1, H) are the same memory: states are written where they are wanted.
         return sequence.reshape(length, hidden, 1)
     return _empty(sequence, (length, hidden, members))
 
@@ -109,6 +111,7 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     first, second = products[:hidden], products[hidden:]
     memory[...] = state[1].T
     h = state[0].T.copy()
+    # Locals: nine look-ups of attributes count in a step that takes a few µs.
     dot, add, multiply, tanh = np.dot, np.add, np.multiply, np.tanh
     for index in order:
         dot(rows, h, all_gates)

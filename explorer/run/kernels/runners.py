@@ -106,6 +106,7 @@ class BoundOperation:
 
     def __call__(self, values: Values) -> Any:
         """Compute the result."""
+        # At the first call, when the table holds the operands' arrays.
         if self._call is None:
             self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
         result = self._call()
@@ -178,6 +179,7 @@ class Steps:
         if blocks.anchor is not None:
             place_of[blocks.anchor.uid] = len(self.reads)
         result = len(place_of)  # order of places: inputs, result, registers
+        # Equal blocks of a kernel share one function, and with it the thread's registers.
         self._rooms: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
@@ -218,6 +220,7 @@ class Steps:
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
             out, operands = places[target], [places[source] for source in sources]
+            # A kernel that a user registered for cpu has no bound form: it is called with its arrays each time.
             own = kernel == node.operation.kernel
             call = node.operation.bind_kernel(out, *operands) if own else functools.partial(kernel, out, *operands)
             bound.append((call, out, node))

@@ -1,4 +1,8 @@
-"""Tiled epilogues: elementwise operations finish each tile of a matrix product while it is in the cache."""
+"""Tiled epilogues: elementwise operations finish each tile of a matrix product while it is in the cache.
+
+The kernel of a matrix product, convolution or pooling with what follows it, and of such an operation alone. The
+operation cuts itself into tiles (`tiles`), each small enough that its epilogue still finds it in the cache.
+"""
 
 from __future__ import annotations
 

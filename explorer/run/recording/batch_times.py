@@ -1,4 +1,8 @@
-"""Measured times of batches, next to the estimates by which the pass batch decided."""
+"""Measured times of batches, next to the estimates by which the pass batch decided.
+
+A reader of "batched" sees what the planner expected; with these facts also whether it was right. They are added when
+the recording is made, since decisions are taken before anything has run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rows of decisions: a decision about expressions becomes one about node ids, with all its facts, measured ones too."""
+"""Rows of decisions: a decision about expressions becomes one about node ids, with all its facts, measured ones too.
+
+Facts keep their types: a number stays a number, and a view formats it. An expression that has no row, such as one that
+a rule built and did not use, becomes its label.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Fingerprints: digests of structure, equal on every machine."""
+"""Fingerprints: digests of structure, equal on every machine.
+
+Two plans with one digest have the same operations over the same types in the same kernels: tests of determinism,
+goldens and comparisons between machines rest on it. Nothing that differs between two processes is hashed: no address,
+uid or hash of Python's.
+"""
 
 from __future__ import annotations
 

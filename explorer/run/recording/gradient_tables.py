@@ -1,4 +1,9 @@
-"""Gradient tables: which nodes compute the gradient of which, traced through passes and inlining."""
+"""Gradient tables: which nodes compute the gradient of which, traced through passes and inlining.
+
+A view that is asked for the gradient of a node selects these. Gradient nodes carry the uid of their forward node in
+their scope (grad/gradient_scopes.py), as it was recorded; inlining and batching have made other nodes of both since, so
+that the way through them is followed here.
+"""
 
 from __future__ import annotations
 

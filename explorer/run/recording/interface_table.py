@@ -1,4 +1,7 @@
-"""Interface table: inputs and outputs of a model by the names in its file."""
+"""Interface table: inputs and outputs of a model by the names in its file.
+
+Labels of nodes do not say it: one value may be two outputs, and a leaf an input or a weight.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Layer tables: facts about the layers whose boxes a recording has, and the values at their ports."""
+"""Layer tables: facts about the layers whose boxes a recording has, and the values at their ports.
+
+A layer describes itself (`Describable`): its class, settings and parameters. Rows are made for layers, not for calls:
+one that is used three times has one row, and three boxes.
+"""
 
 from __future__ import annotations
 

@@ -80,6 +80,7 @@ class NodeRows:
 
     def scope(self, scope: Box | None) -> int:
         """Return the row of a scope."""
+        # A loop and not recursion, up to the first box that is known: nets have boxes within boxes by the hundred.
         path = []
         while scope is not None and id(scope) not in self.scopes:
             path.append(scope)
@@ -98,6 +99,7 @@ class NodeRows:
         """Return the row of a node's source line, or −1."""
         if node.code is None:
             return -1
+        # Code objects and places live as long as their nodes do, and these as long as the recording is made.
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:

@@ -1,4 +1,8 @@
-"""Operator tables: facts in a model's file about the operators whose boxes a recording has."""
+"""Operator tables: facts in a model's file about the operators whose boxes a recording has.
+
+What a file says of an operator, and the plan has no use for: arguments as they are written, names of weights, the
+author's words. The panel shows it next to the operations that came of it.
+"""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ def build(
     recording.operators = operators(tables.boxes)
     recording.interface = interface_rows(interface, ids)
     for decision, node in graph.removed:
+        # The first decision that removed it counts: a later one found it gone.
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -139,6 +140,7 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
             if node.uid not in seen:
                 seen.add(node.uid)
                 rows.append((node, -1, row))
+    # Ids grow in the order of appearance: recorded, inside of functions, then produced, decision by decision.
     rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in seen])
     return rows, bodies
 

@@ -1,4 +1,8 @@
-"""Texts of the cells and files that recorded nodes: whole cells, and of files the functions around recorded lines."""
+"""Texts of the cells and files that recorded nodes: whole cells, and of files the functions around recorded lines.
+
+A view shows the user's lines beside the graph, also on a page that is opened on another machine, where no such file is.
+`linecache` has the text of cells, too; one whose text is gone, as of ``exec``, has none.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
             functions = _functions("".join(lines))
             wanted &= {number for recorded_line in numbers for number in _around(functions, recorded_line)}
         size = sum(len(lines[number - 1]) for number in wanted)
+        # Left out whole: half of a function would mislead. A later, smaller one may still fit.
         if not wanted or size > left:
             continue
         left -= size

@@ -1,4 +1,8 @@
-"""Rows of stages, schedules and runs."""
+"""Rows of stages, schedules and runs.
+
+The counts of a stage are those of the graph as it stood when the stage ended. So a pass is judged by the difference of
+two rows, and a user's own pass gets these figures without counting anything.
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
             expressions.setdefault(key, []).append(number)
     names: dict[int, str] = {}
     for numbers in expressions.values():
+        # In the order of recording, so that the last one is the one that the expression gives.
         numbers.sort(key=lambda number: nodes[number].uid)
         node = nodes[numbers[-1]]
         assert isinstance(node.code, (CodeType, CalledCode))

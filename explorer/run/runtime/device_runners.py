@@ -1,4 +1,9 @@
-"""Runners on devices other than cpu, and copies between devices."""
+"""Runners on devices other than cpu, and copies between devices.
+
+A kernel there is a user's function, or a library's, that starts work and returns before it is done. So results of other
+devices are never placed in the cpu's arena, times are right only where a runner waits (`FinishAfter`), and memory is
+freed as soon as the last kernel that reads it has been started.
+"""
 
 from __future__ import annotations
 
@@ -109,6 +114,7 @@ def freeing(
             viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
             owner[result.uid] = owner.get(viewed, viewed)
             owned.setdefault(owner[result.uid], []).append(slots[result.uid])
+        # All slots that refer to the memory, views too: one that were left would keep all of it alive.
         drops = [drop for node in placement.frees for drop in owned.pop(node.uid, ()) if node is not result]
         freed.append((FreeAfter(runner, drops) if drops else runner, slot))
     return freed

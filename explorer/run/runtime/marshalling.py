@@ -35,6 +35,7 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
             rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
+    # No copy where the dtype fits, as it does in most runs.
     converted = array.astype(type_.dtype, copy=False)
     return converted if type_.device is cpu else type_.device.put(converted)
 

@@ -1,4 +1,8 @@
-"""Memory of a schedule: one arena on the cpu and views of it; results on other devices are allocated one by one."""
+"""Memory of a schedule: one arena on the cpu and views of it; results on other devices are allocated one by one.
+
+The plan has decided every offset; here they become arrays, once for each program. Nothing is cleared: a kernel writes
+all of its result before anybody reads it.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
     if not channels_last:
         return type_.device.empty(type_.shape, type_.dtype)
     n, c, h, w = type_.shape
+    # The shape stays (N, C, H, W); only strides say that the channels of a pixel lie together.
     return np.empty((n, h, w, c), type_.dtype).transpose(0, 3, 1, 2)
 
 

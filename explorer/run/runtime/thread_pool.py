@@ -140,6 +140,8 @@ class TileBatch:
         mine = object()
         failure: BaseException | None = None
         try:
+            # A dict, not a lock and a counter: one bytecode enters the helper, between whose parts no interrupt can
+            # come.
             self.begun[mine] = None
             with np.errstate(all="ignore"):  # as on the thread that asked
                 self.work()
@@ -195,6 +197,8 @@ class _Pool:
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
+        # One entry of the queue for each thread that may help; whoever comes too late finds no task, and goes back to
+        # sleep.
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 

@@ -1,4 +1,8 @@
-"""Timing: when each kernel of a run began and ended, and on which thread."""
+"""Timing: when each kernel of a run began and ended, and on which thread.
+
+Executors take the times in every run, with one or two readings of a clock a kernel: nobody has to decide before a run
+whether its times will be looked at.
+"""
 
 from __future__ import annotations
 

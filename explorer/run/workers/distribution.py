@@ -94,6 +94,7 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
         lane = assignment.lanes[number]
         others = {piece_of[giver[value]] for value in work.tasks[number].reads if value in giver}
         remote = {piece for piece in others if assignment.lanes[tasks[piece][0]] != lane}
+        # Waiting for a piece of another lane is possible only at the beginning of a piece.
         if lane not in open_piece or not remote <= known.setdefault(lane, set()):
             open_piece[lane] = len(tasks)
             tasks.append([])

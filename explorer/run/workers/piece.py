@@ -97,8 +97,10 @@ class PieceRunner:
                     uid = kernels[index].result.uid
                     there.add(uid)
                     if uid in piece.gives:
+                        # Copied at once: the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
+            # Returned, not raised: the number of the kernel goes with it, and the error is raised where the user is.
             return outcome._replace(values=Values(), failure=(index, error))
         finally:
             program.forget()

@@ -99,6 +99,7 @@ def receive(data: bytes) -> Plan:
         node.scope, node.code, node.instruction = None, None, 0
         if isinstance(node, Tensor):
             node.name = label
+            # One zero, seen as a whole array: a worker allocates no memory for values that come with the pieces.
             node.storage = Storage(np.broadcast_to(np.zeros((), node.dtype), node.shape).view())
     return cast(Plan, planned)
 

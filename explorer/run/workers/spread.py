@@ -214,8 +214,10 @@ class _Attempt:
             replica,
             piece,
             sources,
+            # Dask takes equal keys for equal results, so that each run has names of its own.
             key=f"explorer-piece-{number}-{run_name}",
             workers=[self._name(piece.lane)],
+            # The named worker is a wish: where it dies, Dask runs the piece on another.
             allow_other_workers=True,
             pure=False,
         )

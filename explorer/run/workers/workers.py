@@ -1,4 +1,8 @@
-"""Workers of Dask that plans run on: processes of this machine, or those of a cluster at an address."""
+"""Workers of Dask that plans run on: processes of this machine, or those of a cluster at an address.
+
+They are opened by hand, as a block or for a session, and never by a plan: starting processes takes seconds. Dask does
+the messages, the scheduling of retries and the cluster; which kernels go where is decided here (distribution.py).
+"""
 
 from __future__ import annotations
 
@@ -83,6 +87,7 @@ class Workers:
         """addresses of workers that were lost while they had work"""
         self.address: str = self.client.scheduler.address
         renew_in_children(self)
+        # Last, when nothing can fail any more: plans use whatever stands in this list.
         self._open.append(self)
 
     def renew(self) -> None:

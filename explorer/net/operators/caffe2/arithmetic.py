@@ -1,4 +1,8 @@
-"""Arithmetic, with shapes broadcast as NumPy does."""
+"""Arithmetic, with shapes broadcast as NumPy does.
+
+Results may be written over an operand, as Caffe2 allows: ``in_place`` lists the pairs. ``by_output`` stands where the
+gradient needs no operand, so that one which was overwritten is not missed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Operator types that make values: constants, and random numbers by a seed and the name of their blob."""
+"""Operator types that make values: constants, and random numbers by a seed and the name of their blob.
+
+Random numbers are those of counters, not of a stream: a draw depends on its seed and the name of its blob alone. So
+operators may be inserted, removed and reordered, and the numbers of all others stay.
+"""
 
 from __future__ import annotations
 

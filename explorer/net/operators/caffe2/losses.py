@@ -1,4 +1,8 @@
-"""Losses, and the distances and averages that they are made of; labels are class numbers (N,) or (N, 1)."""
+"""Losses, and the distances and averages that they are made of; labels are class numbers (N,) or (N, 1).
+
+The names and limits are Caffe2's. SoftmaxWithLoss is one operator because its loss is taken of the scores, not of the
+probabilities, whose logarithm would lose small ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Independent kernels at the same time, on as many threads as BLAS has."""
+"""Independent kernels at the same time, on as many threads as BLAS has.
+
+The planner reserves memory for as many kernels at a time as an executor has lanes; here chains begin as soon as they
+can (task_graph.py, task_scheduler.py). Blocks of a single large kernel are shared in any case, also by ``simple``: this
+executor is for graphs that are wide.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +70,7 @@ class ChainRun:
             if self.scheduler.stopped:
                 return
             self._latest = index
+            # On the calling thread alone: a user's callback need not be safe for threads.
             if self.follow is not None and not thread:
                 try:
                     self.tell()

@@ -1,4 +1,8 @@
-"""Chains of kernels on workers of Dask, where that pays."""
+"""Chains of kernels on workers of Dask, where that pays.
+
+Whether work is sent is decided before each run: workers may have come or gone. What has been sent stays with the
+workers (`Spread`), by program, so that later runs send only what has changed.
+"""
 
 from __future__ import annotations
 

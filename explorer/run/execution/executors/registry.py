@@ -161,6 +161,7 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
             rule="an executor must return one beginning and one end for each kernel",
             fix="timing = program.blank_timing()",
         )
+    # A reading of the clock is never 0: that is what `blank_timing` wrote.
     missing = [index for index, end in enumerate(timing.ended) if not end]
     if missing:
         raise StateError(

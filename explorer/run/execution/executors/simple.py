@@ -1,4 +1,8 @@
-"""One kernel after the other, in the scheduled order."""
+"""One kernel after the other, in the scheduled order.
+
+The default, and the executor by which the others are measured: its loop calls runners and stores what they return.
+After two runs on one thread even that is replaced by a list of bound calls (bound_run.py).
+"""
 
 from __future__ import annotations
 
@@ -42,6 +46,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     except BaseException:
         program.forget()
         raise
+    # A kernel begins when the one before has ended: one reading of the clock serves as both.
     return Timing(times[:-1], times[1:], [])
 
 
