@@ -42,6 +42,8 @@ class OrderedRun:
             else:
                 results = part.run_on_device({name: find(name).elements() for name in part.inputs}, executor)
                 for name, value in results.items():
+                    # Names of versions end in "@" and a number; a workspace has one blob for all of them, in which the
+                    # last one stays.
                     find(name.rpartition("@")[0] or name).reset(value)
 
     def _run_operator(self, operator: OperatorDefinition, find: Find) -> None:
