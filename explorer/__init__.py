@@ -210,9 +210,9 @@ def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
         return None
 
     def make() -> "AbstractContextManager[ProgressCallback]":
-        from explorer import api
+        from explorer import cell_outputs
 
-        return api.bar()
+        return cell_outputs.bar()
 
     return _delayed(make)
 
@@ -255,6 +255,7 @@ _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
 _hooks.reference_values = _later("explorer.formats.onnx.reference_values", "reference_values")
 _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, explore
 _hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
+_hooks.preview = _later("explorer.cell_outputs", "preview")
 _hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
 _hooks.note_declaration = _note_declaration
 _hooks.describe_operation = _later("explorer.ops.catalogue.help_pages", "page")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import graphviz  # type: ignore[import-untyped]  # the package has no types
 
+from explorer.cell_outputs import preview
 from explorer.core.argument_checks import check_name, check_type, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
-from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
 from explorer.formats import open
 from explorer.formats.recording_file import stored_recording
@@ -158,24 +157,6 @@ class ExpressionView(SavableView):
         super().overlay(numbers, name=name, unit=unit, text=text)
 
 
-@contextmanager
-def bar() -> Iterator[ProgressCallback]:
-    """A bar in the notebook, told by who works; its button cancels the work."""
-    from explorer.view.widget.progress_bar import Bar
-
-    shown = Bar()
-
-    def report(progress: Progress) -> None:
-        if shown.cancelled:
-            raise Cancelled(f"cancelled while {progress.phase} {progress.what}")
-        shown.show(f"{progress.phase} {progress.what}", progress.done, progress.total)
-
-    try:
-        yield report
-    finally:
-        shown.close()
-
-
 def explore(
     what: Any, *, run: bool = True, record: RecordOption = "values", plan: dict[str, Any] | None = None, **options: Any
 ) -> View:
@@ -220,7 +201,8 @@ def explore(
     fresh_plan = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
         fresh_plan.register(leaf)
-    fresh_plan.prepare()
+    with preview(**options):
+        fresh_plan.prepare()
     if run:
         fresh_plan.eval()
     return ExpressionView(fresh_plan, **options)
@@ -244,7 +226,8 @@ def explore_layer(
     fresh_plan = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
     for root in (*expanded.outputs.values(), *expanded.gradients.values()):
         fresh_plan.register(root)
-    fresh_plan.prepare()
+    with preview(**options):
+        fresh_plan.prepare()
     if run and expanded.valued:
         fresh_plan.eval()
     return ExpressionView(fresh_plan, **{"position": 0, **options})

@@ -30,6 +30,7 @@ FLOORS: dict[str, int] = {
     "net": 6,
     "formats": 7,
     "saving": 8,
+    "cell_outputs": 8,
     "api": 9,
     "course": 10,
     "lab": 10,

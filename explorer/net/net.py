@@ -156,11 +156,14 @@ class Net(RunnableNet):
         """
         hooks.check_view(**options)
         if x is None:
-            return hooks.explore(self.preview_plan(), **options)
+            with hooks.preview(**options):
+                previewed = self.preview_plan()
+            return hooks.explore(previewed, **options)
         # A tuple is the inputs, or one shape. (2, 3) of a net with two inputs is read as two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
-        plan = self.plan(*operands, record="values")
+        with hooks.preview(**options):
+            plan = self.plan(*operands, record="values")
         values = operands[0].values() if len(operands) == 1 and isinstance(operands[0], Mapping) else operands
         return hooks.explore(plan if any(is_shape(value) for value in values) else plan.eval(), **options)
 

@@ -24,6 +24,7 @@ from explorer.core.ir.function import Body, Call, close_over
 from explorer.core.ir.policy_operations import under
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
+from explorer.plan import recorded_graph
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.pass_base import Again, Pass
@@ -150,6 +151,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
         "take as it stands."
     )
     _close_stage(graph, "recorded", "record", purpose, 0, started)
+    recorded_graph.report(graph)
     names: set[str] = set()
     changed: set[str] = set()
     for step, planning_pass in options.steps:

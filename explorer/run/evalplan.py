@@ -330,9 +330,9 @@ class EvalPlan(InspectablePlan):
         one of its operations is not ``pure``.
         """
         hooks.check_view(**options)
-        is_unknown = self._planned is None and not self._roots
-        if is_unknown or (self._handles and not self._fresh):
-            self.prepare()
+        if (self._planned is None and not self._roots) or (self._handles and not self._fresh):
+            with hooks.preview(**options):
+                self.prepare()
         self._measure_warm()
         view = hooks.explore(self, **options)
         self._views.append(view)

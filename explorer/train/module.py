@@ -297,7 +297,9 @@ class Module(BuildableModule):
     def explore(self, value: Any, label: Any, **options: Any) -> View:
         """Return a view of one training step with its values; nothing is updated."""
         hooks.check_view(**options)
-        return hooks.explore(self.plan(value, label, record="values").eval(), **options)
+        with hooks.preview(**options):
+            plan = self.plan(value, label, record="values")
+        return hooks.explore(plan.eval(), **options)
 
     # -- keeping ---------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -116,6 +117,12 @@ class CheckView(Protocol):
     def __call__(self, **options: Any) -> None: ...
 
 
+class Preview(Protocol):
+    """Block in which the first planned graph is shown as it was recorded, until a notebook's cell shows its view."""
+
+    def __call__(self, **options: Any) -> AbstractContextManager[None]: ...
+
+
 class Explain(Protocol):
     """Text of a plan's decisions: of all, or of those about one expression."""
 
@@ -206,6 +213,7 @@ class Hooks:
     register: Register = _empty
     explore: Explore = _empty
     check_view: CheckView = _empty
+    preview: Preview = _empty
     explain: Explain = _empty
     why: Why = _empty
     note_declaration: NoteDeclaration = _empty

@@ -61,8 +61,37 @@ def build(
     ``notes`` are the executor's; ``interface`` is that of the model that was planned.
     ``reused``: the run used a program planned before, for a graph of the same structure.
     """
+    tables, graph = NodeRows(), planned.graph
+    recording, ids = tables.recording, tables.ids
+    everything = _enter_graph(tables, graph)
+    recording.compositions = compositions(recording, numbers(everything))
+    recording.interface = interface_rows(interface, ids)
+    recording.schedule = schedule(planned, ids)
+    subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
+    produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
+    measured = _batch_times(recording, graph, subjects, produced, run.steps) if run is not None else {}
+    recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
+    recording.declined_edges = declined_edges(graph.decisions, ids)
+    recording.explanations = explanations(graph.decisions)
+    recording.title, recording.options = title, dict(options)
+    recording.fingerprint = fingerprint(planned)
+    if run is not None:
+        summaries = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
+        recording.run = replace(run, values=summaries)
+        recording.stages.append(_run_stage(run, recording.end, reused, notes))
+    return recording
+
+
+def build_recorded(graph: PlanGraph) -> Recording:
+    """Return the recording of a graph before any pass, to be drawn soon: its nodes and its first stage alone."""
     tables = NodeRows()
-    recording, graph = tables.recording, planned.graph
+    _enter_graph(tables, graph)
+    return tables.recording
+
+
+def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
+    """Enter the nodes of a graph, those that were put in the place of others, and its stages; return the nodes."""
+    recording = tables.recording
     everything = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
     tables.tell_callers()
@@ -70,7 +99,6 @@ def build(
     recording.gradients = gradients(graph, everything, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
-    recording.interface = interface_rows(interface, ids)
     for decision, node in graph.removed:
         # The first decision that removed it counts: a later one found it gone.
         if nodes.gone[ids[node.uid]] < 0:
@@ -79,26 +107,12 @@ def build(
     recording.substitutions = in_order(rows)
     recording.dimensions = dimensions(recording, everything)
     recording.variables = variables(recording, everything)
-    recording.compositions = compositions(recording, numbers(everything))
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups
     ]
-    recording.schedule = schedule(planned, ids)
-    subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
-    produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
-    measured = _batch_times(recording, graph, subjects, produced, run.steps) if run is not None else {}
-    recording.decisions = decision_rows(graph.decisions, subjects, produced, ids, measured)
-    recording.declined_edges = declined_edges(graph.decisions, ids)
-    recording.explanations = explanations(graph.decisions)
     recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
-    recording.title, recording.options = title, dict(options)
-    recording.fingerprint = fingerprint(planned)
-    if run is not None:
-        summaries = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
-        recording.run = replace(run, values=summaries)
-        recording.stages.append(_run_stage(run, recording.end, reused, notes))
-    return recording
+    return everything
 
 
 def _batch_times(

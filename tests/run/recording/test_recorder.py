@@ -13,10 +13,12 @@ import explorer as ex
 from explorer.core.ir.traversal import reachable
 from explorer.ops.manipulation.concat import GatherStack
 from explorer.plan import Options, plan
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Batch, Inline
 from explorer.record import loads, to_json
 from explorer.run.recording import recorder
-from explorer.run.recording.recorder import expressions
+from explorer.run.recording.recorder import build_recorded, expressions
+from tests.support.large import flat
 from tests.support.programs import both, programs
 
 
@@ -64,3 +66,18 @@ def test_long_attributes_are_written_short_and_told_apart() -> None:
     assert ", (0, 7, 8), … 500 in all, #" in cut[0]
     assert cut[0].rpartition("#")[2] != cut[1].rpartition("#")[2]
     assert max(map(len, cut)) < 150
+
+
+def test_a_graph_is_recorded_before_any_pass() -> None:
+    """Its rows are the first ones of the plan's recording, so that nodes keep their numbers when the plan is ready."""
+    plan = ex.EvalPlan()
+    for value in flat(60):
+        plan.register(value)
+    planned = plan.prepare().planned
+    first = build_recorded(PlanGraph(planned.graph.recorded_roots))
+    whole, count = plan.recording, len(first.nodes)
+    assert count == len(planned.graph.recorded)
+    for name in ("label", "kind", "operands", "scope", "source", "flops", "bytes"):
+        assert getattr(first.nodes, name) == getattr(whole.nodes, name)[:count]
+    assert set(first.nodes.gone) == {-1}
+    assert (first.decisions, first.schedule, first.bodies) == ([], None, whole.bodies)

@@ -1,0 +1,54 @@
+"""Outputs of a notebook's running cell while work takes long: a bar, and a large graph as it was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from explorer.core.progress import Cancelled, Progress, ProgressCallback
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.recorded_graph import watching
+from explorer.record.gc_pause import gc_paused
+from explorer.record.listings import without_source
+from explorer.run.recording.recorder import build_recorded
+
+
+@contextmanager
+def bar() -> Iterator[ProgressCallback]:
+    """A bar in the notebook, told by who works; its button cancels the work."""
+    from explorer.view.widget.progress_bar import Bar
+
+    shown = Bar()
+
+    def report(progress: Progress) -> None:
+        if shown.cancelled:
+            raise Cancelled(f"cancelled while {progress.phase} {progress.what}")
+        shown.show(f"{progress.phase} {progress.what}", progress.done, progress.total)
+
+    try:
+        yield report
+    finally:
+        shown.close()
+
+
+@contextmanager
+def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
+    """Show the first graph that is planned inside the block as it was recorded, where the cell will show its view.
+
+    Only a large graph is worth it. ``options`` are those of the view.
+    """
+    from explorer.view.widget.preview import LARGE, Preview, is_wanted
+
+    if not is_wanted():
+        yield
+        return
+
+    def show(graph: PlanGraph) -> None:
+        if len(graph.live) >= LARGE:
+            with gc_paused():
+                recording = build_recorded(graph)
+                Preview(recording if source else without_source(recording), options)
+
+    with watching(show):
+        yield

@@ -1,0 +1,67 @@
+"""Preview in a notebook: a large graph as it was recorded, shown until the cell's own view takes its place.
+
+Planning a large graph and drawing all of its stages takes seconds; what was recorded is drawn in a part of that. The
+preview is an output of its own, which is empty again when the cell has ended: the notebook keeps the view alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from IPython import get_ipython
+from IPython.display import display
+
+from explorer.record import Recording
+from explorer.view.widget.widget import GraphView
+
+LARGE = 3000
+"""nodes from which a graph is worth a preview"""
+_OPTIONS = ("theme", "height", "direction")
+"""options that do not name a step, a node or a box, which are others before the plan"""
+
+
+def is_wanted() -> bool:
+    """Whether the running cell of a notebook ends with a call of ``explore``, whose view it will show."""
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is None or threading.current_thread() is not threading.main_thread():
+        return False
+    source = kernel.get_parent().get("content", {}).get("code", "")
+    return shows_view(get_ipython().transform_cell(source))
+
+
+def shows_view(source: str) -> bool:
+    """Whether a cell ends with a call of ``explore`` whose value is displayed.
+
+    >>> shows_view("y = f(x)\\nex.explore(y)"), shows_view("view = ex.explore(y)"), shows_view("ex.explore(y);")
+    (True, False, False)
+    """
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:  # a cell of another language, by a magic
+        return False
+    if not statements or source.rstrip().endswith(";"):
+        return False
+    last = statements[-1]
+    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
+        return False
+    function = last.value.func
+    return getattr(function, "attr", getattr(function, "id", "")) == "explore"
+
+
+class Preview:
+    """View of a recording below the cell until the cell has ended; ``options`` are those of the cell's own view."""
+
+    def __init__(self, recording: Recording, options: Mapping[str, Any]) -> None:
+        self._view = GraphView(recording, **{name: options[name] for name in _OPTIONS if name in options})
+        # Without text: the notebook's own output has the text of the whole plan.
+        shown = {"application/vnd.jupyter.widget-view+json": self._view.get_view_spec()}
+        self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        get_ipython().events.register("post_execute", self._leave)
+
+    def _leave(self) -> None:
+        get_ipython().events.unregister("post_execute", self._leave)
+        self._handle.update({}, raw=True)
+        self._view.leave()
