@@ -130,9 +130,11 @@ class Recording:
 
     def label(self, node: int) -> str:
         """Return the name of a node in a sentence: its label and the constants inside it (``multiply 2``)."""
-        nodes = self.nodes
-        inside = [nodes.label[operand] for operand in nodes.operands[node] if nodes.kind[operand] == "constant"]
-        return " ".join([nodes.label[node], *inside[:2]]) if nodes.kind[node] == "operation" else nodes.label[node]
+        labels, kinds = self.nodes.label, self.nodes.kind
+        if kinds[node] != "operation":
+            return labels[node]
+        inside = [labels[operand] for operand in self.nodes.operands[node] if kinds[operand] == "constant"]
+        return " ".join([labels[node], *inside[:2]]) if inside else labels[node]
 
     def named_label(self, node: int) -> str:
         """Return the name of a node behind the variable that holds its value: ``h = tanh``."""

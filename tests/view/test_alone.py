@@ -18,6 +18,7 @@ WIDGETS = (
     "widget.widget",
     "widget.stepped_widget",
     "widget.newest_wins",
+    "widget.preview",
     "widget.progress_bar",
     "widget.front_end",
 )  # made of ipywidgets

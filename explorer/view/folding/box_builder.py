@@ -29,19 +29,18 @@ class BoxBuilder:
 
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         self.recording, self.slots, self.tree = recording, slots, tree
-        kinds = recording.nodes.kind
-        self.leaf = [kinds[members[0]] in ("leaf", "input") for members in slots.nodes]
+        nodes, first, names = recording.nodes, [members[0] for members in slots.nodes], recording.operations
+        self.leaf = [nodes.kind[node] in ("leaf", "input") for node in first]
+        self.operations = [
+            nodes.label[node] if nodes.kind[node] == "call" else names[nodes.operation[node]] for node in first
+        ]
+        """for each slot, the operation of its first node: its name, or the name of a function"""
         self.structure = Structure(recording, slots)
         self._blocks = 0
 
     def first(self, slot: int) -> int:
         """Return the first node of a slot."""
         return self.slots.nodes[slot][0]
-
-    def operation(self, slot: int) -> str:
-        """Return the operation of a slot's first node: its name, or the name of a function."""
-        nodes, node = self.recording.nodes, self.first(slot)
-        return nodes.label[node] if nodes.kind[node] == "call" else self.recording.operations[nodes.operation[node]]
 
     def is_leaf(self, item: BoxItem) -> bool:
         """Whether an item is an input value of the program."""

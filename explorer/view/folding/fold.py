@@ -15,7 +15,7 @@ from explorer.view.folding.batch_boxes import gather
 from explorer.view.folding.box_builder import PARTS, BoxBuilder, Joined
 from explorer.view.folding.repeated_blocks import repeated
 from explorer.view.folding.stacks import LEAST, stack_pieces
-from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, lifted
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import contractible, levels, ordered
 
@@ -37,15 +37,15 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Put batches into boxes; fold subgraphs, blocks, chains, stacks and repeats; cut boxes that are still large."""
     gather(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
-    edges, recorded = _lifted(tree, slots)
+    edges, recorded = lifted(tree, slots)
     # The outermost boxes are inside no other, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
     if new_boxes := stack_pieces(folder, edges, recorded):
-        edges, recorded = _lifted(tree, slots)
+        edges, recorded = lifted(tree, slots)
         folder.structure.enter(tree, new_boxes, recorded)
     if new_boxes := folder.blocks(edges):
-        edges, recorded = _lifted(tree, slots)
+        edges, recorded = lifted(tree, slots)
         folder.structure.enter(tree, new_boxes, recorded)
     is_changed = False
     for box in tree.postorder():
@@ -65,12 +65,6 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
         if len(tree.boxes[box].items) > MOST:
             folder.cut(box, edges[box] if box < len(edges) else [])
     tree.compact()
-
-
-def _lifted(tree: Tree, slots: Slots) -> tuple[list[Edges], list[Edges]]:
-    """Return the segments of all edges, and of those that the program recorded, in every box."""
-    edges = lift(tree, slots.edges)
-    return edges, edges if slots.recorded is slots.edges else lift(tree, slots.recorded)
 
 
 class _Folder(BoxBuilder):
@@ -119,9 +113,10 @@ class _Folder(BoxBuilder):
             if tail < 0 or head < 0 or "box" in (items[tail].table, items[head].table) or self.is_leaf(items[tail]):
                 continue
             slot, reader = items[tail].number, items[head].number
+            if self.readers[slot] != 1 or head in fed:
+                continue
             # A sum of many terms is a chain, too: each step reads the one before and one value more.
-            alike = self.operands[reader] == 1 or self.operation(slot) == self.operation(reader)
-            if self.readers[slot] == 1 and alike and head not in fed:
+            if self.operands[reader] == 1 or self.operations[slot] == self.operations[reader]:
                 follower[tail] = head
                 fed.add(head)
         runs = []
@@ -132,8 +127,8 @@ class _Folder(BoxBuilder):
             while members[-1] in follower:
                 members.append(follower[members[-1]])
             if len(members) >= CHAIN:
-                names = {self.operation(items[member].number) for member in members}
-                ends = [self.operation(items[member].number) for member in (members[0], members[-1])]
+                names = {self.operations[items[member].number] for member in members}
+                ends = [self.operations[items[member].number] for member in (members[0], members[-1])]
                 label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
                 runs.append(Joined("chain", label, members))
         return runs

@@ -42,11 +42,12 @@ def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list
     if len(first) < LEAST:
         return []
 
+    lines = [(source.where, source.line) for source in joiner.recording.sources]
+
     def does(place: int) -> tuple[int, tuple[str, int] | None]:
         """Return the key of an item: items recorded at different lines are not repetitions, whoever called these."""
         row = nodes.source[first[place]]
-        source = joiner.recording.sources[row] if row >= 0 else None
-        return joiner.structure.of(items[place]), None if source is None else (source.where, source.line)
+        return joiner.structure.of(items[place]), lines[row] if row >= 0 else None
 
     written = {place for place, node in first.items() if nodes.born[node] < 0}
     sets = alike(len(items), recorded[box], written, does)
@@ -63,7 +64,7 @@ def _flat(pieces: _Pieces) -> list[BoxItem]:
 
 def _stack(joiner: BoxBuilder, box: int, pieces: _Pieces) -> BoxItem:
     """Put equal subgraphs into one box: the first is shown, the others operation by operation."""
-    names = [joiner.operation(slot) for _, slot in pieces[0]]
+    names = [joiner.operations[slot] for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))
     if len(names) == 1:

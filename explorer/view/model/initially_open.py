@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.record import Recording
-from explorer.view.tree.box_tree import BoxItem, Tree, lift
+from explorer.view.tree.box_tree import BoxItem, Tree
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
@@ -16,14 +16,16 @@ _READABLE = 8
 _MEANT = ("function", "layer", "scope", "file", "batch", "block")
 
 
-def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
+def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[list[tuple[int, int]]]) -> None:
     """Open boxes that people drew, from the outside in, while at most ``USEFUL`` items are visible.
+
+    ``recorded`` are the segments, in every box, of the edges that the program recorded.
 
     The boxes of one parent open together; if that shows too little, those that fit. Of boxes with equal structure,
     whatever their shapes, the first opens, and others only while too little is visible.
     """
     structure = Structure(recording, slots, types=False)
-    structure.enter(tree, tree.postorder(), lift(tree, slots.recorded))
+    structure.enter(tree, tree.postorder(), recorded)
     chooser = _OpenBoxChooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
     for outermost in tree.bodies:
         chooser.open(outermost)

@@ -27,7 +27,7 @@ from explorer.view.model.labels import (
 )
 from explorer.view.model.totals import Totals, of_boxes
 from explorer.view.tree.acyclic_boxes import split_visits
-from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lift, scope_tree
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lifted, scope_tree
 from explorer.view.tree.slots import Slots, build_slots
 
 _TYPE = 120.0
@@ -70,7 +70,8 @@ def build_model(recording: Recording) -> Model:
     if split_visits(recording, tree, slots):
         drop_single(recording, slots, tree)
     fold(recording, slots, tree)
-    choose_open(recording, slots, tree)
+    edges, recorded = lifted(tree, slots)
+    choose_open(recording, slots, tree, recorded)
     lines = Lines(recording, slots.of)
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
@@ -84,7 +85,6 @@ def build_model(recording: Recording) -> Model:
     ]
     totals = of_boxes(recording, slots, tree)
     box_texts = _box_texts(recording, slots, tree, totals)
-    edges = lift(tree, slots.edges)
     return Model(
         recording,
         slots,

@@ -109,19 +109,28 @@ def of_node(recording: Recording, leaves: Leaves, node: int) -> Totals:
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     """Return the totals of every box and its contents; the first node of each slot counts, except inlined calls."""
     totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
+    parameters, nodes_flops, nodes_bytes = leaves.parameters, recording.nodes.flops, recording.nodes.bytes
     for box in tree.postorder():
         nodes, weights, flops, size = 0, 0, 0, 0
         for table, index in tree.boxes[box].items:
-            node = counted(recording, slots.nodes[index]) if table == "slot" else -1
-            inner = of_node(recording, leaves, node) if table == "slot" else totals[index]
-            nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
+            if table == "slot":
+                node = counted(recording, slots.nodes[index])
+                nodes, weights = nodes + 1, weights + parameters.get(node, 0)
+                flops, size = flops + nodes_flops[node], size + nodes_bytes[node]
+            else:
+                inner = totals[index]
+                nodes, weights = nodes + inner.nodes, weights + inner.parameters
+                flops, size = flops + inner.flops, size + inner.bytes
         totals[box] = Totals(nodes, weights, flops, size)
     return totals
 
 
 def counted(recording: Recording, members: Sequence[int]) -> int:
     """Return the node of a slot that is counted: the first one, or for an inlined call the node that follows it."""
-    return next((node for node in members if recording.nodes.kind[node] != "call"), members[0])
+    kinds = recording.nodes.kind
+    if kinds[members[0]] != "call":
+        return members[0]
+    return next((node for node in members if kinds[node] != "call"), members[0])
 
 
 def of_scopes(recording: Recording) -> list[Totals]:

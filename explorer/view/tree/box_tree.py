@@ -271,3 +271,9 @@ def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, i
         if tail != head:
             segments_of[start][tail, head] = None
     return [list(segments) for segments in segments_of]
+
+
+def lifted(tree: Tree, slots: Slots) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
+    """Return for every box the segments of all edges, and of those that the program recorded."""
+    edges = lift(tree, slots.edges)
+    return edges, edges if slots.recorded is slots.edges else lift(tree, slots.recorded)

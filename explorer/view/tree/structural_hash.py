@@ -13,10 +13,12 @@ class Structure:
     """Structural numbers; with ``types`` False, items that differ only in the shapes of their values are equal."""
 
     def __init__(self, recording: Recording, slots: Slots, *, types: bool = True) -> None:
-        self._nodes, self._slots, self._types = recording.nodes, slots, types
         self._numbers: dict[Hashable, int] = {}
-        self._slot_numbers: dict[int, int] = {}
         self._box_numbers: dict[int, int] = {}
+        nodes, first = recording.nodes, [members[0] for members in slots.nodes]
+        kinds, operations, callees = nodes.kind, nodes.operation, nodes.callee
+        rows = nodes.type if types else [-1] * len(nodes)
+        self._slot_numbers = [self.number((kinds[node], operations[node], rows[node], callees[node])) for node in first]
 
     def number(self, key: Hashable) -> int:
         """Return the number of a key that describes a structure."""
@@ -24,15 +26,8 @@ class Structure:
 
     def of(self, item: BoxItem) -> int:
         """Return the number of an item; a box has one after ``enter`` was called for it."""
-        if item.table == "box":
-            return self._box_numbers[item.number]
-        number = self._slot_numbers.get(item.number)
-        if number is None:
-            nodes, node = self._nodes, self._slots.nodes[item.number][0]
-            type_ = nodes.type[node] if self._types else -1
-            number = self.number((nodes.kind[node], nodes.operation[node], type_, nodes.callee[node]))
-            self._slot_numbers[item.number] = number
-        return number
+        table, number = item
+        return self._slot_numbers[number] if table == "slot" else self._box_numbers[number]
 
     def enter(self, tree: Tree, boxes: Sequence[int], edges: Sequence[Sequence[tuple[int, int]]]) -> None:
         """Number boxes, each after those inside it; ``edges`` are those in every box of the tree."""
