@@ -80,7 +80,8 @@ def _entry(reason: Reason) -> Iterator[str]:
     yield f"**`{reason.code}`** {reason.sentence}"
     yield ""
     yield f"- What it means: {reason.meaning}"
-    yield f"- What would change it: {reason.change}"
+    if reason.change:
+        yield f"- What would change it: {reason.change}"
     yield f"- For example{_example(reason)}"
     yield ""
 

@@ -80,9 +80,13 @@ def test_no_reason_is_given_as_a_text() -> None:
 @pytest.mark.spec("P-2", "V-2")
 @pytest.mark.parametrize("reason", OWN, ids=lambda reason: reason.anchor)
 def test_a_reason_is_explained(reason: Reason) -> None:
-    """Each has a sentence, a meaning, and what would change it: whole sentences, of which no template is left open."""
-    for text in (reason.sentence, reason.meaning, reason.change):
+    """Each has a sentence, a meaning, and what would change it: whole sentences, of which no template is left open.
+
+    Where there is nothing to change, nothing is said of it.
+    """
+    for text in (reason.sentence, reason.meaning, reason.change or "."):
         assert text.endswith((".", ")")), text
+    assert "Nothing has to change" not in reason.change
     assert not reason.sentence[0].islower()
     assert "{" not in reason.meaning + reason.change
     assert reason.sentence.count("`") % 2 == 0

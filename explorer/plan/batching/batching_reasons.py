@@ -59,7 +59,7 @@ class BatchReasons:
         "{count} `{name}` operations are computed one by one, not as one on stacked operands, because `{name}` cannot "
         "be computed for stacked operands of these shapes.",
         meaning=_BATCH,
-        change="Nothing has to change; an operation of your own can define batch().",
+        change="An operation of your own can define batch().",
     )
     dear_operations = Reason(
         "stacking_costs_more",

@@ -86,7 +86,7 @@ class Reason:
     meaning: str = ""
     """the general rule or cost behind the decision"""
     change: str = ""
-    """the change of the program that leads to another decision"""
+    """the change of the program that leads to another decision; "" where there is none to make"""
     owner: type | None = field(default=None, init=False, repr=False)
     """the class whose attribute it is, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)
@@ -148,7 +148,6 @@ def reason(code: str) -> Reasons:
     [single_term] of SumOfOne
       `add_n` is left out, because it is the sum of only one array, so that array is used directly.
       What it means: A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.
-      What would change it: Nothing has to change.
     """
     reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
     if not reasons:

@@ -16,7 +16,6 @@ class BuffersReasons:
         "side ({beside_bytes}), because two results may overlap where one is read for the last time before the other "
         "is written. No less than {live_bytes} would do, because so much is live at one moment.",
         meaning=f"{_ARENA} Two results may overlap where one is no longer needed when the other is written.",
-        change="Nothing has to change.",
     )
     packed_with_scratch = Reason(
         "packed",
@@ -25,7 +24,6 @@ class BuffersReasons:
         "last time before the other is written. No less than {live_bytes} would do, because so much is live at one "
         "moment.",
         meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs.",
-        change="Nothing has to change.",
     )
     reused = Reason(
         "reused",

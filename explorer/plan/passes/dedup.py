@@ -52,7 +52,6 @@ class Dedup(Pass):
         "{count:copy of a constant is|copies of constants are} left out, because equal constants need to be stored "
         "only once ({kept} in all), and every operation that reads one can read the same.",
         meaning="Numbers written in the program, with the same dtype and shape, are the same value.",
-        change="Nothing has to change.",
     )
     order_of_zeros = Reason(
         "order_of_zeros",
@@ -66,7 +65,6 @@ class Dedup(Pass):
         "Value and gradient are computed together in {count:call} of `{name}`, because the gradient needs intermediate "
         "results of the same call, and computing these gives the value, too.",
         meaning="To differentiate a function, some of its intermediate results are needed again.",
-        change="Nothing has to change.",
     )
 
     def run(self, graph: PlanGraph) -> None:

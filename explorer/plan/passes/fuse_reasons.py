@@ -107,14 +107,12 @@ class FuseReasons:
         "`{first}` already, "
         f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
-        change="Nothing has to change.",
     )
     from_second_product = Reason(
         "second_product",
         "`{operand}`, which is fused with `{second}`, is not fused into one loop with `{reader}`, which reads it, "
         "because `{reader}` is fused with `{first}` already, " + f"{_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
-        change="Nothing has to change.",
     )
     view_between = Reason(
         "view",
@@ -128,7 +126,6 @@ class FuseReasons:
         "`{reader}` is not fused into one loop with `{operand}`, because `{operand}` is computed in the loop of "
         "`{product}`, over blocks smaller than rows, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
-        change="Nothing has to change.",
     )
     long_rows = Reason(
         "long_rows",
@@ -149,7 +146,6 @@ class FuseReasons:
         "`{reader}` is not fused into one loop with `{producer}`, because `{producer}` only gives elements another "
         "shape or order: nothing is computed for it that could be fused.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
-        change="Nothing has to change.",
     )
     output_of_call = Reason(
         "producer",
@@ -164,21 +160,18 @@ class FuseReasons:
         "its end, and writes its whole result to memory, before `{reader}` begins.",
         meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
         "same place alone, so a block of its operands is enough for a block of its result.",
-        change="Nothing has to change.",
     )
     nothing_to_join = Reason(
         "nothing_to_join",
         "`{operation}` is fused with no other operation, because no operation comes before it, and none after it: all "
         "that it reads is there before the run, and its result was asked for.",
         meaning=_APART,
-        change="Nothing has to change.",
     )
     reader = Reason(
         "reader",
         "`{operation}` is not fused into one loop with `{reader}`, which reads its result, because `{reader}` cannot "
         "be computed block by block: it must find the whole result in memory when it begins.",
         meaning=f"{_APART} Only elementwise operations and reductions can begin with a block of what they read.",
-        change="Nothing has to change.",
     )
     element_type = Reason(
         "element_type",

@@ -76,7 +76,6 @@ class Inline(Pass):
         "{count:call} of `{name}` run one after the other, not at once on stacked operands, because at once they "
         "would take an estimated {together_us}, and one after the other they take {separate_us}.",
         meaning=_MAP,
-        change="Nothing has to change.",
     )
     divided = Reason(
         "divided",

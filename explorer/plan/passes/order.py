@@ -24,6 +24,7 @@ from explorer.plan.graph.kernels import kernels_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
+from explorer.plan.memory.copied_reshapes import with_copies
 from explorer.plan.schedule.depth_first import depth_first
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priority
 
@@ -122,7 +123,6 @@ class Order(Pass):
         "of the one before.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at one time.",
-        change="Nothing has to change.",
     )
     kind = "order"
     required = True
@@ -146,7 +146,9 @@ class Order(Pass):
             priorities.append((not kernel.constant, rank, uid, index))
         waits, releases = _with_updates(graph, kernels, kernel_of, producers, users)
         queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
-        began, picks, runs_until, end = self._simulate(kernels, queue, heuristic)
+        # Copies take time in a lane. With one lane the order is that of the priorities, whatever kernels take.
+        priced = with_copies(kernels, self.cost_model) if self.lanes > 1 else kernels
+        began, picks, runs_until, end = self._simulate(priced, queue, heuristic)
         levels, chains, chain_count = _levels_and_chains(began, producers, users)
         ordered = OrderedKernels(
             graph.roots,
@@ -158,7 +160,8 @@ class Order(Pass):
             runs_until=tuple(runs_until),
         )
         if self.lanes > 1:
-            self._record(graph, ordered, chain_count, end)
+            alone = sum([priced[index].cost.estimate for index in began])
+            self._record(graph, ordered, chain_count, end, alone)
         graph.schedule = ordered
 
     def _simulate(
@@ -221,15 +224,15 @@ class Order(Pass):
         levels = graph.ordered.levels
         return {"kernels": len(levels), "levels": max(levels, default=0)}
 
-    def _record(self, graph: PlanGraph, ordered: OrderedKernels, chains: int, together: float) -> None:
-        """Enter the decision to run kernels at one time, which takes ``together`` µs, or that none can."""
+    def _record(self, graph: PlanGraph, ordered: OrderedKernels, chains: int, together: float, alone: float) -> None:
+        """Enter the decision to run kernels at one time, or that none can; ``together`` and ``alone`` are µs."""
         kernels = ordered.kernels
         facts = {
             "count": len(kernels),
             "chains": chains,
             "lanes": self.lanes,
             "together_us": round(together, 3),
-            "alone_us": round(sum([kernel.cost.estimate for kernel in kernels]), 3),
+            "alone_us": round(alone, 3),
         }
         overlapping = [kernels[place].result for place, until in enumerate(ordered.runs_until) if until > place]
         if overlapping:

@@ -26,7 +26,6 @@ class Prune(Pass):
         "other decisions have replaced the operations that read it ({readers}).",
         meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
         "read.",
-        change="Nothing has to change.",
     )
     unread = Reason(
         "unneeded",

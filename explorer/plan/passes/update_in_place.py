@@ -96,14 +96,12 @@ class UpdateInPlace(Pass):
         "asked_for",
         f"{_BESIDE}`{{result}}` is the new value of another parameter, or a result that was asked for, too.",
         meaning="A value has one place in memory.",
-        change="Nothing has to change.",
     )
     not_computed = Reason(
         "not_computed",
         f"{_BESIDE}the step does not compute `{{result}}` on the device and in the type of `{{parameter}}`: it is "
         "{type}.",
         meaning="A constant, or another parameter, lies in memory of its own.",
-        change="Nothing has to change.",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 

@@ -86,7 +86,6 @@ class Folding:
         "because it reads {read:element} and gives {size}: a plan computes only small constants, and stores no more "
         "than {listed} elements of one.",
         meaning="A constant in a plan is written down element by element, which is good for small ones only.",
-        change="Nothing has to change.",
     )
 
     def __init__(self) -> None:

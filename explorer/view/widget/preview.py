@@ -35,6 +35,7 @@ def is_wanted() -> bool:
 def shows_view(source: str) -> bool:
     """Whether a cell ends with a call of ``explore`` whose value is displayed.
 
+    >>> from explorer.view.widget.preview import shows_view
     >>> shows_view("y = f(x)\\nex.explore(y)"), shows_view("view = ex.explore(y)"), shows_view("ex.explore(y);")
     (True, False, False)
     """

@@ -18,6 +18,7 @@ from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.support.accelerator import accelerator
+from tests.support.programs import prepared
 
 X = np.arange(24.0).reshape(2, 3, 4)
 
@@ -189,3 +190,14 @@ def test_a_view_of_a_user_s_own_is_not_called_by_the_plan() -> None:
     assert calls == []
     assert copies(planned) == []
     np.testing.assert_array_equal(computed(planned)[0], [[6, 3], [1, 0]])
+
+
+@pytest.mark.spec("P-11", "P-17")
+def test_a_copy_takes_time_in_the_simulated_lanes() -> None:
+    """The estimate of the order is the sum of what the kernels are priced at in the end, of which one copies."""
+    x = ex.tensor(np.ones((3, 4)))
+    planned = prepared(ex.tanh(ex.transpose(ex.tanh(x)).reshape((3, 4))), lanes=4).planned
+    (decision,) = [each for each in planned.graph.decisions if each.code == "nothing_independent"]
+    assert any(kernel.copies for kernel in planned.schedule.kernels)
+    total = sum(kernel.cost.estimate for kernel in planned.schedule.kernels)
+    assert decision.facts["together_us"] == decision.facts["alone_us"] == pytest.approx(total, abs=1e-3)

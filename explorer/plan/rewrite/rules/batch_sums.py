@@ -39,14 +39,12 @@ class SumOfMembers(Rule):
         "Adding the {members} rows of `{whole}` one by one is computed as one sum over its first axis, because that "
         "adds the same terms in one operation.",
         meaning="x[0] + x[1] + x[2] is x.sum(axis=0) where x has three rows.",
-        change="Nothing has to change.",
     )
     several_values = Reason(
         "sum_of_members",
         "Adding {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each array, "
         "because that adds the same terms in fewer operations.",
         meaning="x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0) where x and y have two rows.",
-        change="Nothing has to change.",
     )
     not_all_members = Reason(
         "not_all_members",
@@ -68,7 +66,6 @@ class SumOfMembers(Rule):
         "The rows are added one by one, not by one sum over an axis, because they are {given}, and np.sum would give "
         "{wanted} instead of {given}.",
         meaning="NumPy sums small integers in a wider dtype; adding two of them keeps theirs.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -180,7 +177,6 @@ class SumOfProducts(Rule):
         "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
         "end to end, because something else reads the single products, too, so they must be stored anyway.",
         meaning="A sum of products is one product of longer matrices, in which the single products do not appear.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -49,7 +49,6 @@ class PowersThatCancel(Rule):
         "`{node}` is computed by adding and subtracting exponents, instead of multiplying and dividing exponentials "
         "(exp), because these may overflow to ∞ or be rounded to 0, although the result is an ordinary number.",
         meaning="exp(800) / exp(799) is exp(1), but exp(800) is ∞ in float64, and ∞ / ∞ is NaN.",
-        change="Nothing has to change.",
     )
     too_many_terms = Reason(
         "too_many_terms",
@@ -188,7 +187,6 @@ class LogOfPowers(Rule):
         "The log of `{y}` is computed from the exponents of the exponentials (exp) in `{y}`, instead of computing "
         "these, because they may overflow to ∞ or be rounded to 0, although the log is an ordinary number.",
         meaning="log(2 · exp(800)) is log(2) + 800, but exp(800) is ∞ in float64.",
-        change="Nothing has to change.",
     )
     difference = Reason(
         "difference",

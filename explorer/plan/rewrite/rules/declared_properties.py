@@ -28,14 +28,12 @@ class Idempotent(Rule):
         "`{operation}` does not change any more.",
         meaning="abs(abs(x)) is abs(x); relu and floor are such operations, too. The property is declared as "
         "idempotent.",
-        change="Nothing has to change.",
     )
     equal_operands = Reason(
         "idempotent",
         "`{operation}` is left out, because both of its operands are `{x}`, and of two equal operands `{operation}` "
         "gives that same number.",
         meaning="maximum(x, x) is x. The property is declared as idempotent.",
-        change="Nothing has to change.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -62,7 +60,6 @@ class AbsorbedOperand(Rule):
         "computed with `{other}` already, and doing so twice changes nothing.",
         meaning="maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, associative and "
         "commutative.",
-        change="Nothing has to change.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -96,7 +93,6 @@ class Involution(Rule):
         "`{inner}` and `{outer}` after it are both left out, because the same operation twice gives back the numbers "
         "that there were before.",
         meaning="−(−x) is x; 1 / (1 / x) is x but for rounding. The property is declared as involution.",
-        change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
@@ -141,7 +137,6 @@ class EvenOfNegative(Rule):
         "`{operation}` reads `{x}` directly, and `{y}`, which changes only signs, is left out, because `{operation}` "
         "gives the same for a number and its negative.",
         meaning="cos(−x) is cos(x), and |−x| is |x|. The property is declared as even.",
-        change="Nothing has to change.",
     )
     unsigned = Reason(
         "dtype",
@@ -187,14 +182,12 @@ class ExtremeBeforeMonotone(Rule):
         "The largest or smallest elements are picked first, and `{f}` is then computed for {kept:element} instead of "
         "{all}, because `{f}` never decreases: max(f(x)) = f(max(x)).",
         meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
-        change="Nothing has to change.",
     )
     complex = Reason(
         "dtype",
         "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
         "the elements of `{x}` are complex numbers, which have no order that `{f}` would keep.",
         meaning="max(f(x)) is f(max(x)) only where f keeps the order of numbers.",
-        change="Nothing has to change.",
     )
     domain = Reason(
         "domain",
@@ -210,7 +203,6 @@ class ExtremeBeforeMonotone(Rule):
         "result is needed in {consumers} places, so all of it must be computed anyway.",
         meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
         "needs f(x).",
-        change="Nothing has to change.",
     )
     result_type = Reason(
         "dtype",

@@ -26,7 +26,6 @@ class RoundTripCopy(Rule):
         "`{x}` is used where it is, instead of being copied to {there} and on from there, because copying changes no "
         "number.",
         meaning="Copying an array to another device and back gives the same array.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -48,7 +47,6 @@ class RecreateConstantOnDevice(Rule):
         "The constant `{x}` is created on the device {there} itself, not copied to it, because all of its elements "
         "are one number, so that only this number and a shape are stored: there is no array to copy.",
         meaning="ex.ZeroTensor and ex.TrivialTensor are such constants; arrays of several numbers have to be copied.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -52,7 +52,6 @@ class NeutralNumber(Rule):
         "neutral",
         "`{operation}` with {neutral} is left out, because it changes no number, so `{x}` is used directly.",
         meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit; of whole numbers x + 0 is, too.",
-        change="Nothing has to change.",
     )
     type = Reason(
         "type",
@@ -133,7 +132,6 @@ class NoOp(Rule):
         "is used directly.",
         meaning="A reshape to the shape that an array has already, a slice of everything, padding of width 0, a sum "
         "over no axis.",
-        change="Nothing has to change.",
     )
     complex = Reason(
         "complex",
@@ -186,7 +184,6 @@ class SumOfOne(Rule):
         "single_term",
         "`add_n` is left out, because it is the sum of only one array, so that array is used directly.",
         meaning="A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -210,14 +207,12 @@ class RedundantActivation(Rule):
         "they are.",
         meaning="The range of a value is known from the operation that makes it: relu, exp and square give none below "
         "0.",
-        change="Nothing has to change.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{operation}` is kept, although `{x}` is never below 0, because `{x}` may hold −0.0, which `{operation}` "
         "turns into 0.0; without it, −0.0 would stay.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -243,7 +238,6 @@ class IndexOfStack(Rule):
         "Element {index} of `{stacked}` is not taken out of the stack: the array that was stacked there is used "
         "directly, because it is the same.",
         meaning="np.stack([a, b])[1] is b.",
-        change="Nothing has to change.",
     )
     type = Reason(
         "type",
@@ -275,7 +269,6 @@ class StackOfMembers(Rule):
         "Nothing is stacked, and `{whole}` is used directly, because the stack consists of the {count} rows of "
         "`{whole}`, all of them, in their order.",
         meaning="np.stack([x[0], x[1], x[2]]) is x where x has three rows.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -38,7 +38,7 @@ class InversePair(Rule, abstract=True):
         "`{outer}` undoes `{inner}` for all numbers that `{x}` can hold, so both are left out and `{x}` is used "
         "directly.",
         meaning="A function of its inverse function gives the number that went in.",
-        change="Nothing has to change; the two computed one after the other give the same up to rounding, or overflow.",
+        change="Computed one after the other, the two give the same up to rounding, or overflow.",
     )
     dtype = Reason(
         "dtype",
@@ -70,7 +70,6 @@ class LogOfExp(InversePair):
         "`{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so both are left out and `{x}` is used "
         "directly.",
         meaning="The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -95,7 +94,6 @@ class ExpOfLog(InversePair):
         "`{outer}` undoes `{inner}`, because exp(log(x)) = x for every positive x and `{x}` is always positive, so "
         "both are left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it: exp, for one, gives positive numbers.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -142,14 +140,12 @@ class SqrtOfSquare(InversePair):
         "`{outer}` undoes `{inner}`, because √(x²) = x for every x from 0 on and `{x}` is never negative, so both are "
         "left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it. x² may overflow where x does not.",
-        change="Nothing has to change.",
     )
     absolute = Reason(
         "sqrt_square_absolute",
         "The square root of `{inner}` is computed as |x|, where x is the operand of `{inner}`, because √(x²) = |x|, "
         "and |x| is right also where x² overflows to ∞.",
         meaning="In float32 x² overflows for x beyond 1.8e19, and √∞ is ∞.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -176,7 +172,6 @@ class SquareOfSqrt(InversePair):
         "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so both are "
         "left out and `{x}` is used directly.",
         meaning="The range of a value is known from the operation that makes it: square and abs give none below 0.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -202,14 +197,12 @@ class TransposeOfTranspose(Rule):
         "transpose_pair",
         "`{outer}` puts the axes back that `{inner}` moved, so both are left out.",
         meaning="x.T.T is x.",
-        change="Nothing has to change.",
     )
     joined = Reason(
         "transposes",
         "`{inner}` and `{outer}` after it become one transpose instead of two, because moving axes twice is the same "
         "as moving them once to where they end.",
         meaning="x.transpose(a).transpose(b) is x.transpose([a[axis] for axis in b]).",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -238,14 +231,12 @@ class ReshapeOfReshape(Rule):
         "reshape_pair",
         "`{outer}` gives back the shape that there was before `{inner}`, so both are left out.",
         meaning="x.reshape(a).reshape(x.shape) is x.",
-        change="Nothing has to change.",
     )
     joined = Reason(
         "reshapes",
         "`{inner}` is left out, because `{outer}` comes right after it and sets the shape again, so the shape between "
         "the two makes no difference.",
         meaning="x.reshape(a).reshape(b) is x.reshape(b).",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -270,7 +261,6 @@ class WideningRoundTrip(Rule):
         "`{inner}` and `{outer}` after it are both left out, because `{inner}` converts to a wider dtype, which loses "
         "no digits, and `{outer}` converts back to the dtype that there was before.",
         meaning="x.astype(float64).astype(float32) is x where x is float32.",
-        change="Nothing has to change.",
     )
     lossy = Reason(
         "lossy",

@@ -49,7 +49,6 @@ class KnownCondition(Rule):
         "Of `{choice}` only the side `{branch}` is computed, because its condition is the constant {condition}, so "
         "the other side is never taken.",
         meaning="ex.cond(True, f, g, x) is f(x).",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -71,7 +70,6 @@ class LoopWithoutTurns(Rule):
         "Nothing is computed in the loop `{loop}`, and its result is the state with which it starts, because {why}, "
         "so the loop makes no turn.",
         meaning="ex.while_loop(condition, turn, state) is the state where the condition does not hold at first.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -39,7 +39,7 @@ class NormIntoWeights(IntoWeights):
         "result; at most one term is added after `{product}`.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W. Here s and t have one number for each row of W, or, "
         "before a convolution, for each channel. A norm vanishes into the product after it.",
-        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
+        change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",

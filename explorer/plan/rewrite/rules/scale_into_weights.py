@@ -92,14 +92,13 @@ class FactorIntoWeights(IntoWeights):
         "the weights of `{product}`, are multiplied or divided by it instead, which gives the same result.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
         "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
-        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
+        change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     shape = Reason(
         "shape",
         "Multiplying or dividing by `{factor}` is computed as written, instead of changing the weights of "
         "`{product}`, because `{factor}` ({shape}) varies along an axis that the weights do not have.",
         meaning="(x @ W) · s is x @ (W · s) only where s has one number for each column of W.",
-        change="Nothing has to change.",
     )
 
     roots = (Multiply, Divide)
@@ -164,7 +163,7 @@ class TermsOfWeights(IntoWeights):
         "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
         "other, because neither depends on an input: their sum is the same in every run, and computed once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
-        change='Nothing has to change; ex.EvalPlan(without=["simplify"]) computes it as written.',
+        change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
 
     roots = (Add, Subtract)

@@ -30,7 +30,6 @@ class SliceOfSlice(Rule):
         "`{inner}` and `{outer}` after it become one slice of `{x}` instead of two, because a slice of a slice is a "
         "slice.",
         meaning="x[2:9][1:3] is x[3:5].",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -61,7 +60,6 @@ class SliceOfConcatenation(Rule):
         "The slice is taken directly from `{source}`, not from `{joined}`, because all of its elements come from "
         "`{source}`.",
         meaning="np.concatenate([a, b])[:len(a)] is a.",
-        change="Nothing has to change.",
     )
     several_parts = Reason(
         "several_parts",
@@ -114,7 +112,6 @@ class ConcatenationOfSlices(Rule):
         "Nothing is joined, and `{whole}` is used directly, because the {count:slice} that would be joined are all of "
         "`{whole}`, in their order.",
         meaning="np.concatenate([x[:3], x[3:]]) is x.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -58,14 +58,12 @@ class QuotientOfExponentials(Rule):
         "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest exponent "
         "first: exp of what is left cannot overflow to ∞, as it can in the form that was written.",
         meaning="exp overflows beyond 709 (88 in float32); exp(x − m) / Σ exp(x − m) is the same number for every m.",
-        change="Nothing has to change.",
     )
     difference = Reason(
         "exponentials",
         "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because that is the same in "
         "exact arithmetic, and stays finite where exp(x) or exp(y) alone overflows to ∞.",
         meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
-        change="Nothing has to change.",
     )
     other_sum = Reason(
         "other_sum",
@@ -127,7 +125,6 @@ class QuotientOfOnePlusExp(Rule):
         "1 / (1 + `{powers}`) is computed as sigmoid(−x), where x is the operand of `{powers}`, because that is the "
         "same number, and is computed without an exp that can overflow, as exp(x) may.",
         meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
-        change="Nothing has to change.",
     )
     positive = Reason(
         "sigmoid",
@@ -135,7 +132,6 @@ class QuotientOfOnePlusExp(Rule):
         "is the same number, and exp(x) alone may overflow: ∞ / ∞ is NaN.",
         meaning="exp(x) / (1 + exp(x)) is 1 / (1 + exp(−x)), the sigmoid of x; exp overflows beyond 709 (88 in "
         "float32).",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -171,7 +167,6 @@ class LogOfSoftmax(Rule):
         "`{inner}` are rounded to 0, and log(0) is −∞; in one step the result is an ordinary number.",
         meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
         "least 1.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -197,14 +192,12 @@ class LogOfSigmoid(Rule):
         "The log of `{inner}` is computed as −log(1 + exp(−x)), where x is the operand of `{inner}`, because that is "
         "the same number, and finite also where `{inner}` is rounded to 0, whose log is −∞.",
         meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(0) would be −∞.",
-        change="Nothing has to change.",
     )
     complement = Reason(
         "log_one_minus_sigmoid",
         "The log of 1 − `{inner}` is computed as −log(1 + exp(x)), where x is the operand of `{inner}`, because that "
         "is the same number, and finite also where `{inner}` is rounded to 1: log(1 − 1) is −∞.",
         meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(1 − 1) would be −∞.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -238,7 +231,6 @@ class LogSumExponentials(Rule):
         "The log of the sum of `{powers}` is computed in one step (logsumexp) instead of three, because logsumexp "
         "subtracts the largest exponent first: exp of what is left cannot overflow to ∞.",
         meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -268,7 +260,6 @@ class LogOfOnePlusExp(Rule):
         "The log of 1 + `{powers}` is computed in one step (softplus) instead of three, because that is the same in "
         "exact arithmetic, and stays finite where `{powers}` overflows to ∞.",
         meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
-        change="Nothing has to change.",
     )
     broadcast = Reason(
         "broadcast",
@@ -309,7 +300,6 @@ class NllOfSoftmax(Rule):
         "because small probabilities in the result are rounded to 0, and log(0) is −∞.",
         meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
         "least 1.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -34,7 +34,6 @@ class PowerByProducts(Rule):
         "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, instead of by np.power, because "
         "np.power takes many times longer.",
         meaning="Each product rounds its result, so that x³ and x⁴ may differ from np.power's in the last digit.",
-        change="Nothing has to change.",
     )
     type = Reason(
         "type",
@@ -98,7 +97,6 @@ class DivisionByPowerOfTwo(Rule):
         "Dividing by {divisor} is computed as multiplying by {factor}, because {divisor} is a power of two, so both "
         "give the same number to the last bit, and multiplying is faster than dividing.",
         meaning="x / 4 is x · 0.25 exactly; x / 3 and x · 0.333… differ in the last digit, so that stays a division.",
-        change="Nothing has to change.",
     )
     type = Reason(
         "type",

@@ -31,14 +31,12 @@ class SumOfParts(Rule):
         "and these parts lie one after the other: nothing is added, and no zeros are written.",
         meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). Where x[:3] and "
         "x[3:] are read, the gradient of x is such a sum.",
-        change="Nothing has to change.",
     )
     gaps = Reason(
         "gaps",
         "{count:array}, each of them zero outside of its own part, are added. Where such parts lie one directly after "
         "the other, the arrays are joined end to end instead; these {condition}.",
         meaning="Parts that lie one after the other, from the first place of an axis to the last, can be joined.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Any, graph: PlanGraph) -> Answer:

@@ -65,7 +65,6 @@ class ProductWithOneHot(Rule):
         "Row or column {position} of `{other}` is picked, instead of computing the matrix product, because the other "
         "factor is a one-hot vector: all zeros but for index {position}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1].",
-        change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
@@ -103,7 +102,6 @@ class ProductWithOneHotRows(Rule):
         "product, because each row of the other factor is one-hot: all zeros but for a 1, at the place that "
         "`{labels}` gives.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels].",
-        change="Nothing has to change.",
     )
     added = Reason(
         "one_hot_rows",
@@ -112,7 +110,6 @@ class ProductWithOneHotRows(Rule):
         "place.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is "
         "np.add.at(zeros, labels, x).",
-        change="Nothing has to change.",
     )
     dtype = Reason(
         "dtype",
@@ -168,7 +165,6 @@ class ZeroThroughView(Rule):
         "The operation is not computed: a ZeroTensor (zeros that are not stored) stands for its result, because its "
         "operand `{x}` is a ZeroTensor, and zeros that are moved or added up are zeros.",
         meaning="A ZeroTensor has a shape and a dtype, and stores no numbers.",
-        change="Nothing has to change.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -191,7 +187,6 @@ class SumWithZero(Rule):
         "zero, changes no number. An array of 0.0 would not be left out: adding 0.0 turns −0.0 into {instead}.",
         meaning="A ZeroTensor is the zero of algebra: x + 0 is x, also for −0.0. −0.0 and 0.0 are equal in "
         "comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Nothing has to change.",
     )
     type = Reason(
         "type",

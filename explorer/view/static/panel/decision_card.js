@@ -50,7 +50,9 @@ export class DecisionCard {
 
   #explanation(explanation) {
     const page = explanation.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${explanation.anchor}`));
-    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, ...explained(explanation.meaning)), html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change)), page);
+    const change = explanation.change && html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change));
+    const title = change ? "what it means, what would change it" : "what it means";
+    return html("details", { class: "ex-explained" }, html("summary", {}, title), html("p", {}, ...explained(explanation.meaning)), change, page);
   }
 
   /** The facts of a decision. */
