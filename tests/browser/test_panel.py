@@ -125,6 +125,18 @@ def test_a_decision_is_explained_below_its_sentence(show, digits):
     expect(card).to_contain_text(f"assets/reasons.md#{told.anchor}")
 
 
+@pytest.mark.spec("V-2")
+def test_a_decision_that_nothing_would_change_is_explained_without_advice(show, digits):
+    explained = {(each.code, each.reason): each for each in digits.explanations}
+    texts = [explained[decision.code, decision.reason] for decision in digits.decisions]
+    number = next(number for number, text in enumerate(texts) if not text.change)
+    card = show(digits, position=number + 1).locator(".ex-why .ex-explained").first
+    expect(card.locator("summary")).to_have_text("what it means")
+    card.locator("summary").click()
+    expect(card.get_by_text(texts[number].meaning)).to_be_visible()
+    expect(card).not_to_contain_text("To change it")
+
+
 @pytest.mark.spec("V-23")
 def test_decisions_are_filtered_by_verdict_and_by_words(show):
     """The decisions of a stage are filtered by verdict and words, and the filter stays from step to step."""
