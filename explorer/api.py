@@ -13,7 +13,7 @@ from explorer.cell_outputs import preview
 from explorer.core.argument_checks import check_name, check_type, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.checked_functions import named, named_methods
-from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
+from explorer.core.errors import DeclarationError, OperandError, UnknownNameError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.pytree import flatten
@@ -179,7 +179,7 @@ def explore(
         ]
         if changed:
             raise OperandError(
-                f"explore of a {type(what).__name__} with {changed[0]}=…",
+                f"explore of {class_text(what)} with {changed[0]}=…",
                 rule="run, record and plan must be given for expressions and layers alone: others are planned already",
                 fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
             )
@@ -193,7 +193,7 @@ def explore(
     leaves = [as_written(leaf) for leaf in flatten(what)[0]]
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
-            f"explore of a {type(what).__name__}",
+            f"explore of {class_text(what)}",
             rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording "
             "or a path",
             fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
@@ -263,7 +263,7 @@ def compare(before: EvalPlan, after: EvalPlan | Recording) -> ExplorableComparis
     """Two plans beside each other."""
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
-            f"comparing a plan with a {type(after).__name__}",
+            f"comparing a plan with {class_text(after)}",
             rule="a plan must be compared with a plan, or with a recording",
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )

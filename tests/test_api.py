@@ -13,7 +13,7 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.api import ExpressionView, node_id
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, class_text
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -109,7 +109,7 @@ def test_several_expressions_are_explored_together() -> None:
 
 
 def test_what_cannot_be_explored_is_named() -> None:
-    with pytest.raises(ex.OperandError, match="explore of a int"):
+    with pytest.raises(ex.OperandError, match="explore of an int"):
         ex.explore(3)
     with pytest.raises(ex.OperandError, match="explore of a list"):
         ex.explore([])
@@ -241,7 +241,7 @@ def test_what_is_planned_already_takes_no_options_of_a_plan() -> None:
 @pytest.mark.spec("V-21")
 @pytest.mark.parametrize("what", [np.ones(3), [np.ones(3)], 3, "x", None, {}])
 def test_what_cannot_be_explored_is_named_with_what_can(what: Any) -> None:
-    with pytest.raises(ex.OperandError, match=rf"explore of a {type(what).__name__}\n  rule: .*\n  fix: "):
+    with pytest.raises(ex.OperandError, match=rf"explore of {class_text(what)}\n  rule: .*\n  fix: "):
         ex.explore(what)
 
 

@@ -9,6 +9,12 @@ from explorer.record.escape import visible
 from explorer.record.rows import line_unit
 
 
+def class_text(value: object) -> str:
+    """Return the class of a value with its article, as an error names it: ``a list``, ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
 class ExplorerError(Exception):
     """Base of all errors that explorer raises on purpose.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.attributes import as_written, stands_for_expression
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import Tensor
@@ -40,7 +40,7 @@ def _value(value: Any) -> Any:
         return as_written(value)
     if not isinstance(value, (Expr, np.ndarray)):
         raise OperandError(
-            f"same() of a {type(value).__name__}",
+            f"same() of {class_text(value)}",
             rule="the operands must be expressions, data, or results of evaluating them",
             fix="compare numbers with ==",
         )

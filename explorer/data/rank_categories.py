@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, class_text
 from explorer.core.types.tensor_type import TensorType, TupleType
 
 
@@ -30,7 +30,7 @@ def type_of(x: Any) -> TensorType:
         return declared
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         raise OperandError(
-            f"the category of a {type(x).__name__}",
+            f"the category of {class_text(x)}",
             rule="the value must be an expression, data or an array",
             fix="wrap it: ex.tensor(value)",
         )

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.recording_context import Scope, scope, single_source_line
@@ -187,7 +187,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         )
     if not isinstance(loss, Expr):
         raise OperandError(
-            f"ex.grad of a {type(loss).__name__}",
+            f"ex.grad of {class_text(loss)}",
             rule="the loss must be one expression",
             fix="ex.grad(loss_1 + loss_2, wrt)",
         )

@@ -45,6 +45,11 @@ class NetState(enum.Enum):
     NEED_BUILD = "NeedBuild"
     COMPLETE = "Complete"
 
+    @property
+    def words(self) -> str:
+        """The state in words, as ``repr`` of a net shows it."""
+        return {"NeedInit": "not checked yet", "NeedBuild": "checked", "Complete": "built"}[self.value]
+
 
 class BuildableNet(PlacedNet):
     """Editable net with its state and the expressions built from it."""

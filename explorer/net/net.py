@@ -32,6 +32,7 @@ from explorer.net.value_comparison import ValueComparison, compare_values
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan
 
 
@@ -221,7 +222,14 @@ class Net(RunnableNet):
         def keep(name: str, value: Array) -> None:
             values[name] = value.copy()
 
-        theirs = other._arrays((*arrays.values(),), {})
+        try:
+            theirs = other._arrays((*arrays.values(),), {})
+        except OperandError as error:
+            raise OperandError(
+                f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",
+                rule=f"a reference must take the inputs of the net; {error.rule}",
+                fix="compare with another file of this model; graphs of other models: explorer diff A B",
+            ) from error
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
         # Another exporter names outputs otherwise; their order is the interface of a model, and stays.
         for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
@@ -246,5 +254,8 @@ class Net(RunnableNet):
     def __repr__(self) -> str:
         reads = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.inputs.items())
         writes = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.outputs.items())
-        count = len(self.definition.operators)
-        return visible(f"<net {self.name!r}: {count} operators, {reads or 'nothing'} → {writes}, {self.state.value}>")
+        if self.definition.is_table:
+            return visible(f"<net {self.name!r}: {counted_text(len(self.definition.blobs), 'weight')}, no graph>")
+        count = counted_text(len(self.definition.operators), "operator")
+        flow = f"{reads or 'nothing'} → {writes or 'nothing'}"
+        return visible(f"<net {self.name!r}: {count}, {flow}; {self.state.words}>")

@@ -19,6 +19,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.operand_values import Take
 from explorer.record import Summary
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 from explorer.run.execution.value_capture import summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
@@ -65,11 +66,14 @@ class ValueComparison:
         reference: str,
         rows: Sequence[ComparedOperand],
         absent: Sequence[str],
+        unmatched: int,
         show: Callable[..., Any],
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
         self.absent = tuple(absent)
         """operands of both sides that the net's plan does not compute, since it was rewritten without them"""
+        self.unmatched = unmatched
+        """number of operands whose names the reference does not have"""
         self._show = show
 
     @property
@@ -105,7 +109,7 @@ class ValueComparison:
         return view
 
     def __str__(self) -> str:
-        title = f"{self.name} against {self.reference}: {_count(len(self.rows), 'operand')} compared"
+        title = f"{self.name} against {self.reference}: {counted_text(len(self.rows), 'operand')} compared"
         first = self.first
         if first is None:
             worst = max(self.rows, key=lambda row: row.error)
@@ -114,7 +118,7 @@ class ValueComparison:
             place, differing = self.rows.index(first), [row for row in self.rows if row.problem]
             lines = [f"{title}, {len(differing)} differ", f"the first that differs is {first.place}: {first.problem}"]
             lines += _table(first)
-            lines.append(f"{_count(place, 'operand')} before it agree")
+            lines.append(f"{counted_text(place, 'operand')} before it agree")
             others = [row for row in differing if row is not first]
             if others:
                 named = ", ".join(f"{row.name} ({row.error:.1e})" for row in others[:_LISTED])
@@ -123,14 +127,13 @@ class ValueComparison:
             named = ", ".join(self.absent[:_LISTED])
             lines.append(f"not computed, since the plan was rewritten without them: {named}"
                          f"{', …' * (len(self.absent) > _LISTED)}")  # fmt: skip
+        if self.unmatched:
+            left = counted_text(self.unmatched, "other operand")
+            lines.append(f"not compared: {left}, of whose names {self.reference} has no value")
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _table(row: ComparedOperand) -> list[str]:
@@ -227,5 +230,6 @@ def compare_values(
         reference,
         [rows[name] for name in owners if name in rows],
         [name for name in owners if name not in rows],
+        sum(len(operator.outputs) for operator in definition.ssa.topological_order) - len(owners),
         show,
     )

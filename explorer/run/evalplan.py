@@ -31,6 +31,7 @@ from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.plan_options import CostsOption, RecordOption, Without, plan_options
+from explorer.run.plan_text import plan_text
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.recording.interface_table import InterfaceValue
 from explorer.run.result_cache import Recalled, recall, remember
@@ -102,8 +103,8 @@ class EvalPlan(InspectablePlan):
         self._views: list[View] = []
 
     def __repr__(self) -> str:
-        state = "evaluated" if self._timing is not None else "prepared" if self._planned is not None else "not planned"
-        return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
+        done = len(self._roots or self.planned.graph.recorded_roots) if self._timing is not None else 0
+        return plan_text(self.title, len(self._handles), self._planned is not None and self._fresh, done)
 
     @overload
     def register(self, value: Any, /) -> Handle: ...

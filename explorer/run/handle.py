@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.attributes import as_written
-from explorer.core.errors import OperandError, StateError
+from explorer.core.errors import OperandError, StateError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
@@ -20,7 +20,7 @@ def expression_of(value: Any) -> Expr:
     expr = as_written(value)
     if not isinstance(expr, Expr):
         raise OperandError(
-            f"register of a {type(expr).__name__}",
+            f"register of {class_text(expr)}",
             rule="the argument must be an expression",
             fix="wrap it: ex.tensor(value)",
         )

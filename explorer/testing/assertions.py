@@ -88,9 +88,12 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
         if len({final.get(node, node) for node in nodes}) > 1
     ]
     if len(subject.all_nodes) < 2:
-        raise AssertionError(f"{subject} is recorded once: there is no second operation that it could be merged with")
+        raise AssertionError(
+            f"`{subject.names[0]}` is recorded once: there is no second operation that it could be merged with"
+        )
     if apart:
-        _fail(subject, "must be computed once, and are not", "dedup", _cut(apart))
+        several = f"all `{subject.names[0]}`" if len(subject.names) == 1 else ""
+        _fail(subject, "must be computed once, as one node, and are not", "dedup", _cut(apart), several)
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
@@ -186,9 +189,12 @@ def _several(subject: Subjects) -> list[str]:
     return [*lines, "to mean one of them: give the expression itself, or its own name in the picture"] if lines else []
 
 
-def _fail(subject: Subjects, claim: str, stage: str, state: list[str]) -> None:
+def _fail(subject: Subjects, claim: str, stage: str, state: list[str], named: str = "") -> None:
+    """Raise an AssertionError; ``named`` is the subject where its names alone would be read as a single operation."""
     __tracebackhide__ = True
-    raise AssertionError("\n".join([f"{subject} {claim}", *declined_lines(subject, stage), "instead:", *state]))
+    raise AssertionError(
+        "\n".join([f"{named or subject} {claim}", *declined_lines(subject, stage), "instead:", *state])
+    )
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -183,6 +183,19 @@ def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[
         np.testing.assert_allclose(found["15"], expected["probability"], atol=1e-5)
 
 
+def test_run_counts_what_is_no_finite_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images = np.load(ARRAYS)["images"].copy()
+    images[0] = np.nan
+    np.save("some.npy", images)
+    assert main(["run", MODEL, "--input", "some.npy"]) == 0
+    said = capsys.readouterr().out
+    assert " to " in said
+    assert said.endswith(", 10 NaN of 120\n")
+    np.save("all.npy", images * np.nan)
+    assert main(["run", MODEL, "--input", "all.npy"]) == 0
+    assert capsys.readouterr().out == "15: float32 (12, 10), no finite number, 120 NaN of 120\n"
+
+
 @pytest.mark.spec("I-20")
 def test_run_compares_with_a_reference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`explorer run --compare REFERENCE` compares values by operator; its status is 1 where one differs."""

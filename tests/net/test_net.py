@@ -465,3 +465,14 @@ def test_looking_reads_no_weight_and_says_what_unknown_lengths_are() -> None:
     assert with_values.recording.run is not None
     assert with_values.recording.run.values
     assert ex.explore(net).recording.title == "digits (? = 1)"
+
+
+def test_a_net_says_what_it_is_in_words(tmp_path: Path) -> None:
+    """Operators, inputs, outputs and state; a table of weights has no graph."""
+    net = ex.Net("half")
+    net.input("x", (2,))
+    assert repr(net) == "<net 'half': 0 operators, x (2,) → nothing; not checked yet>"
+    net.output(net.Relu("x", "y"))
+    assert repr(net.init()) == "<net 'half': 1 operator, x (2,) → y any shape; checked>"
+    np.savez(tmp_path / "w.npz", a=np.ones(2), b=np.ones(3))
+    assert repr(ex.open(tmp_path / "w.npz")) == "<net 'w': 2 weights, no graph>"

@@ -89,6 +89,17 @@ def test_outputs_of_a_net_of_another_format_are_compared_in_order() -> None:
     comparison = opened("digits.pnnx.param").compare(opened(), images)
     assert [row.operator for row in comparison.rows] == ["softmax"]
     assert comparison.equal
+    assert str(comparison).endswith("not compared: 14 other operands, of whose names digits has no value")
+
+
+@pytest.mark.spec("I-20")
+def test_a_net_with_other_inputs_is_no_reference() -> None:
+    other = ex.Net("other")
+    other.output(other.Relu(other.input("x", (2,), "int64"), "y"))
+    with pytest.raises(ex.OperandError, match="'other' as a reference of net 'digits'") as caught:
+        opened().compare(other, images)
+    assert caught.value.rule.startswith("a reference must take the inputs of the net; ")
+    assert "astype" not in caught.value.fix
 
 
 class Session(SimpleNamespace):

@@ -333,7 +333,7 @@ def test_several_values_are_registered_together_or_not_at_all() -> None:
     assert double.data().tolist() == [2.0, 4.0]
     with pytest.raises(ex.OperandError):
         plan.register(x + 1, object())
-    assert repr(plan).endswith("0 registered, evaluated>")
+    assert repr(plan) == "<plan: 2 evaluated>"
 
 
 def test_registering_after_prepare_plans_again() -> None:
@@ -383,7 +383,9 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
     assert repr(plan) == "<plan 'one': 0 registered, not planned>"
     plan.register(ex.tensor(1.0) + 1.0)
     assert repr(plan.prepare()) == "<plan 'one': 1 registered, prepared>"
-    assert repr(plan.eval()) == "<plan 'one': 0 registered, evaluated>"
+    assert repr(plan.eval()) == "<plan 'one': 1 evaluated>"
+    plan.register(ex.tensor(1.0) * 2.0)
+    assert repr(plan) == "<plan 'one': 1 evaluated; 1 registered, not planned>"
 
 
 def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:

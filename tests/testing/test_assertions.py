@@ -119,7 +119,7 @@ def test_merged_compares_expressions_names_and_scopes_one_by_one(
     testing.assert_merged(plan, product, again)
     testing.assert_merged(plan, "matmul")
     told = message(testing.assert_merged, plan, product, hidden)
-    assert told.startswith("`matmul` and `tanh` must be computed once, and are not\n")
+    assert told.startswith("`matmul` and `tanh` must be computed once, as one node, and are not\n")
     assert "are different nodes in the final graph" in told
     told = message(testing.assert_merged, plan, hidden)
     assert told == "`tanh` is recorded once: there is no second operation that it could be merged with"

@@ -160,4 +160,12 @@ def _described(array: Any) -> str:
     if is_text(array.dtype):
         texts = [visible(repr(str(text)))[:_LONGEST] for text in array.flat[:_SHOWN]]
         return ", ".join([kind, *texts, *["…"] * (array.size > _SHOWN)])
-    return kind + (f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else "")
+    if not array.size or array.dtype.kind not in "fiu":
+        return kind
+    import numpy as np
+
+    finite = array[np.isfinite(array)]
+    nan, infinite = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+    counts = [f"{count:,} {noun}" for count, noun in ((nan, "NaN"), (infinite, "infinite")) if count]
+    whole = f"{finite.min():.6g} to {finite.max():.6g}" if finite.size else "no finite number"
+    return ", ".join([kind, whole, *([f"{' and '.join(counts)} of {array.size:,}"] if counts else [])])

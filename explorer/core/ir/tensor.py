@@ -15,7 +15,7 @@ import numpy as np
 
 from explorer.core.attributes import stands_for_expression
 from explorer.core.checked_functions import named, named_methods
-from explorer.core.errors import ExplorerError, OperandError, StateError
+from explorer.core.errors import ExplorerError, OperandError, StateError, class_text
 from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.call_chain import function_code
 from explorer.core.ir.examples import Example
@@ -247,25 +247,25 @@ def tensor(
         raise
     except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}: {error}",
+            f"ex.tensor of {class_text(value)}: {error}",
             rule="a tensor must be a regular array of numbers",
             fix="rows of one length each; texts and None must be left out",
         ) from None
     except Exception as error:
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}, whose class raised {type(error).__name__}: {error}",
+            f"ex.tensor of {class_text(value)}, whose class raised {type(error).__name__}: {error}",
             rule="a lookup of a missing attribute must raise AttributeError, and a conversion to an array must succeed",
             fix="correct the methods of the class, or pass an array of its numbers",
         ) from error
     if is_text(array.dtype):
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}, which are texts",
+            f"ex.tensor of {class_text(value)}: elements of dtype {array.dtype}, which are texts",
             rule="explorer computes with numbers; texts are inputs and weights of nets from files only",
             fix="number the texts first, for instance by np.unique(texts, return_inverse=True)",
         )
     if not is_element(array.dtype):
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",
+            f"ex.tensor of {class_text(value)}: elements of dtype {array.dtype}",
             rule="elements must be booleans, integers, real or complex numbers, or of a declared element type",
             fix="convert the value first, for instance with .astype(np.float32)",
         )

@@ -15,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from explorer.core.bit_keys import exact
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, class_text
 from explorer.core.ir.expr import Expr, record_typed
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.identity_comparison import Watched, unchanged
@@ -177,7 +177,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     """
     if not callable(body):
         raise DeclarationError(
-            f"ex.function of a {type(body).__name__}",
+            f"ex.function of {class_text(body)}",
             rule="ex.function must have a Python function",
             fix="write @ex.function above its def",
         )

@@ -18,7 +18,7 @@ from explorer.net.definition.definition import NetDefinition
 
 __all__ = ["StoredWeights", "read", "save"]
 
-_RULE = "the weights of x.param must be in x.bin beside it"
+_RULE = "the weights of a .param file must be in the .bin file of the same name beside it"
 _FIX = "put the .bin file of the same export beside the .param file and open it again"
 
 

@@ -16,6 +16,7 @@ from explorer.core.errors import FileError
 from explorer.core.progress import Progress, current_callback
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
+from explorer.record.reasons import counted_text
 
 MAGIC = "7767517"
 INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
@@ -156,7 +157,8 @@ class _Reader:
         operands = [word for _, word in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
         if len(operands) < n_in + n_out:
             raise GrammarError(
-                f"operator {shorten(name)} counts {n_in} inputs and {n_out} outputs, {len(operands)} words follow",
+                f"operator {shorten(name)} counts {counted_text(n_in, 'input')} and {counted_text(n_out, 'output')}, "
+                f"{len(operands)} words follow",
                 rule="the names of all inputs and outputs must follow their counts",
             )
         blobs = tuple(word[0] for word in operands)

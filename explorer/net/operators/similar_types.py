@@ -48,11 +48,20 @@ class NearTypes:
         wide = np.uint8 if len(rows) < 256 else np.int64  # a sum in the matrix's own dtype takes a tenth of the time
         common = np.add.reduce(self._has.take(rows, axis=0), axis=0, dtype=wide)
         alike = common / (len(own) + self._totals)
+        word = _word(type)
         # Half of the coefficient: the factor 2 of its numerator is left out above.
-        candidates = {*(alike >= _ALIKE / 2).nonzero()[0].tolist(), *self._words.get(_word(type), ())}
+        near = (alike >= _ALIKE / 2).nonzero()[0].tolist()
+        like = [column for column in near if _likeness(word, _word(self._types[column])) >= _ALIKE]
+        candidates = {*like, *self._words.get(word, ())}
         return tuple(
             [name for _, name in sorted([(-alike[column], self._types[column]) for column in candidates])[:_MOST]]
         )
+
+
+def _likeness(word: str, other: str) -> float:
+    """How alike two names are without their families, which many types share: 1 for equal ones."""
+    own, theirs = set(_parts(word)), set(_parts(other))
+    return 2 * len(own & theirs) / (len(own) + len(theirs))
 
 
 def _parts(type: str) -> list[Hashable]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope, single_source_line
 from explorer.core.ir.tensor import tensor
@@ -45,7 +45,7 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
     check_function(node, "ex.fold_trees")
     if not isinstance(trees, (list, tuple)) or not trees:
         raise OperandError(
-            f"ex.fold_trees of {trees!r}" if not trees else f"ex.fold_trees of a {type(trees).__name__}",
+            f"ex.fold_trees of {trees!r}" if not trees else f"ex.fold_trees of {class_text(trees)}",
             rule="there must be a list of trees, each of them a leaf, or a tuple or list of trees",
             fix="ex.fold_trees(node, [((a, b), c), (a, c)])",
         )

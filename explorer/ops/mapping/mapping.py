@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.mapped_call import MappedCall
@@ -115,7 +115,7 @@ def check_function(function: object, caller: str) -> None:
     """Raise DeclarationError unless the first argument is a function."""
     if not callable(function):
         raise DeclarationError(
-            f"{caller} of a {type(function).__name__}",
+            f"{caller} of {class_text(function)}",
             rule="a function of expressions must be passed, and not a value",
             fix="lambda x: x + 1",
         )

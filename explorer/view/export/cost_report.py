@@ -17,7 +17,8 @@ _LISTED = 20
 def costs(recording: Recording) -> str:
     """Return the declined decisions with the time that each may cost; "" if nothing was declined.
 
-    Times estimate how much longer the schedule takes than if the rule had been applied; they cannot be added up.
+    Each is named as in the lines of decisions, which say why. Times estimate how much longer the schedule takes than if
+    the rule had been applied; they cannot be added up.
     """
     declined = recording.declined
     if not declined:
@@ -34,7 +35,7 @@ def costs(recording: Recording) -> str:
 
 def _line(recording: Recording, decision: Decision) -> str:
     cost = micros_text(decision.facts.get("estimated_cost_us", 0.0))
-    return f"  {cost:>8}  {decision_line(recording, decision)}"
+    return f"  {cost:>8}  {decision_line(recording, decision).head}"
 
 
 def gains(recording: Recording) -> str:

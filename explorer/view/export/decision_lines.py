@@ -36,6 +36,12 @@ class DecisionLine(NamedTuple):
     code: str
     times: int = 1
 
+    @property
+    def head(self) -> str:
+        """The line without its sentence."""
+        place = f"{self.place} · " if self.place else ""
+        return f"{self.stage} {self.mark} {place}{self.rule} [{self.code}]"
+
     def __str__(self) -> str:
         place = f"{self.place} · " if self.place else ""
         many = f" ×{self.times:,}" if self.times > 1 else ""

@@ -14,6 +14,7 @@ from explorer.core.errors import ExplorerError, FileError
 from explorer.formats.pnnx.expression_parser import parse as parse_expression
 from explorer.formats.pnnx.param_reader import parse
 from explorer.net.definition.definition import NetDefinition, WeightReference
+from explorer.record.reasons import counted_text
 
 DIGITS = (Path(__file__).parents[3] / "assets" / "digits.pnnx.param").read_text(encoding="utf-8")
 DIGITS_RAW = (Path(__file__).parents[3] / "assets" / "digits_opt1.pnnx.param").read_text(encoding="utf-8")
@@ -112,6 +113,7 @@ def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) ->
     """As many words follow as there are inputs and outputs; where the line ends before, it is refused."""
     names = [f"x{place}" for place in range(n_in)] + [f"y{place}" for place in range(n_out)]
     inputs = "".join(f"pnnx.Input i{place} 0 1 x{place}\n" for place in range(n_in))
+    counts = f"{counted_text(n_in, 'input')} and {counted_text(n_out, 'output')}"
     for given_count in range(n_in + n_out + 1):
         line = f"op o {n_in} {n_out} {' '.join(names[:given_count])}"
         text = f"7767517\n{n_in + 1} {n_in + n_out}\n{inputs}{line}\n"
@@ -119,7 +121,7 @@ def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) ->
             operator = read(text).operator("o")
             assert [*operator.inputs, *operator.outputs] == names
             continue
-        with pytest.raises(FileError, match=f"counts {n_in} inputs and {n_out} outputs, {given_count} words follow"):
+        with pytest.raises(FileError, match=f"counts {counts}, {given_count} words follow"):
             read(text)
 
 
@@ -139,7 +141,11 @@ MALFORMED = {
     "n_in": (changed("fc                       1 1", "fc one 1"), 4, "'one' as its number of inputs"),
     "n_out": (changed("fc                       1 1", "fc 1 -1"), 4, "'-1' as its number of outputs"),
     "n_in too large": (changed("out0                     1 0", "out0 9 0"), 7, "counts 9 inputs"),
-    "n_in enormous": (changed("out0                     1 0", "out0 99999999999999 0"), 7, "counts 99999999999999"),
+    "n_in enormous": (
+        changed("out0                     1 0", "out0 99999999999999 0"),
+        7,
+        "counts 99,999,999,999,999 inputs and 0 outputs",
+    ),
     "operator name": (changed(" e     ", " fc     "), 5, "'fc' is used twice, first on line 4"),
     "input name": (changed("in0 ", "fc "), 4, "'fc' is used twice, first on line 3"),
     "operand name": (changed("0 1 43", "0 1 2"), 5, "already produced by operator 'fc' (line 4)"),

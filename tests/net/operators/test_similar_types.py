@@ -58,3 +58,9 @@ def test_a_type_that_is_registered_later_is_near() -> None:
     assert table.near("my.Layer") == []
     table.register("my.Layers")(lambda op: None)
     assert table.near("my.Layer") == ["my.Layers"]
+
+
+def test_a_family_alone_makes_no_type_near() -> None:
+    """Types of one family have "nn." in common, which says nothing of what they compute."""
+    assert NearTypes(["nn.SiLU", "nn.ReLU"]).of("nn.Wibble") == ()
+    assert NearTypes(["nn.SiLU", "nn.ReLU"]).of("nn.RLU")[0] == "nn.ReLU"

@@ -124,10 +124,10 @@ def test_leaves_do_not_wait_in_the_pool() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: ex.fold_trees(3, [1.0]), DeclarationError, "ex.fold_trees of a int"),
-        (lambda: ex.fold_trees(compose, [1.0], leaf=3), DeclarationError, "with the leaf of a int"),
+        (lambda: ex.fold_trees(3, [1.0]), DeclarationError, "ex.fold_trees of an int"),
+        (lambda: ex.fold_trees(compose, [1.0], leaf=3), DeclarationError, "with the leaf of an int"),
         (lambda: ex.fold_trees(compose, []), OperandError, r"of \[\]"),
-        (lambda: ex.fold_trees(compose, 3), OperandError, "of a int"),
+        (lambda: ex.fold_trees(compose, 3), OperandError, "of an int"),
         (lambda: ex.fold_trees(compose, [(1.0, ())]), OperandError, r"the node \(\)"),
         (lambda: ex.fold_trees(compose, [(np.ones(3), np.ones(2))]), OperandError, "leaves of 2 shapes"),
         (

@@ -224,7 +224,7 @@ def test_nothing_but_samples_is_mapped() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: ex.map(3, np.ones(3)), DeclarationError, "ex.map of a int"),
+        (lambda: ex.map(3, np.ones(3)), DeclarationError, "ex.map of an int"),
         (lambda: ex.map(ex.tanh), OperandError, "without samples"),
         (lambda: ex.map(ex.tanh, 3.0), OperandError, "over a float"),
         (lambda: ex.map(ex.tanh, ex.tensor(3.0)), OperandError, "over the scalar"),
