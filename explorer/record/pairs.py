@@ -14,8 +14,12 @@ ACCOUNTS = {
     "planned": "{node} has no kernel in this recording.",
     "reads": "{reader} reads the result of {node} from memory: a kernel fuses elementwise operations, with at most one "
     "product, convolution or pooling before them, or one reduction behind them.",
+    "through": "{reader} reads the result of {node} through {members}.",
+    "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
 """sentences about one node, or about two in two kernels, where no decision is about both"""
+_NAMED = 5
+"""nodes between two that are named; more are counted"""
 
 
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
@@ -65,7 +69,41 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
         for node, reader in pairs
         if _reads(recording, final.get(reader, reader), final.get(node, node), final, kernel_of)
     ]
-    return [*became, *dict.fromkeys(apart)]
+    return [*became, *dict.fromkeys(apart), *_relation(recording, nodes, others)]
+
+
+def _relation(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
+    """Return how the one reads the other as recorded, where it does so through others or not at all."""
+    for readers, sources in ((others, nodes), (nodes, others)):
+        path = _path(recording, readers, sources)
+        if len(path) > 2:
+            between = path[1:-1]
+            rest = len(between) - _NAMED
+            shown = between if rest <= 1 else between[: _NAMED - 1]
+            names = [*map(recording.label, shown), *[f"{rest:,} more", recording.label(between[-1])] * (rest > 1)]
+            members = " → ".join(names)
+            words = {"reader": recording.label(path[-1]), "node": recording.label(path[0]), "members": members}
+            return [ACCOUNTS["through"].format(**words)]
+        if path:
+            return []
+    return [ACCOUNTS["apart"]]
+
+
+def _path(recording: Recording, readers: Collection[int], sources: Collection[int]) -> list[int]:
+    """Return a shortest path from a source to a reader along recorded operands; empty where there is none."""
+    reached = dict.fromkeys(readers, -1)
+    waiting = list(reached)
+    for node in waiting:
+        if node in sources:
+            path = [node]
+            while reached[path[-1]] >= 0:
+                path.append(reached[path[-1]])
+            return path
+        for operand in recording.nodes.operands[node]:
+            if operand not in reached:
+                reached[operand] = node
+                waiting.append(operand)
+    return []
 
 
 def _kernel_of(recording: Recording) -> dict[int, int]:

@@ -67,6 +67,7 @@ def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
     expect(view.locator(".ex-why h4")).to_have_text("softmax")
     node(view, "x").focus()
     view.page.keyboard.press("y")
-    expect(view.locator(".ex-accounts li")).to_have_count(2)
+    expect(view.locator(".ex-accounts li")).to_have_count(3)
+    expect(view.locator(".ex-accounts")).to_contain_text("softmax reads the result of x through")
     press(view, "Escape")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(0)

@@ -29,6 +29,23 @@ def test_operations_are_asked_by_the_names_in_the_picture_and_answers_have_the_n
         view.why("exq", "sum")
 
 
+def test_two_that_no_decision_is_about_are_told_how_the_one_reads_the_other() -> None:
+    """Through which nodes, of which the first and the last are named; or not at all."""
+    first = ex.tensor(np.ones((4, 4)), name="first")
+    last = first
+    for _ in range(9):
+        last = ex.tanh(ex.cumsum(last, 0))
+    aside = ex.sort(first)
+    plan = ex.EvalPlan(without="fuse")
+    plan.register(last)
+    plan.register(aside)
+    plan.prepare()
+    way = "cumsum → tanh → cumsum → tanh → 12 more → cumsum"
+    assert f"tanh reads the result of first through {way}." in plan.why(first, last)
+    assert plan.why(last, first).splitlines()[-1] == plan.why(first, last).splitlines()[-1]
+    assert "Neither reads the result of the other, nor anything computed from it." in plan.why(aside, last)
+
+
 @pytest.mark.spec("V-2")
 def test_a_plan_a_view_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str]) -> None:
     """The decision about a pair has its reason; a pair without one is told what became of each, and nothing made up."""

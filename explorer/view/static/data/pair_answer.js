@@ -2,6 +2,9 @@
 
 import { grouped } from "./number_format.js";
 
+/** Nodes between two that are named; more are counted. */
+const NAMED = 5;
+
 /** The decisions about both of two nodes. @param {import("./recording.js").Trace} trace @param {number} node @param {number} other @returns {number[]} */
 export function decisionsBetween(trace, node, other) {
   const end = trace.decisions.length;
@@ -33,7 +36,38 @@ export function accounts(trace, node, other) {
   const apart = [[node, other], [other, node]]
     .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
-  return [...new Set([...became, ...apart])];
+  return [...new Set([...became, ...apart]), ...relation(trace, node, other)];
+}
+
+/** How the one reads the other as recorded, where it does so through others or not at all. @returns {string[]} */
+function relation(trace, node, other) {
+  const { through, apart } = trace.recording.accounts;
+  for (const [reader, source] of [[other, node], [node, other]]) {
+    const path = pathTo(trace, reader, source);
+    if (path.length > 2) return [worded(through, { reader: trace.label(reader), node: trace.label(source), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
+    if (path.length) return [];
+  }
+  return [apart];
+}
+
+/** The first names and the last one, with the number of those between. @param {string[]} names */
+function named(names) {
+  const rest = names.length - NAMED;
+  return rest > 1 ? [...names.slice(0, NAMED - 1), `${grouped(rest)} more`, names[names.length - 1]] : names;
+}
+
+/** A shortest path from a source to a reader along recorded operands; empty where there is none. @returns {number[]} */
+function pathTo(trace, reader, source) {
+  const reached = new Map([[reader, -1]]);
+  for (const [node] of reached) {
+    if (node === source) {
+      const path = [node];
+      while (reached.get(path[path.length - 1]) >= 0) path.push(reached.get(path[path.length - 1]));
+      return path;
+    }
+    for (const operand of trace.nodes.operands[node]) if (!reached.has(operand)) reached.set(operand, node);
+  }
+  return [];
 }
 
 /** Whether a node reads another one from memory, in a plan that fuses. */
