@@ -249,14 +249,12 @@ export class View {
   }
 
   /** Show where the graph begins, legibly. */
-  begin() {
-    begin(this);
-  }
+  begin = () => begin(this);
 
   /** Show the whole graph. */
   fit() {
-    if (this.callbacks.fit) this.callbacks.fit();
-    else this.camera.fit(this.placement.size);
+    if (this.callbacks.fit) return this.callbacks.fit();
+    this.camera.fit(this.placement.size);
   }
 
   /** Turn dark into light and light into dark. */
