@@ -1,4 +1,9 @@
-"""Batches: the nodes that compute a batch of operations or calls, and the kernels that compute these nodes."""
+"""Batches: the nodes that compute a batch of operations or calls, and the kernels that compute these nodes.
+
+A pass records that it formed a batch; later passes replace, merge and fuse the nodes of it. Which kernels a batch ended
+in is therefore traced, node by node, in the order in which nodes were produced. Views draw batches by it, and the
+recorder sums the measured times of their kernels.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +70,7 @@ def trace_batches(
                 *[owners[old] for old in replaced.get(node, ()) if old < node and old in owners]
             )
         if owner_places:
+            # Nodes stand in the order of production, so that the owners of what a node replaces are known.
             owners[node] = owner_places
             for place in owner_places:
                 nodes_of[place].append(node)

@@ -1,4 +1,7 @@
-"""Names of dimensions as a model's file declares them, and shapes written with them."""
+"""Names of dimensions as a model's file declares them, and shapes written with them.
+
+A length alone says little: a 1 that the file calls ``batch`` is another thing to a reader than a 1 without a name.
+"""
 
 from __future__ import annotations
 

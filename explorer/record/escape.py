@@ -1,4 +1,8 @@
-"""Escaping of text from model files: hidden characters, and those that reorder text, become visible."""
+"""Escaping of text from model files: hidden characters, and those that reorder text, become visible.
+
+Names and texts of files that strangers wrote are shown in terminals, pictures, pages and errors. A name with a line
+break could forge a line of output, and one with a right-to-left override hide what it says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Garbage collection paused during work that creates many long-lived objects, such as the rows of a recording."""
+"""Garbage collection paused during work that creates many long-lived objects, such as the rows of a recording.
+
+CPython collects whenever enough objects are new, and walks all that are young; of rows that stay it frees none.
+Reference counts free everything else meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The history of a node: the decisions about it, and what was declined before them."""
+"""The history of a node: the decisions about it, and what was declined before them.
+
+Why a node was changed is often answered by the rules that were asked before and declined. Panel, text and
+``plan.explain`` show them together, so that they are found here, for all alike.
+"""
 
 from __future__ import annotations
 

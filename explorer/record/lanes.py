@@ -1,4 +1,8 @@
-"""Lanes of a schedule on several workers: what each does when, as plain data."""
+"""Lanes of a schedule on several workers: what each does when, as plain data.
+
+``plan.estimate`` makes them. They are drawn in two forms: as text here, for a terminal, and as a picture in
+view/export/lanes_picture.py.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,7 @@ def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int 
     lines = []
     for lane in lanes[:most]:
         cells = [_IDLE] * width
+        # Receiving first: where a lane computes meanwhile, the cell says that it does.
         for mark in (_RECEIVING, _BUSY):
             for span in lane.spans:
                 if micros > 0 and span.receiving == (mark == _RECEIVING) and span.end > span.start:

@@ -95,6 +95,7 @@ def layer_lines(layers: Iterable[Layer]) -> list[str]:
     lines: list[str] = []
     enclosing: list[str] = []
     for layer in layers:
+        # Each layer stands before its sublayers, so that a stack of names follows the nesting.
         while enclosing and not layer.name.startswith(f"{enclosing[-1]}/"):
             enclosing.pop()
         name = layer.name[len(enclosing[-1]) + 1 :] if enclosing else layer.name

@@ -1,4 +1,8 @@
-"""Listings: the lines of cells and files that recorded a program, in order, each with the sources that stand for it."""
+"""Listings: the lines of cells and files that recorded a program, in order, each with the sources that stand for it.
+
+Views show the program beside the graph and mark the line of a node. A recording keeps texts of cells and functions as
+far as a budget goes, and the line of each node in any case: a listing is made of whichever there is.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,7 @@ def listings(recording: Recording) -> list[Listing]:
         first.setdefault(source.where, number)
         # Files of one name are told apart by their lines.
         rows = texts.get((source.where, source.line), ())
+        # Two files may be called model.py, and a cell may have run twice with other text: the line itself decides.
         alike = next((row for row in rows if known[row][source.line].strip() == source.text), None)
         if alike is not None:
             kept[alike].setdefault(source.line, []).append(number)

@@ -49,6 +49,7 @@ def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str
     words = [nodes.label[operand] for operand in operands]
     if operation in COMMUTATIVE and not any(_is_named(recording, operand) for operand in operands):
         return ""
+    # "add / add" of two different sums would read like a division of one value by itself.
     if words[0] == words[1] and operands[0] != operands[1]:
         return ""
     # a number comes first in a product, wherever the program has it

@@ -1,4 +1,8 @@
-"""Decisions about two nodes: why they run apart, or together."""
+"""Decisions about two nodes: why they run apart, or together.
+
+``plan.why(a, b)`` and the panel, with two nodes selected, ask for it. Where no decision is about both, the accounts say
+where each of them runs, which is an answer too.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,7 @@ def decisions_between(recording: Recording, nodes: Collection[int], others: Coll
     """
     final = recording.resolver(recording.end)
     first, second = ({*side, *(final.get(node, node) for node in side)} for side in (nodes, others))
+    # A decision not to fuse has many subjects; only its edges tell which of them read which.
     edges: dict[int, bool] = {}
     for number, operand, reader in recording.declined_edges:
         between = (operand in first and reader in second) or (operand in second and reader in first)

@@ -126,6 +126,8 @@ def predecessors(
     placed: set[tuple[int, int]] = set()
     for decision, old, new in substitutions:
         before.setdefault(new, []).append(old)
+        # A substitution says exactly what a node stands for; only for the other products of a decision all its subjects
+        # count.
         placed.add((decision, new))
     for group in groups:
         calls = subjects[group.decision]

@@ -211,6 +211,8 @@ class Recording:
         final = self.resolver(position)
         for node in self.visible(position, body):
             for index, operand in enumerate(self.nodes.operands[node]):
+                # Operands are kept as they were recorded: at any position the same rows serve, read through what was
+                # replaced so far.
                 yield final.get(operand, operand), node, index
 
     @property

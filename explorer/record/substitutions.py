@@ -20,6 +20,7 @@ def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
         return list(rows)
     stands: dict[int, int] = {}
     ordered = []
+    # A stable sort: rows of one decision keep the order in which they were entered.
     for decision, old, new in sorted(rows, key=lambda row: row[0]):
         chain = []
         while new in stands:

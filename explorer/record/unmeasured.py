@@ -1,4 +1,8 @@
-"""Recordings without measurements: the same on every run and machine, for outputs that notebooks keep."""
+"""Recordings without measurements: the same on every run and machine, for outputs that notebooks keep.
+
+A notebook that is run again must not change where the program has not: times would differ in every cell. Values are
+results of the program, and stay.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Alignment of two sequences: elements between known pairs are paired in order."""
+"""Alignment of two sequences: elements between known pairs are paired in order.
+
+Used by matching.py where structure does not decide: of two operations that look alike, those at corresponding places of
+the program are taken for the same. Known pairs fix what corresponds.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +70,8 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             ends.append(there)
             last.append(index)
         else:
+            # Patience sorting: `ends` has the smallest last element of an increasing run of each length, so that it
+            # stays sorted.
             ends[at], last[at] = there, index
     longest: list[tuple[int, int]] = []
     index = last[-1] if last else -1

@@ -191,6 +191,7 @@ def _kernels(
     for index, (_, _, nodes) in enumerate(computed):
         for node in nodes:
             first, second = top(owner.setdefault(node, index)), top(index)
+            # Union-find with the smaller number on top, so that groups come in the order of the first plan's kernels.
             parent[max(first, second)] = min(first, second)
     together: dict[int, tuple[list[int], list[int]]] = {}
     for index, (side, number, _) in enumerate(computed):

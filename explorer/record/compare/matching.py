@@ -122,6 +122,7 @@ class _Match:
         self._equal(first.structure, second.structure)
         self._equal(first.bare, second.bare)
         self._grow(zip(first.outputs, second.outputs, strict=False))
+        # With the type first, then without: a changed shape must not keep a layer from being found.
         for key, other in zip(first.kinds(), second.kinds(), strict=True):
             self._align(key, other)
             self._grow(())
@@ -131,6 +132,7 @@ class _Match:
     def _pair(self, node: int, other: int) -> None:
         self.pairs[node] = other
         self.taken.add(other)
+        # Neighbours are looked at later, from a queue: recursion would follow a chain of 100,000 nodes.
         self.fresh.append((node, other))
 
     def _equal(self, own: dict[int, int], others: dict[int, int]) -> None:

@@ -1,4 +1,8 @@
-"""Counterparts among the nodes that passes produced: nodes with equal operations on matched operands."""
+"""Counterparts among the nodes that passes produced: nodes with equal operations on matched operands.
+
+Recorded nodes are matched before (matching.py). A produced node is known by what it computes from matched operands; so
+digests run from the operands up, and two plans that took the same decisions pair node by node.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +64,8 @@ class _Produced:
         digest_of: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
+                # An unpaired node gets a digest that no other node has: whatever reads it has no counterpart by
+                # structure.
                 digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))

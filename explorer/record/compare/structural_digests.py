@@ -1,4 +1,8 @@
-"""Structural digests of recorded graphs: numbers that are equal for equal nodes, alone and with all their operands."""
+"""Structural digests of recorded graphs: numbers that are equal for equal nodes, alone and with all their operands.
+
+Digests are numbers given out by one table for both recordings, not hashes: equal numbers mean equal structures, with no
+chance of a collision, and comparing two subgraphs of any size is comparing two numbers.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +106,8 @@ def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashabl
         own: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
         own = *own, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
+        # Inputs are told apart by their place: two functions of equal structure may use their parameters the other way
+        # round.
         place = inputs.get(node, -1)
         for each in operands:
             if each not in bare:  # a constant shared by several bodies, in the table of another one

@@ -99,6 +99,7 @@ class Algebra:
             return term.constant, dict(term.terms)
         if not isinstance(term, Product):
             return 0.0, {value: 1.0}
+        # The product without its number, which is then the coefficient: 3ab and 5ab are multiples of one value.
         inner = self.product(1.0, dict(term.factors))
         opened = self.terms[inner]
         if isinstance(opened, Sum):  # −(a + b) is −a − b
@@ -144,6 +145,7 @@ class Algebra:
                 return self.enter(Number(coefficient**exponent))
         elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _LARGE:
             return self.product(coefficient**exponent, {each: times * exponent for each, times in powers.items()})
+        # x or 1 / x: exponents of a single factor multiply whatever its sign is.
         elif coefficient == 1 and [abs(times) for times in powers.values()] == [1]:
             return self.product(1.0, {each: times * exponent for each, times in powers.items()})
         return self.product(1.0, {value: exponent})

@@ -50,6 +50,7 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
             continue
         parts = signature(values, value)
         for row in known:
+            # A test of sets first: matching tries all assignments of terms, and most values are no known function.
             if row.parts <= parts:
                 matcher = matchers[_TOLERANCE.get(recording.type_of(node).dtype, _USUAL)]
                 operand = _operand(matcher, row, value, len(recording.type_of(node).shape))
@@ -89,6 +90,8 @@ def _ends(
             value = values.of.get(each, operand)
             if matcher.equal(value, operand):
                 own = each if own < 0 else min(own, each)
+            # Up to the operand, and to its parts where the operand itself is no node: a formula's x may be a sum that
+            # was opened.
             elif each not in inside and nodes.operands[each] and value not in parts:
                 inside.add(each)
                 pending.append(each)

@@ -1,4 +1,8 @@
-"""Matching of a formula with a value: which values its variables are."""
+"""Matching of a formula with a value: which values its variables are.
+
+Both sides are numbers of an algebra, in which equal values have one number; so a match is a search through few terms,
+and not through the ways in which a program may write them. A variable takes whatever is left of a sum or a product.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +67,7 @@ class Match:
         """Match a product: each factor of the formula is one of the value's, and ``x`` is the rest."""
         coefficient, variables, others = wanted
         ratio = scale / (coefficient * times)
+        # Exactly 1 from here on: a constant of a program is rounded, 0.7978846 for √(2/π).
         ratio = 1.0 if self._close(ratio, 1.0) else ratio
         if len(factors) < len(others) or (not variables and (ratio != 1 or len(factors) > len(others))):
             return
@@ -71,6 +76,7 @@ class Match:
                 yield bindings
                 continue
             ((variable, exponent),) = variables
+            # A variable needs a value, and an even root of a negative number is none.
             if not rest or (exponent != 1 and ratio <= 0):
                 continue
             root = ratio if exponent == 1 else ratio ** (1 / exponent)

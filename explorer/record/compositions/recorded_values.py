@@ -1,4 +1,8 @@
-"""Recorded nodes as values of an algebra."""
+"""Recorded nodes as values of an algebra.
+
+Nodes whose operations the algebra knows become formulas of their operands; all others are atoms, so that a formula ends
+at them. Reshapes, casts and means written as sums are looked through, since exporters write functions in many ways.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,7 @@ class RecordedValues(Algebra):
             number = _number(nodes.attributes.get(node, {}).get("value", ""))
         if number is not None and math.isfinite(number):
             return self.enter(Number(number))
+        # An operand outside of the recorded nodes, such as one that a pass produced.
         if not operands or any(operand not in self.of for operand in operands):
             return self.enter(Atom(node))
         values = [self.of[operand] for operand in operands]

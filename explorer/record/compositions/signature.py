@@ -1,4 +1,8 @@
-"""Signatures of values: the names of their parts, by which a value that cannot be a formula is passed over."""
+"""Signatures of values: the names of their parts, by which a value that cannot be a formula is passed over.
+
+Matching a formula tries assignments of its terms; a signature is a set that is computed once a value, and one test of
+inclusion rules out nearly every pair of a value and a formula.
+"""
 
 from __future__ import annotations
 

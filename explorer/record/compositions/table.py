@@ -91,6 +91,7 @@ def table() -> tuple[Algebra, tuple[Formula, ...]]:
         for text in texts:
             tree = ast.parse(text, mode="eval").body
             called = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
+            # By which formulas are left out for a whole recording: without an exp there is no softmax.
             functions = frozenset([function.id for function in called if isinstance(function, ast.Name)])
             value = _value(algebra, tree)
             rows.append(Formula(name, text, value, functions, signature(algebra, value)))

@@ -84,6 +84,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
         )
     rest = {name: value for name, value in plain.items() if name != "schema"}
     decoded: Recording = decode(rest, Recording, "recording")
+    # Recordings of earlier versions may have late rows; views step through them one by one.
     decoded.substitutions = in_order(decoded.substitutions)
     check(decoded)
     return decoded

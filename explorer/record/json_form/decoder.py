@@ -64,6 +64,7 @@ def _decoder(value_type: Any) -> _Decoder:
         return _dict_decoder(arguments[0], arguments[1])
     if origin in (Union, types.UnionType):
         some = _decoder(arguments[0])
+        # The only unions of rows are "something or None".
         return lambda value: None if value is None else some(value)
     return _plain_decoder(value_type)
 

@@ -64,6 +64,7 @@ def _check_tables(recording: Recording) -> None:
     nodes = len(recording.nodes)
     _rows("types.parts", chain.from_iterable(row.parts for row in recording.types), "types", len(recording.types))
     _rows("scopes.parent", [row.parent for row in recording.scopes], "scopes", len(recording.scopes), -1)
+    # Later code walks up scopes and down types until it ends, which it would not in a circle.
     _acyclic("types.parts", [row.parts for row in recording.types])
     _acyclic("scopes.parent", [(row.parent,) if row.parent >= 0 else () for row in recording.scopes])
     for body in recording.bodies:
