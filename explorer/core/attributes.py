@@ -1,4 +1,9 @@
-"""Attributes of users' classes: lookups that run no code of a metaclass, and names that have no effect."""
+"""Attributes of users' classes: lookups that run no code of a metaclass, and names that have no effect.
+
+A user's class may answer ``hasattr`` with code that fails, or that answers yes to every name. Whatever is looked up on
+such classes goes through here. The other half helps with slips: a facet under a misspelt name would be ignored, and its
+default would stand.
+"""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ def exact(value: Any) -> Any:
         return cls, _bits(value)
     if isinstance(value, complex):
         return cls, _bits(value.real), _bits(value.imag)
+    # vars, not getattr: a plain subclass of a dataclass has fields of its own, which its base's == knows nothing of.
     declared = vars(cls).get("__dataclass_params__")
     if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])

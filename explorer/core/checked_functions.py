@@ -108,8 +108,10 @@ def _compiled(function: _Function, plain: Mapping[str, Plain]) -> _Function:
         *[_test(name, key) for key in checked],
         f" return _function({', '.join(_passed(parameters))})",
     ]
+    # Source and not a closure: Python itself then binds the arguments, in C.
     exec(compile("\n".join(lines), f"{__file__}: {name}", "exec"), names)
     wrapper = functools.wraps(function)(names[name])
+    # So that a subclass which inherits the method does not wrap it a second time.
     setattr(wrapper, _REFUSES, True)
     return cast("_Function", wrapper)
 

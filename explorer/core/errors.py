@@ -1,4 +1,9 @@
-"""Errors of explorer: each names what was given, the rule it breaks, and the fix."""
+"""Errors of explorer: each names what was given, the rule it breaks, and the fix.
+
+Every error of a user's making is one of these classes, each of which is also Python's own for its sort, so that
+``except ValueError`` works as with NumPy. The three parts are attributes: callers add a file, an operator and a line to
+them, and the panel shows them apart.
+"""
 
 from __future__ import annotations
 

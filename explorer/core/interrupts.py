@@ -72,6 +72,7 @@ def interrupt_behind(error: BaseException, handled: BaseException | None) -> Key
         if isinstance(at, KeyboardInterrupt):
             return at
         seen.add(id(at))
+        # "raise … from" says what an error means; without it Python notes what was being handled.
         at = at.__cause__ or at.__context__
     return None
 

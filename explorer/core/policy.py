@@ -155,6 +155,7 @@ class Policy:
     """computed once: keys of weak tables are hashed again while the interpreter exits, when modules are gone"""
 
     def __post_init__(self) -> None:
+        # By bits, as operations are compared: a policy of 1 and one of True are two.
         object.__setattr__(self, "_hash", hash((self.minor, exact(self.value))))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -283,6 +284,7 @@ class Policies:
                     rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
+        # The inherited ones first: those of the layer itself are put over them.
         self.given = dict(inherited or {})
         self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own.items()})
 

@@ -36,6 +36,7 @@ class Postponed:
 
     def release(self) -> None:
         """Give interrupts back to the handler that had them, which gets the one that waited."""
+        # In one statement: an interrupt between two of them would be handed on twice, or not at all.
         before, self._before = self._before, None
         if before is not None:
             signal.signal(signal.SIGINT, before)

@@ -125,6 +125,7 @@ def delayed(
             if callback is None:
                 callback = stack.enter_context(make())
             callback(progress)
+            # After the call: a slow callback, such as a browser's, is called less often.
             due = monotonic() + every
 
         yield report

@@ -35,6 +35,7 @@ def _descend() -> int:
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _EVERY == 0 and depth <= DEEPEST and _has_room():
         limit = sys.getrecursionlimit()
+        # Only the first time: later on the limit is one that was raised here.
         _nesting.original_limit = _nesting.original_limit or limit
         needed = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
         if needed > limit:

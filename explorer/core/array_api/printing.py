@@ -1,4 +1,8 @@
-"""Text form of an expression, as ``print(y)`` shows it: one line per node, with its category and type."""
+"""Text form of an expression, as ``print(y)`` shows it: one line per node, with its category and type.
+
+It is for a look in a cell; the graph itself is shown by ``x.explore()``. A text of a large graph ends after some lines,
+since a shared value in each of two operands, and so on, would double it at every level.
+"""
 
 from __future__ import annotations
 

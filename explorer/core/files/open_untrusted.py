@@ -1,4 +1,8 @@
-"""Opening of untrusted files for reading: regular files only, checked once they are open."""
+"""Opening of untrusted files for reading: regular files only, checked once they are open.
+
+Model files come from strangers, and so do the paths in them: a name may be a device that never ends, a pipe that nobody
+writes to, or lead out of the model's folder. Each reader of a file opens it here.
+"""
 
 from __future__ import annotations
 

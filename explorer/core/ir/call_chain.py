@@ -73,6 +73,7 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
     # by identity: a code object's own hash reads all of it
     known = (id(code), *[number for outer, instruction in calls for number in (id(outer), instruction)])
     if len(_chains) >= _KNOWN:
+        # All of them, not the oldest: nodes keep their own chains alive, and the table only shares further ones.
         _chains.clear()
     # two threads that record the same calls at once go on with the first
     chain = _chains.setdefault(known, CalledCode(code, tuple(calls)))

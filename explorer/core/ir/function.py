@@ -136,6 +136,7 @@ def make_body(
 ) -> Body:
     """Make a body over its parameters; values that it reads from outside and ``captured`` become hidden operands of
     calls."""
+    # The walk stops at both: operands of the calls stand for them.
     outer = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,

@@ -152,6 +152,7 @@ class Operation(Tiling, metaclass=Interning):
         documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
         frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
         cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
+        # A table for each class, also for those that inherit: equal attributes of two classes are two operations.
         cls._instances = WeakValueDictionary()
         if abstract:
             return

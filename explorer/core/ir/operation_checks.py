@@ -1,4 +1,8 @@
-"""Checks and registration of operation classes, and extensions of existing operations."""
+"""Checks and registration of operation classes, and extensions of existing operations.
+
+What a class of operations must have is asked once, when Python has read its body: an operation without a gradient rule
+would else fail in the middle of somebody's training, months later. Each check names the facet and the way out.
+"""
 
 from __future__ import annotations
 

@@ -103,6 +103,8 @@ class Adjusted(Operation, abstract=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         standing = self.operation.under(Policies(self.policies, self.operation.label))
+        # Not an attribute: it follows from the two that are, and would be part of the key that operations are interned
+        # by.
         object.__setattr__(self, "_standing", standing)
         object.__setattr__(self, "name", self.operation.name)
         for facet in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure"):

@@ -1,4 +1,8 @@
-"""Source locations of expressions: code object and instruction while recording, turned into text on demand."""
+"""Source locations of expressions: code object and instruction while recording, turned into text on demand.
+
+The user's line is the innermost frame outside of this package and of NumPy, whose functions call back into it. Text is
+made when an error, a recording or a picture asks, which for most nodes never happens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Storages of tensors: arrays with an identity, on any device."""
+"""Storages of tensors: arrays with an identity, on any device.
+
+A tensor is an expression and never changes; its storage is what may be written to, until somebody else reads it. Value
+numbers and traced functions know a value by its storage's token and version, and read no element for it.
+"""
 
 from __future__ import annotations
 

@@ -170,6 +170,7 @@ def cut(array: Array, index: Index, rank: int) -> Array:
     """Return the part of an operand that broadcasts to the elements ``index`` of a result of this rank."""
     if not array.ndim:
         return array
+    # As NumPy broadcasts: axes are matched from the last one, and an axis of size 1 is read whole for every tile.
     own = index[rank - array.ndim :]
     return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, own, strict=True)])]
 

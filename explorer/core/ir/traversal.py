@@ -1,4 +1,8 @@
-"""Traversal of expression graphs, always iterative: a graph can be 100,000 nodes deep."""
+"""Traversal of expression graphs, always iterative: a graph can be 100,000 nodes deep.
+
+Python's own stack ends at a depth of a thousand. These three walks are used wherever a graph is looked at outside of a
+plan: to collect what some values need, to copy nodes over other operands, and to copy the boxes around them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Errors for values that a function reads from outside and that cannot be compared at each call."""
+"""Errors for values that a function reads from outside and that cannot be compared at each call.
+
+Each says which variable it is, why a change of it could go unseen, and how the function can be written instead: its
+body runs once, so that whatever it reads beyond its arguments must be watched.
+"""
 
 from __future__ import annotations
 

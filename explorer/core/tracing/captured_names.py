@@ -86,6 +86,7 @@ class Survey:
 
     def visit(self, start: Any, path: str) -> None:
         """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
+        # A list and no recursion: a linked list of the user's may be longer than Python's stack is deep.
         pending = [(start, path)]
         while pending:
             current, path = pending.pop()

@@ -119,6 +119,7 @@ class Function(Generic[_Parameters, _Result]):
                 rule="arguments must be expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
+        # The newest first: values that change and change back find their body again.
         for known in traces:
             if unchanged(known.watched):
                 return known

@@ -1,4 +1,9 @@
-"""Methods that Python calls without a name in the code: constructors, operators, comparisons."""
+"""Methods that Python calls without a name in the code: constructors, operators, comparisons.
+
+``a + b`` in a traced function may call any ``__add__`` of the user's, whose own globals then count as well. Methods
+that compare are apart: nearly every class has some, and dataclasses generate them, so that entering them all would
+watch much that no code compares.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Attributes of objects and classes, looked up without running a property or a descriptor."""
+"""Attributes of objects and classes, looked up without running a property or a descriptor.
+
+The survey of a traced function looks at objects of the user's, and must not run their code: a property may compute,
+count or fail. So it reads ``__dict__`` and the bodies of classes as they are.
+"""
 
 from __future__ import annotations
 

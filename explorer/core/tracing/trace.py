@@ -41,6 +41,7 @@ def trace(
     outer, state.scope = (state.scope, state.origin), None
     if not is_internal(function):  # its lines are its own, whoever records it first
         state.origin = None
+    # By the first uid: whatever is older was recorded outside, and its value may be read.
     state.traces = (*state.traces, start)
     try:
         with one_deeper(f"a call of {name}"), scope(name, kind) as inside:

@@ -1,4 +1,8 @@
-"""Blocks: contiguous memory of a device, shared by the arrays and tensors on it; the last holder frees it."""
+"""Blocks: contiguous memory of a device, shared by the arrays and tensors on it; the last holder frees it.
+
+NumPy's arrays know no allocator. A device whose memory is not NumPy's gives it out in blocks, and every view and tensor
+on one holds it by Python's own reference counts, so that nobody has to say when memory is free.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +82,7 @@ class Block:
         return array
 
     def __del__(self) -> None:
+        # First, so that a destructor that fails or is interrupted does not free the memory a second time.
         memory, self.memory = self.memory, None
         if memory is None:
             return

@@ -1,4 +1,8 @@
-"""CUDA devices, by CuPy, which is imported when one is asked for: ``ex.device("cuda")``, or ``ex.device("cuda:1")``."""
+"""CUDA devices, by CuPy, which is imported when one is asked for: ``ex.device("cuda")``, or ``ex.device("cuda:1")``.
+
+A device like a user's own (device.py): the core has no other code for GPUs but kernels of fused chains
+(run/kernels/compiled_chain.py). CuPy's arrays take NumPy's functions, so that operations need no second kernel.
+"""
 
 from __future__ import annotations
 

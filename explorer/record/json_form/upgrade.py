@@ -1,7 +1,7 @@
 """Upgrades of recordings written by earlier versions, from their schema to the current one.
 
-Saved recordings outlive the words of a version. Names have changed, and stages have kinds: tables of old and new words are
-enough. Whatever is wrong in a file is reported by the decoder, which reads the upgraded form like any other.
+Saved recordings outlive the words of a version. Names have changed, and stages have kinds: tables of old and new words
+are enough. Whatever is wrong in a file is reported by the decoder, which reads the upgraded form like any other.
 """
 
 from __future__ import annotations
