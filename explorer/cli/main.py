@@ -1,4 +1,8 @@
-"""Entry point of the command line: arguments, errors and exit status of all commands."""
+"""Entry point of the command line: arguments, errors and exit status of all commands.
+
+An error of the library becomes one message and a status, with no traceback: its text says what to do. Commands are
+modules with the same four names (HELP, DESCRIPTION, arguments, execute).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Tables of numbers in CSV files."""
+"""Tables of numbers in CSV files.
+
+A wrong cell is an error with its line, not a NaN: what is missing in a table is written as an empty cell, and what that
+means is for the caller to say.
+"""
 
 from __future__ import annotations
 

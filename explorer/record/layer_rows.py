@@ -1,4 +1,9 @@
-"""Rows of layers: wiring, policies and gradients of each, and their text form."""
+"""Rows of layers: wiring, policies and gradients of each, and their text form.
+
+A layer is no operation, and leaves only its operations in a graph. These rows keep what the graph does not say: how its
+sublayers are wired, where the value of each policy came from, and why a gradient is built or not. They are texts and
+numbers alone, so that a recording from a file explains its layers without their classes.
+"""
 
 from __future__ import annotations
 

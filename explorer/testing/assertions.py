@@ -1,4 +1,8 @@
-"""Assertions on plans: fused, merged, batched, and the peak of memory; failures show what was declined, and why."""
+"""Assertions on plans: fused, merged, batched, and the peak of memory; failures show what was declined, and why.
+
+For tests of the user's own: a test says in the program's words what must be fused or batched, and stays right when
+kernels get other numbers.
+"""
 
 from __future__ import annotations
 

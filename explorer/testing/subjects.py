@@ -1,4 +1,8 @@
-"""Subjects of assertions: expressions, operations and scopes as nodes of a recording, and the decisions on them."""
+"""Subjects of assertions: expressions, operations and scopes as nodes of a recording, and the decisions on them.
+
+Assertions read the recording, which names what the program wrote, and not the planned graph, in which recorded nodes
+may be gone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``explorer check``: everything that keeps a model from running, or from being planned as it was."""
+"""``explorer check``: everything that keeps a model from running, or from being planned as it was.
+
+Made for scripts that build models: it computes nothing, lists all findings and not only the first, and its exit status
+says whether there are any.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Array files of commands: ``.npz``, ``.npy`` and pictures."""
+"""Array files of commands: ``.npz``, ``.npy`` and pictures.
+
+Commands read inputs and write outputs here. The keys of an archive are names of a model's operands, which come from a
+file of somebody's: what is written is never named by them unless they are plain names.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ def file_of(text: str) -> Path:
 
 
 def _split(text: str) -> tuple[Path, list[str]]:
+    # The file's own name may hold a colon, as a drive of Windows does.
     if os.path.exists(text) or ":" not in text:
         return Path(text), []
     name, _, keys = text.rpartition(":")
@@ -106,9 +111,11 @@ def npz(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):
+            # Archives are unpacked: a name with a slash or ".." could leave the folder that they are unpacked to.
             kept = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
             if kept != name:
                 report(f"output {name!r} is written as {kept!r}")
+            # The size is unknown when an entry is opened; without room for long sizes, zipfile fails beyond 2 GiB.
             with archive.open(f"{kept}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
     return buffer.getvalue()

@@ -1,4 +1,8 @@
-"""Values of an ONNX file's operands, as other runtimes compute them: ONNX Runtime, and the onnx package's evaluator."""
+"""Values of an ONNX file's operands, as other runtimes compute them: ONNX Runtime, and the onnx package's evaluator.
+
+ONNX Runtime runs without its own rewriting and hands out each operand, so that values are compared operator by
+operator; otherwise an operator that differs would be hidden in a fused one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Constants of a TensorFlow Lite file: their places are checked when it is opened, elements read when asked for."""
+"""Constants of a TensorFlow Lite file: their places are checked when it is opened, elements read when asked for.
+
+A file is somebody's, and may be wrong or hostile: shapes are compared with the bytes that are there before anything is
+allocated for them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Tables of NumPy's files: the arrays of a ``.npz``, the one array of a ``.npy``."""
+"""Tables of NumPy's files: the arrays of a ``.npz``, the one array of a ``.npy``.
+
+Only headers are read when a table is opened. Elements of object dtype are pickles, which can run code: they are named
+and never loaded.
+"""
 
 from __future__ import annotations
 

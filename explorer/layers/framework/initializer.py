@@ -1,4 +1,7 @@
-"""Initial values of parameters: from a load buffer, else by name, else from a filler."""
+"""Initial values of parameters: from a load buffer, else by name, else from a filler.
+
+The load buffer comes first, since layers that share a parameter find it there; what a layer initialises enters it.
+"""
 
 from __future__ import annotations
 

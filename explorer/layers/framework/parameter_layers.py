@@ -1,4 +1,8 @@
-"""Sources: layers without inputs, whose output is a parameter or a constant."""
+"""Sources: layers without inputs, whose output is a parameter or a constant.
+
+They are the leaves of every tree of layers. Elsewhere layers pass expressions on; only these decide where a value comes
+from (see initializer.py), and hold it between calls.
+"""
 
 from __future__ import annotations
 

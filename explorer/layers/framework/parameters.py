@@ -1,4 +1,8 @@
-"""Parameters of layers: named tensors that training changes, and collectors of their gradients."""
+"""Parameters of layers: named tensors that training changes, and collectors of their gradients.
+
+A parameter is a name for a tensor, not the tensor: training puts another tensor behind the name, and expressions
+recorded before keep the value that they were recorded with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Containers of values by key: set in any order, read by key."""
+"""Containers of values by key: set in any order, read by key.
+
+Inputs and outputs of layers go through them, so that a wrong name, a port set twice, and one that is read before it is
+set are errors where they happen, and not a value that is missing further on. Nothing changes a container once it is
+made: recorded expressions may rely on it.
+"""
 
 from __future__ import annotations
 

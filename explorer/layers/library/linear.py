@@ -1,4 +1,9 @@
-"""Composite layers of one weight: linear maps and the perceptron."""
+"""Composite layers of one weight: linear maps and the perceptron.
+
+Each is composed of smaller layers down to a single parameter: the weight of ``Linear("hidden", …)`` belongs to the
+sublayer ``hidden/weight/parameter``, and a policy can be set at each step of that path, for one weight or for all
+below.
+"""
 
 from __future__ import annotations
 

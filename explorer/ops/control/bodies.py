@@ -1,4 +1,8 @@
-"""Bodies of branches and loops: recorded from functions, over operands in nested containers, and shared where equal."""
+"""Bodies of branches and loops: recorded from functions, over operands in nested containers, and shared where equal.
+
+Control flow holds its bodies as attributes, and bodies are compared as objects: equal ones must be one object for two
+operations to be equal, and the shared table makes them one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Samples of mapped functions: stacked arrays, or sequences of samples that are stacked here, shape by shape."""
+"""Samples of mapped functions: stacked arrays, or sequences of samples that are stacked here, shape by shape.
+
+`map` works on stacks. A list of samples of different shapes becomes one stack for each shape (Group), and the places
+remember the order in which results are handed out.
+"""
 
 from __future__ import annotations
 

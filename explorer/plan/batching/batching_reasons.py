@@ -1,4 +1,7 @@
-"""Reasons of the pass that batches."""
+"""Reasons of the pass that batches.
+
+They stand apart from the pass because they are texts for readers, and long: batch.py is about when they hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Working memory of fused kernels: whether running operations block by block takes more than running them apart."""
+"""Working memory of fused kernels: whether running operations block by block takes more than running them apart.
+
+Fusion usually saves memory, since results between operations are never written. Here is the exception: many blocks held
+at once take more than the few whole results would. The pass only says so; kernels stay as they are.
+"""
 
 from __future__ import annotations
 

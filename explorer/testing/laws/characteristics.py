@@ -1,4 +1,7 @@
-"""Laws about declared characteristics: plans rely on them, so that a wrong one would give wrong numbers."""
+"""Laws about declared characteristics: plans rely on them, so that a wrong one would give wrong numbers.
+
+SPECIAL are values at which such statements break: signed zeros, infinities, numbers whose exponential overflows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Laws about what every operation has: its kernel, its type, its gradient and its batching rule."""
+"""Laws about what every operation has: its kernel, its type, its gradient and its batching rule.
+
+Each takes a case, an operation with operands that it is meant for, so that a law needs no knowledge of operations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Laws of a layer: gradients of its inputs and parameters against differences, and batched calls against a loop."""
+"""Laws of a layer: gradients of its inputs and parameters against differences, and batched calls against a loop.
+
+All in float64, whatever the layer's dtype policy is: differences of close numbers lose many digits, and those of
+float32 would tell a wrong gradient from a rounded one only by luck.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Laws of a rewrite rule: the values of programs with and without it, on programs in which it matches."""
+"""Laws of a rewrite rule: the values of programs with and without it, on programs in which it matches.
+
+A rule's formula may be right for real numbers and wrong for floating ones, for zeros with a sign, for integers that
+wrap around, or for NaN. So programs are written in which the rule matches, and their values are compared with and
+without it.
+"""
 
 from __future__ import annotations
 

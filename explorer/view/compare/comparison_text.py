@@ -1,4 +1,8 @@
-"""Comparison as text: counts, nodes, decisions and kernels that differ."""
+"""Comparison as text: counts, nodes, decisions and kernels that differ.
+
+The text is canonical, so that it can be kept and compared: nodes are named by labels and places in the source, and
+times are left out unless asked for. Long lists are cut, after equal lines have become one.
+"""
 
 from __future__ import annotations
 

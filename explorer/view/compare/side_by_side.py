@@ -1,4 +1,8 @@
-"""Two views of two plans side by side; each follows the other."""
+"""Two views of two plans side by side; each follows the other.
+
+Views are tied twice: in the page, which moves the other view at once, and here, for what a cell sets. `from_page` keeps
+the two apart, or each change would come back to the page that made it.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +89,7 @@ class SideBySide(NotebookWidget):
         if self._following or view.from_page or self.tied == "off":
             return
         side = int(view is self.after)
+        # What follows is observed, too: without the flag the follower would lead back.
         follower = (self.after, self.before)[side]
         self._following = True
         try:

@@ -1,4 +1,8 @@
-"""Mapping of steps between two recordings, so that two views step together."""
+"""Mapping of steps between two recordings, so that two views step together.
+
+Two plans of one program seldom take the same steps: one pass decides more, kernels come in another order. So each step
+has a partner on the other side, computed once for both directions, and stepping never waits for a search.
+"""
 
 from __future__ import annotations
 

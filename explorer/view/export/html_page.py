@@ -1,4 +1,8 @@
-"""HTML export: one file that works from disk, with the player, its data, and a picture for readers without scripts."""
+"""HTML export: one file that works from disk, with the player, its data, and a picture for readers without scripts.
+
+The page loads nothing: script, style sheet and data are in it, so that it works from disk, in an e-mail, and behind a
+policy that forbids other origins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Box builder: groups items into nested boxes, names them, and shows only the first of many equal ones."""
+"""Box builder: groups items into nested boxes, names them, and shows only the first of many equal ones.
+
+fold.py and stacks.py decide what belongs together; here the boxes are made, the same way for all of them. Boxes are
+appended to the tree and never removed or renumbered while it is folded, so that a box's index stays its name.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +63,7 @@ class BoxBuilder:
             elif members[0].table == "box" and group.kind != "block":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
+        # fromkeys keeps the first place of each: a new box stands where its first member stood.
         kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
         if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
             # A box that contains only a repeat becomes that repeat.

@@ -1,4 +1,9 @@
-"""Routes of edges, finished after dot: ends next to each other, vertical where they meet boxes and pass by them."""
+"""Routes of edges, finished after dot: ends next to each other, vertical where they meet boxes and pass by them.
+
+dot ends all edges of a side in one point, and bends them as it likes next to boxes. When a box is opened the page
+stretches the axis over it, without a new layout; so routes are cut here at the heights where stretching begins and
+ends, and are vertical there, and stay smooth when the parts move apart.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +98,7 @@ def _cut(route: list[int], cuts: list[int]) -> list[int]:
 def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
     """Return the control points of the two parts into which a height cuts a curve that leads down."""
     low, high = 0.0, 1.0
+    # Twenty halvings find the parameter to a millionth, far below a pixel.
     for _ in range(20):
         middle = (low + high) / 2
         parts = _halves(curve, middle)

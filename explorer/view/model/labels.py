@@ -1,4 +1,8 @@
-"""Labels of nodes: two lines of text, and the text of ghosts, all shortened to fit."""
+"""Labels of nodes: two lines of text, and the text of ghosts, all shortened to fit.
+
+Widths are measured here with a table of the font's widths, not by a browser: layouts are made without one, and must be
+the same everywhere.
+"""
 
 from __future__ import annotations
 

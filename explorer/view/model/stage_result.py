@@ -1,4 +1,8 @@
-"""Results of stages, each in one line: changes and refusals of a pass, needs of the plan, time of the run."""
+"""Results of stages, each in one line: changes and refusals of a pass, needs of the plan, time of the run.
+
+Everything is counted from rows of the recording, also from one that is read from a file; the page shows the line with
+its stage.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,7 @@ def _changed(recording: Recording, number: int) -> list[str]:
     stage, nodes = recording.stages[number], recording.nodes
     groups: dict[str, int] = {}
     grown: set[int] = set()
+    # Backwards: of groups that hold one another, the last is what the stage left.
     for group in reversed([row for row in recording.groups if _holds(stage, row.decision)]):
         if grown.isdisjoint(group.members):  # a kernel that grew is counted as it became
             groups[group.kind] = groups.get(group.kind, 0) + 1

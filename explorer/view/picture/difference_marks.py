@@ -1,4 +1,9 @@
-"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end is sent their table."""
+"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end is sent their table.
+
+A node has one mark, the strongest: where the node itself differs, that its kernel is another one too is not said. Marks
+depend on the two recordings alone; a position only decides whether a counterpart stands, and whether kernels are chosen
+yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Edges of a static picture: a curve for each segment, and the names of layers' ports at its ends."""
+"""Edges of a static picture: a curve for each segment, and the names of layers' ports at its ends.
+
+An edge that leads into boxes is cut at their borders into segments, and edges that take the same way share them. The
+layout has a curve for each segment that it placed; for one that only some step shows there is none, and a plain curve
+stands for it.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,7 @@ def visible_segments(
     paths, alive_of = Paths(model.tree), {}
     body, bodies = model.recording.nodes.body, model.tree.bodies
     inside = [bodies[body[nodes[0]]] == outermost for nodes in model.slots.nodes]
+    # Live edges last: a segment that a ghost's edge and a live one share is drawn as a live one.
     for edges, alive in ((state.ghost_edges, False), (state.edges, True)):
         for producer, consumer in edges:
             if inside[producer] and inside[consumer]:
@@ -57,6 +63,7 @@ def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collectio
         drawn[segment.arrow].append(element("path", d=path(segment.points), class_=look))
         if is_declined and segment.arrow:
             drawn[False].append(element("path", d=cross(segment.points), class_="declined"))
+    # A marker is inherited: once at the group, instead of at each path.
     with_head = element("g", *drawn[True], class_="edge", marker_end=f"url(#{marker})")
     return [with_head, *([element("g", *drawn[False], class_="edge")] if drawn[False] else [])]
 
@@ -66,6 +73,7 @@ def cross(points: list[int]) -> str:
     curves = (len(points) - 2) // 6
     start = 6 * ((curves - 1) // 2)
     xs, ys = points[start : start + 8 : 2], points[start + 1 : start + 8 : 2]
+    # The point of a cubic Bézier curve at its parameter 1/2.
     x, y = [(a + 3 * b + 3 * c + d) // 8 if curves % 2 else d for a, b, c, d in (xs, ys)]
     return f"M{x - 5} {y - 5}l10 10m0-10l-10 10"
 
@@ -114,5 +122,6 @@ def path(points: list[int]) -> str:
         curve = points[start : start + 6]
         steps += [value - (y if place % 2 else x) for place, value in enumerate(curve)]
         x, y = curve[4:]
+    # A minus sign separates two numbers by itself.
     numbers = "".join(f"{step}" if place == 0 or step < 0 else f" {step}" for place, step in enumerate(steps))
     return f"M{points[0]} {points[1]}c{numbers}"

@@ -1,4 +1,8 @@
-"""Texts of boxes whose own nodes are gone for good: words of a closed box while only rows of batches stand in it."""
+"""Texts of boxes whose own nodes are gone for good: words of a closed box while only rows of batches stand in it.
+
+A pass that batches takes the nodes of many calls out of the graph, and puts one batch in, with an ``index`` for each
+row that others read. The boxes of the calls stay where they were; without these texts they would look empty.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Widget that stands at a step of a recording: its traits ``step`` and ``stage`` follow each other."""
+"""Widget that stands at a step of a recording: its traits ``step`` and ``stage`` follow each other.
+
+A step is the last of its stage and the place before the first of the next. So ``stage`` cannot be derived from ``step``
+alone: both are traits, and the one that is set pulls the other along only where they would disagree.
+"""
 
 from __future__ import annotations
 

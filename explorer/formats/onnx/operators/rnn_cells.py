@@ -1,4 +1,8 @@
-"""Cells of recurrent operators with what ONNX lets a file choose: activations, clip, peepholes, coupled gates."""
+"""Cells of recurrent operators with what ONNX lets a file choose: activations, clip, peepholes, coupled gates.
+
+A cell with the usual choices is one of `ops.control.recurrence.CELLS`, which has a kernel of its own; any other is
+written out, gate by gate, from the formulas in the standard.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Movement, reduction and products of whole arrays."""
+"""Movement, reduction and products of whole arrays.
+
+Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. Where one depends on an unknown length of the
+net's inputs it is written as a computation from that input's shape, and refused where it cannot be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Control flow: choices, loops and scans with inner graphs, and delegated operators as they were read."""
+"""Control flow: choices, loops and scans with inner graphs, and delegated operators as they were read.
+
+ONNX's inner graphs see the values around them by name, so that captured operands are no inputs of theirs. What inner
+graphs hand out must be values of their own: one that is only passed through gets an operator that copies it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Functions of single elements: those that ONNX has, by the readers' own tables, and compositions of them."""
+"""Functions of single elements: those that ONNX has, by the readers' own tables, and compositions of them.
+
+UNARY and BINARY are the tables that read files, turned round, so that what can be read is written as it was. explorer
+follows NumPy in which dtypes meet; ONNX has operands of one dtype, and few functions of truth values: casts are written
+where the two differ.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Convolution, pooling, resizing, activations, softmax and losses."""
+"""Convolution, pooling, resizing, activations, softmax and losses.
+
+explorer's windows have padding for each side, as ONNX's have: only its order differs. Gradients of layers are refused
+with their reason, except those that are themselves layers forwards, such as a transposed convolution.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Activations and what is computed element by element: modules and functions of the same meaning."""
+"""Activations and what is computed element by element: modules and functions of the same meaning.
+
+torch has most of them three times, as a module, in torch.nn.functional and as a function of torch; PNNX writes what the
+program called.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Convolutions: modules with their weights, and functions that are given them."""
+"""Convolutions: modules with their weights, and functions that are given them.
+
+PNNX keeps a module of torch as one operator with weights (nn.Conv2d), and a call of a function as one with operands
+(F.conv2d). Both are built here by one function, which differs only in where filters and bias come from.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tensors that a file makes of nothing, or in the likeness of others."""
+"""Tensors that a file makes of nothing, or in the likeness of others.
+
+Such tensors are constants, whose size a file can choose freely: each claims its bytes before it is made.
+"""
 
 from __future__ import annotations
 

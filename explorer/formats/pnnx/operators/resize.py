@@ -1,4 +1,9 @@
-"""Images of another size: resampled, or with channels dealt out as pixels."""
+"""Images of another size: resampled, or with channels dealt out as pixels.
+
+Where an element of the result lies between those of the image is what frameworks disagree about. torch's answers are
+given to `resize` as its method, its coordinates and steps in single precision: a step that is off in its last digit
+picks another pixel where a place is close to a half.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Activations: operators of their own, and those that the converter has merged into the operator before them."""
+"""Activations: operators of their own, and those that the converter has merged into the operator before them.
+
+A merged activation is recorded as an operation of its own, since plans fuse it again where that is faster, and a reader
+sees what is computed.
+"""
 
 from __future__ import annotations
 

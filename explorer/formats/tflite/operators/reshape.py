@@ -1,4 +1,8 @@
-"""Other forms of the same elements: shapes, orders of axes, blocks, lists of tensors, and shapes themselves."""
+"""Other forms of the same elements: shapes, orders of axes, blocks, lists of tensors, and shapes themselves.
+
+Converters write shapes that are computed from shapes (SHAPE, PACK, STRIDED_SLICE): lengths are known when a net is
+built, so that SHAPE is a constant, and operators that need a shape read it from what is computed from constants.
+"""
 
 from __future__ import annotations
 

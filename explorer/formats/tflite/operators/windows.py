@@ -1,4 +1,8 @@
-"""Convolutions and poolings of images (N, H, W, C), with TensorFlow's padding: SAME or VALID."""
+"""Convolutions and poolings of images (N, H, W, C), with TensorFlow's padding: SAME or VALID.
+
+TensorFlow keeps channels last, and explorer's windows have them first: images are transposed on the way in and out. Two
+transpositions in a row cancel when a plan is made, so that between two convolutions nothing is moved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Shapes, axes and parts; conversion, copies, and where gradients stop."""
+"""Shapes, axes and parts; conversion, copies, and where gradients stop.
+
+``in_place`` says that a net may give input and output one name, as nets of Caffe2 do. Values are never overwritten
+here: the name stands for the new value from then on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Features, the columns that models read: scaled, normalised, imputed, compared with a threshold, chosen, joined."""
+"""Features, the columns that models read: scaled, normalised, imputed, compared with a threshold, chosen, joined.
+
+These are operators of ai.onnx.ml, the domain for models that are not nets; converters of such pipelines write them in
+front of a model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lookup of numbers and texts in a table of keys: encoders of labels and categories."""
+"""Lookup of numbers and texts in a table of keys: encoders of labels and categories.
+
+Keys and values are operands, not attributes: a table may be long, and attributes are part of the key of cached plans.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of texts or numbers."""
+"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of texts or numbers.
+
+A vocabulary may be long. As a tree of sorted pairs they are searched by halving for all rows at once, token by token,
+and no text or tuple is built in a run.
+"""
 
 from __future__ import annotations
 

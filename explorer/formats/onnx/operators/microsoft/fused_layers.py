@@ -1,6 +1,8 @@
 """Operators of the domain com.microsoft, which ONNX Runtime's optimizers write in place of several of the standard.
 
 The onnx package has no schemas of that domain: inputs go by their position, ``input 0``, ``input 1``, …
+
+Each is written out in the standard's operations, which plans fuse as they do for any other program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Pooling of signals, images and volumes."""
+"""Pooling of signals, images and volumes.
+
+explorer pools images and volumes; signals are images of height 1 on the way. Its windows may lie in the padding by half
+at most, as torch's; ONNX has no such limit, and pads first where a file goes beyond it.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,7 @@ def _windows(op: OperatorContext) -> tuple[Expr, Windows]:
 def _largest(x: Expr, windows: Windows) -> Expr:
     size, strides, dilation, sides, ceil = windows
     if _is_wide(windows):
+        # No padding may win against an element of the operand.
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
     if x.ndim == 5:
