@@ -47,6 +47,7 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
             }
             row.sort(key=wish.__getitem__)
             for index, item in enumerate(row):
+                # A share of the row, not a number: neighbours stand in rows of other lengths.
                 place[item] = (index + 0.5) / len(row)
 
 
@@ -77,5 +78,7 @@ def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> li
     if len(order) == 1:
         return [wide // 2]
     reached = [[x for port, x in ends if port == number] for number in range(len(order))]
+    # Where ports are and which port is where are taken apart: ports keep the order that the outer graph gave them, even
+    # if the items they lead to stand otherwise.
     xs = sorted(sum(positions) // len(positions) for positions in reached)
     return [xs[order.index(port)] for port in range(len(order))]

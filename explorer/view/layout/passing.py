@@ -87,6 +87,8 @@ class PassingEdges:
             after, until = self._span(node)
             for operand in recording.nodes.operands[node]:
                 begin, read = float(after), operand
+                # An operand may be replaced several times while its reader stands: each stretch between two
+                # replacements is asked for by itself.
                 while begin < until:
                     decision, successor = self._replaced.get(read, (_ALWAYS, read))
                     if slots.of[source(recording, read)] in producers:

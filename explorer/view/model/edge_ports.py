@@ -134,6 +134,7 @@ def _components(pairs: _Crossing) -> dict[int, int]:
             continue
         number[first] = count
         waiting = [first]
+        # The list grows while it is walked, so that all that is connected is reached without recursion.
         for end in waiting:
             for other in joined[end]:
                 if other not in number:

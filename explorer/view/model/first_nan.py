@@ -1,4 +1,8 @@
-"""The first value of a run that contains a NaN: where looking for the cause begins."""
+"""The first value of a run that contains a NaN: where looking for the cause begins.
+
+A NaN spreads to everything that is computed from it, so that most values of a spoiled run contain one; only the first
+says where it came from.
+"""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ class _OpenBoxChooser:
         self._seen.clear()
         opened = [outermost]
         others: list[int] = []
+        # The list grows while it is walked: boxes open level by level, from the outside in.
         for parent in opened:
             new: list[int] = []
             for box in self._inside(parent):

@@ -132,6 +132,7 @@ def now_text(labels: Counter[str]) -> str:
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
     """Make a text safe to show and at most ``widest`` px wide."""
+    # Cut before anything else: names come from files, and may have any length.
     return font.shorten(visible(text[:500]), widest, size, bold)
 
 
@@ -169,4 +170,5 @@ def box_size(text: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _even(value: float) -> int:
+    # Even sizes have whole halves: the middles of nodes, where edges end, are whole pixels.
     return int(value + 1.999) // 2 * 2

@@ -69,6 +69,8 @@ def build_model(recording: Recording) -> Model:
     tree = scope_tree(recording, slots)
     if split_visits(recording, tree, slots):
         drop_single(recording, slots, tree)
+    # The order matters: scopes are boxes before anything is folded; what is open is chosen among all boxes; and a
+    # closed operator stands for its contents in the groups of kernels below.
     fold(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     choose_open(recording, slots, tree, recorded)

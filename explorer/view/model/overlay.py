@@ -26,6 +26,7 @@ def overlay(recording: Recording, values: Mapping[int, float], name: str, unit: 
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ValueError(f"{recording.label(node)} is given {value!r}: an overlay's number must be finite")
     carried = dict(values)
+    # In the order of decisions, so that a number is carried on through a replacement of a replacement.
     for _, old, new in recording.substitutions:
         if new not in values and old in carried:
             carried[new] = carried.get(new, 0) + carried[old]

@@ -144,6 +144,7 @@ def of_scopes(recording: Recording) -> list[Totals]:
     for scope in recording.scopes:
         inside[scope.parent] += scope.parent >= 0
     waiting = [row for row, count in enumerate(inside) if count == 0]
+    # Innermost scopes first: a scope is added to its parent once everything inside it has been added to it.
     for row in waiting:
         parent = recording.scopes[row].parent
         if parent >= 0:

@@ -3,6 +3,8 @@
 Each file becomes a function that returns its exports, named after the file's path: ``data/totals.js`` is
 ``$data_totals``. The entry stays at top level and keeps its own exports. No build step and no Node are needed: a wheel
 contains the sources, and anywidget loads one file.
+
+A function for each file keeps its private names apart from those of all others.
 """
 
 from __future__ import annotations

@@ -105,6 +105,7 @@ def shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {visible(key): shown(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        # Most items of packed tables are integers: a call for each would take most of the time.
         return [item if type(item) is int else shown(item) for item in value]
     return value
 

@@ -46,6 +46,8 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         slots = tuple(slot for slot in members if slot in scene.slots)
         hiding = [closed[model.tree.box_of[slot]] for slot in members if slot not in scene.slots]
         boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
+        # All members are hidden in boxes that are no operators, or in a single one: nothing is left to draw an outline
+        # around.
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
@@ -74,6 +76,7 @@ def closed_around(model: Model, scene: Scene) -> list[int]:
     """Return for each box the visible closed box that hides its contents, or −1."""
     boxes = model.tree.boxes
     hiding = [-1] * len(boxes)
+    # From the outside in: the outermost closed box hides all that is inside it.
     for box in reversed(model.tree.postorder()):
         outer = boxes[box].parent
         hiding[box] = box if box in scene.boxes else hiding[outer] if outer >= 0 else -1

@@ -18,6 +18,8 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
     rows = recording.substitutions
     entered = 0
     for number, (decision, old, new) in enumerate(rows):
+        # Operands are compared as they are after the decision: all of its own replacements are entered before any is
+        # asked about.
         while entered < len(rows) and rows[entered][0] <= decision:
             final[rows[entered][1]] = rows[entered][2]
             entered += 1

@@ -86,6 +86,7 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
 
 def _oldest_ghost(recording: Recording, position: int) -> int:
     if position == recording.end:
+        # No decision is at or after the position and before it: the end has no ghosts but duplicates.
         return position
     return max((stage.first for stage in recording.stages if stage.first < position), default=0)
 

@@ -64,6 +64,7 @@ class Tree:
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
+        # All that was derived from the nesting is out of date.
         self._postorder = self.open_spans = self.row_texts = None
         self.boxes[box].items = items
         for table, index in items:

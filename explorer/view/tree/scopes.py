@@ -31,6 +31,7 @@ class NodesByName:
         for node in range(len(recording.nodes)):
             if recording.nodes.born[node] < 0:
                 path = scope_path(recording, node)
+                # Every stretch of the path is a name, so that a part of it is enough where it is the only one.
                 for first in range(len(path)):
                     for end in range(first + 1, len(path) + 1):
                         self._nodes.setdefault(path[first:end], []).append(node)

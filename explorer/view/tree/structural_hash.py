@@ -1,4 +1,8 @@
-"""Structural numbers of items, from the inside out: equal numbers mean equal structures."""
+"""Structural numbers of items, from the inside out: equal numbers mean equal structures.
+
+Keys are numbered, not hashed: equal numbers are never chance. The key of a box holds the numbers of its items and not
+their keys, so that it stays short however deep boxes are nested.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Levels and topological order of the items of one box."""
+"""Levels and topological order of the items of one box.
+
+Boxes may have a hundred thousand items, and folding may have put items on a cycle that the program's graph has not:
+nothing here recurses, and each function says what it does with cycles.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
             missing[head] += 1
     level = [0 if missing[index] == 0 else -1 for index in range(count)]
     ready = [index for index in range(count) if missing[index] == 0]
+    # Kahn's algorithm; the list grows while it is walked, and items on a cycle never get into it.
     for index in ready:
         below = level[index] + 1
         for reader in readers[index]:

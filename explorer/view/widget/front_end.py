@@ -148,4 +148,5 @@ def _values(trait: Any) -> Iterable[Any]:
 
 
 def _open_widgets() -> list[ipywidgets.Widget]:
+    # ipywidgets has no public table of open models that is not deprecated.
     return list(ipywidgets.widgets.widget._instances.values())

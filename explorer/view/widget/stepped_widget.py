@@ -48,6 +48,7 @@ class SteppedWidget(NewestWins):
 
     def show_whole(self, name: str) -> None:
         """Show a stage as a whole."""
+        # Both before either is observed: one alone would pull the other to its own place.
         with self.hold_trait_notifications():
             self.stage, self.step = name, self._start_of(name)
 
