@@ -41,6 +41,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
     }
     arrays: dict[str, Any] = {f"{WEIGHT}{name}": held.array for name, held in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
+    # As an array of bytes: an entry of another kind would make np.load ask for pickles.
     arrays[NOTES] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
     declared = [WeightReference(key, array.shape, array.dtype.name) for key, array in arrays.items()]
     with replacing(target) as file:
@@ -76,6 +77,7 @@ def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | No
         )
     optimizer = module.require_optimizer()
     try:
+        # All checks come before the first assignment: a module is restored as a whole or not at all.
         optimizer.check_state(state)
         if loader is not None:
             loader.check_state(position)

@@ -1,4 +1,8 @@
-"""Files of recordings: ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write."""
+"""Files of recordings: ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write.
+
+Nets of explorer's own format are JSON, too, so that the ending does not tell them apart: the text is looked into, once,
+by those who show either.
+"""
 
 from __future__ import annotations
 

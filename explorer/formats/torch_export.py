@@ -36,6 +36,7 @@ def is_torch(what: object) -> bool:
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return False
+    # Nobody can hold a program of a module that was never imported; () is no class at all for isinstance.
     program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
     return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
 
@@ -81,6 +82,7 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     name = type(model).__name__
     arguments, keywords = _inputs(torch, model, example_inputs)
     _check_signature(model, arguments, keywords)
+    # Each part has a mode of its own: model.train() afterwards would also switch parts that were frozen on purpose.
     modes = [(part, part.training) for part in model.modules()]
     try:
         model.eval()
@@ -230,6 +232,7 @@ def _defined(model: Any, name: str, *, local: bool, source: str = "") -> NetDefi
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Leave out the messages of torch's exporter to its own developers: deprecations, packages that it looked for."""
+    # What the program itself had disabled comes back, not the default.
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

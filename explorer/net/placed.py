@@ -12,14 +12,15 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.recording_context import placed_on
+from explorer.core.ir.traversal import reachable
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import leaves
-from explorer.net.building.device_kernels import check_kernels
-from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.shape_notes import noted_dtype
 from explorer.net.editable import EditableNet
 from explorer.net.operators.table import OperatorTable
@@ -66,7 +67,7 @@ class PlacedNet(EditableNet):
         with placed_on(device):
             build = self._builder.build(inputs, **options)
         if device is not cpu and not options.get("opaque"):
-            check_kernels(build)
+            _check_kernels(build)
         return build
 
     def _device_for(self, values: Iterable[Any]) -> Device:
@@ -99,3 +100,32 @@ class PlacedNet(EditableNet):
     def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
         """Return the type of an input on a device; texts stay on cpu."""
         return TensorType(shape, dtype, cpu if is_text(dtype) else device)
+
+
+def _check_kernels(build: Build) -> None:
+    """Raise an error that names the first operator with an operation that its device cannot do.
+
+    Without it a net on a GPU would fail in the middle of a run, after minutes perhaps, with an error that names an
+    operation and no line of the file.
+    """
+    for node in reachable(build.roots):
+        device = node.type.device
+        if device is cpu or runs_on(node.operation, device):
+            continue
+        operator = _operator_of(node)
+        which = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
+        raise graph_error(
+            build.definition.source,
+            operator,
+            f"{which}{node.operation.name} on {device.name}",
+            rule="an operation must have a kernel registered for the device that it runs on",
+            fix=f"net.to_device('cpu'), or @explorer.kernel({node.operation.name!r}, on={device.name})",
+        )
+
+
+def _operator_of(node: Expr) -> OperatorDefinition | None:
+    """Return the operator of a file in whose box a node is."""
+    box = node.scope
+    while box is not None and not isinstance(box.payload, OperatorDefinition):
+        box = box.parent
+    return None if box is None else box.payload

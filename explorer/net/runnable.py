@@ -143,9 +143,9 @@ class RunnableNet(BuildableNet):
         """Return the device that the net was moved to, else the one of inputs that are tensors there."""
         if self._device is not None:
             return self._device
-        given = [*inputs, *named.values()]
-        given += [value for each in inputs if isinstance(each, Mapping) for value in each.values()]
-        return self._device_for([value for value in given if isinstance(value, Tensor) and value.device is not cpu])
+        values = [*inputs, *named.values()]
+        values += [value for each in inputs if isinstance(each, Mapping) for value in each.values()]
+        return self._device_for([value for value in values if isinstance(value, Tensor) and value.device is not cpu])
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
         """Run on arrays; hand the values of operands on while they are in memory."""

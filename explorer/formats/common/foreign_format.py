@@ -19,6 +19,7 @@ class ForeignFormat(NamedTuple):
     def fix_for(self, path: Path) -> str:
         """Return the fix for one file."""
         names = {"file": str(path), "stem": path.stem, "folder": shlex.quote(str(path.parent))}
+        # A command is copied into a shell: a name with blanks, or with worse, must stay one word.
         quoted = {"path": shlex.quote(str(path)), "out": shlex.quote(path.stem), "name": shlex.quote(path.name)}
         return self.fix.format(**names, **quoted)
 

@@ -1,4 +1,8 @@
-"""Words of ONNX files that the reader and the writer share, beside those of the standard."""
+"""Words of ONNX files that the reader and the writer share, beside those of the standard.
+
+Operators of old opsets mean something else than today's of the same name. The reader notes such a meaning as an
+argument that no opset has, and the builder of today's operator knows it.
+"""
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """key of the metadata in which torch's exporter notes the path of a node's modules"""

@@ -117,8 +117,8 @@ class _GraphReader:
     def __init__(self, reader: _Reader, graph: FileGraph, signature: Signature | None) -> None:
         self.reader, self.graph, self.file = reader, graph, reader.file
         self.names = tensor_names(graph, signature)
-        made = {index for operator in graph.operators for index in operator.outputs}
-        self.computed = made | {*graph.inputs}
+        produced = {index for operator in graph.operators for index in operator.outputs}
+        self.computed = produced | {*graph.inputs}
         self.weights: dict[str, StoredTensor] = {}
         self.operator_names = OperatorNames()
 

@@ -75,7 +75,7 @@ class _Finder:
         if scope is None:
             return -1
         if id(scope) not in self._forward:
-            self._forward[id(scope)] = self._found(forward_path(scope))
+            self._forward[id(scope)] = self._node_at(forward_path(scope))
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
@@ -85,7 +85,7 @@ class _Finder:
             node = self._graph.resolve(node.operands[0])
         return node
 
-    def _found(self, path: tuple[int, ...]) -> int:
+    def _node_at(self, path: tuple[int, ...]) -> int:
         """Follow a path of uids: all but the last are calls, each next one is in the body inlined there."""
         if not path:
             return -1

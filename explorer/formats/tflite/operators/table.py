@@ -43,8 +43,8 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
 def _check_count(op: OperatorContext) -> None:
     """Raise OperandError for operands beyond those that a type has: the builder would not read them."""
     definition = op.definition
-    given = (*definition.input_names, *definition.weights, *definition.arguments)
-    extra = [name for name in given if name.startswith(MEMBER) and not name.endswith((_SCALE, _ZERO_POINT))]
+    names = (*definition.input_names, *definition.weights, *definition.arguments)
+    extra = [name for name in names if name.startswith(MEMBER) and not name.endswith((_SCALE, _ZERO_POINT))]
     if extra and definition.type not in LISTS:
         raise OperandError(
             f"further operands: {', '.join(extra)}",

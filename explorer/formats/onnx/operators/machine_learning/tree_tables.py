@@ -59,10 +59,10 @@ def named_trees(
     def nodes(owners: Array, named: Array, what: str) -> Array:
         _as_long(op, what, named, len(owners))
         pairs = zip(owners.tolist(), named.tolist(), strict=True)
-        found = [place.get(pair, -1) for pair in pairs]
-        if -1 in found:
+        indices = [place.get(pair, -1) for pair in pairs]
+        if -1 in indices:
             raise _misfit(op, f"{what} must be nodes of the tree")
-        return np.array(found, np.int64)
+        return np.array(indices, np.int64)
 
     # A leaf leads to itself, so that rows that arrived early may go on walking with the others.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
