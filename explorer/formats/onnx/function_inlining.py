@@ -57,6 +57,7 @@ def expanded(
     opsets = _opsets(model) if opsets is None else opsets
     names = inlined = characters = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
+    # Iterators on a stack, not calls: how deep functions call one another is the file's choice.
     waiting = [(iter(graph.node), (), opsets)]
     while waiting:
         nodes, calls, own_opsets = waiting[-1]

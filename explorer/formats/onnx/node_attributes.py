@@ -1,4 +1,8 @@
-"""Attributes of nodes: plain values, tensors, and the tensor of a Constant node."""
+"""Attributes of nodes: plain values, tensors, and the tensor of a Constant node.
+
+Arguments are plain, so that a definition can be written in any format. Graphs among attributes are no arguments: the
+reader makes definitions of them, and here they are a few words for whoever looks at the operator.
+"""
 
 from __future__ import annotations
 

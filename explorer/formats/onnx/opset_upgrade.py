@@ -20,17 +20,6 @@ TARGET = 13
 """opset that older models are upgraded to: the newest change of the meaning of common operators"""
 _SMALL = 1024
 """most bytes of a tensor that the converter sees; it reads sizes and axes, and no weights"""
-_DATA = (
-    "raw_data",
-    "float_data",
-    "int32_data",
-    "string_data",
-    "int64_data",
-    "double_data",
-    "uint64_data",
-    "external_data",
-    "data_location",
-)
 
 
 class Upgrade(NamedTuple):

@@ -105,6 +105,7 @@ class _Reader:
                 fix="give one of the two another name",
             )
         own = {*inputs, *produced}
+        # A value of an inner graph hides a constant of that name around it.
         self.tensors.update((name, tensor) for name, tensor in self.outer.items() if name not in own | {*self.tensors})
         # everything that an inner graph (a body of If or Loop) may read from outside
         values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}

@@ -205,6 +205,7 @@ class Message:
         """Return where an array's elements are in the file's bytes, of which it is a view."""
         if not part.size:
             return Place(0, 0)
+        # The package hands out views of the file's bytes and no offsets: the distance of their addresses is the place.
         return Place(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
 
     def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:

@@ -1,7 +1,4 @@
-"""Reasons of the pass that batches.
-
-They stand apart from the pass because they are texts for readers, and long: batch.py is about when they hold.
-"""
+"""Reasons of the pass that batches."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ def dynamically_quantized_product(op: OperatorContext) -> Expr:
         required(op, "input 2"),
         optional(op, "input 3"),
     )
+    # 0 must be among the numbers that are kept exactly: padding and activations give it everywhere.
     low, high = minimum(least(a), np.float32(0)), maximum(greatest(a), np.float32(0))
     step = where(high > low, (high - low) / np.float32(255), np.float32(1))
     middle = clip(round_half_even(-low / step), 0.0, 255.0)

@@ -133,6 +133,7 @@ def _spread(op: OperatorContext, x: Expr, parameter: Expr) -> Expr:
     split = (*blocks[: axis + 1], 1, *blocks[axis + 1 :])
     wide = (*blocks[: axis + 1], size, *blocks[axis + 1 :])
     repeated = reshape(broadcast_to(reshape(parameter, split), wide), _joined(wide, axis))
+    # The last block of an axis may be shorter than the others.
     return repeated[(*[slice(None)] * axis, slice(0, x.shape[axis]))]
 
 
