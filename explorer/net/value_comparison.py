@@ -206,6 +206,8 @@ def compare_values(
 
     Raises OperandError where no operand has the name of a value.
     """
+    # In topological order: the first row that differs is where the difference begins. Texts have no distance, and are
+    # left out.
     owners = {
         blob: operator
         for operator in definition.ssa.topological_order

@@ -98,6 +98,7 @@ def provenance(recording: Tables) -> Provenance:
         computed = [node for node in _reached(kernel.nodes, before) if node in made_by and rows.operands[node]]
         for node in computed:
             made_by[node].append(number)
+        # A kernel below which no recorded operation is reached comes from leaves alone.
         origins.append(computed or [node for node in _reached(kernel.nodes, before) if node in made_by])
     live = _live(recording)
     accounts = _accounts(recording, recorded, made_by, live)

@@ -50,6 +50,7 @@ def calibrate() -> CostModel:
         view=round(_SHARE * _best(view) / _CALLS, 3),
         flops=round(cached.size / _best(lambda: np.add(cached, cached, out=added)), 1),
         product_flops=round(2 * _PRODUCT**3 / _best(lambda: np.matmul(square, square, out=product)), 1),
+        # A copy reads each byte once and writes it once.
         bandwidth=round(2 * large.nbytes / _best(lambda: np.copyto(target, large)), 1),
     )
     _measured = cost_model

@@ -85,6 +85,7 @@ def evaluate(value: Any, **options: Any) -> Any:
         leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
+    # A default plan is for one device: expressions on several are evaluated device by device.
     for device in devices:
         on_device = expressions
         if len(devices) > 1:

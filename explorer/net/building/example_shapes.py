@@ -131,6 +131,7 @@ def _filled(
         for axis, dimension in enumerate(noted or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
             if isinstance(dimension, str) and size is not None:
+                # The first input that has a name decides its length for all others.
                 size = lengths.setdefault(dimension, size)
             if size is not None:
                 shape.append(size)

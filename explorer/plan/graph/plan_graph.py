@@ -78,6 +78,7 @@ class PlanGraph(DecisionLog):
         self._changed = True
         self._refreshed = 0
         """number of the substitutions through which the operands of the live nodes are read"""
+        # The first walk: what it reaches is the graph as it was recorded, before any pass.
         self.refresh()
         self.recorded = tuple(self.live)
         self.introduced.update(self.inputs)

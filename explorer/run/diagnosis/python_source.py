@@ -160,6 +160,7 @@ def written(value: Any) -> str:
     """Return the source of an attribute or option; raise OperandError if it has none, such as a function."""
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
+    # Before Python's own floats: np.float64 is one, too, and would lose its dtype.
     if isinstance(value, np.generic):
         return f"np.{value.dtype.name}({written(value.item())})"
     if isinstance(value, float):

@@ -25,6 +25,8 @@ def batch_timings(
     micros: dict[int, float] = {}
     for step in steps:
         micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
+    # A kernel may compute several batches, which fusion joined: its time counts for each of them, and their facts name
+    # one another.
     sharing: dict[int, list[int]] = {}
     for batch in batches:
         for kernel in batch.kernels:

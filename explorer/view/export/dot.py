@@ -29,6 +29,7 @@ def to_graphviz(recording: Recording, position: int | None = None, *, body: int 
     for node in shown:
         label = _literal(recording.label(node)) + r"\n" + _literal(recording.named_type_text(node))
         style = _LEAF if nodes.kind[node] in ("leaf", "input", "constant") else _OPERATION
+        # Graphviz reads a label between angle brackets as HTML, and names come from files.
         digraph.node(str(node), graphviz.nohtml(label), **style)
     drawn = set(shown)
     for number, (group, members) in enumerate(state.groups):

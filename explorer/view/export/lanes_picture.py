@@ -34,6 +34,7 @@ def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
         parts.append(_bar("wait", _LEFT, y, _WIDE, _HIGH, f"{lane.name}: computes {micros_text(lane.busy)}"))
         for span in lane.spans:
             top, thick = (y + 11, 5) if span.receiving else (y, 10)
+            # A span is at least a pixel long, however short it was, and stays inside the lane for it.
             length = max(1.0, (span.end - span.start) * scale)
             title = f"{span.label}: {micros_text(span.start)} to {micros_text(span.end)}"
             x = min(_LEFT + span.start * scale, _LEFT + _WIDE - length)
