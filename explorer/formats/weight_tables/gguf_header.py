@@ -68,6 +68,7 @@ class GgufHeader:
             self._fail("it does not begin with GGUF", rule="a .gguf file must begin with these four letters")
         version = self._number("I")
         if version not in _VERSIONS:
+            # A version is a small number: with its bytes the other way round it tells a big-endian file.
             turned = int.from_bytes(version.to_bytes(4, "little"), "big")
             self._fail(
                 f"it is of version {version}" if turned not in _VERSIONS else "its numbers are big-endian",
@@ -84,6 +85,7 @@ class GgufHeader:
             self._fail(
                 f"general.alignment is {alignment!r}", rule="the alignment must be a number of bytes, such as 32"
             )
+        # Tensors are counted from the first aligned byte behind the header.
         start = -(-self._at // alignment) * alignment
         self.tensors = [self._placed(*each, start) for each in stated]
         names = [tensor.name for tensor in self.tensors]
@@ -157,6 +159,7 @@ class GgufHeader:
 
     def _text(self) -> str:
         length = self._number("Q")
+        # A character of UTF-8 has four bytes at most.
         kept = self._bytes(min(length, _SHOWN * 4))
         self._skip(length - len(kept))
         try:

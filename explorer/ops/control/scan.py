@@ -67,6 +67,8 @@ class Scan(Call):
         states, sequences, captured = self.parts(operands)
         step = Call(self.body)
         seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
+        # Floating values alone have gradients: counts and indices that go from step to step are computed again, and get
+        # none.
         smooth = [_is_real(node) for node in self.body.outputs]
         carried = [place for place in range(self.states) if smooth[place]]
         stacked = [place for place in range(self.states, len(smooth)) if smooth[place] and seeds[place] is not None]
@@ -75,6 +77,8 @@ class Scan(Call):
         asked_captured = [p for p in others[len(sequences) :] if wanted[p] and _is_real(operands[p])]
         asked = tuple([place in (*carried, *asked_sequences, *asked_captured) for place in range(len(operands))])
 
+        # A scan of its own that also stacks the states which enter each step: the one that was recorded keeps the last
+        # alone.
         def keep(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             outputs = outputs_of(record(step, (*states, *elements, *captured)), len(smooth))
             return outputs[: self.states], [*outputs[self.states :], *states]
@@ -88,6 +92,7 @@ class Scan(Call):
         def back(gradients: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             own = [*elements[: len(operands) - len(captured)], *captured]
             forward = record(step, tuple(own))
+            # The first gradients are those of states; the sums for captured values stand behind them.
             upstream = dict(zip(carried, gradients, strict=False))
             upstream.update(zip(stacked, elements[len(own) - len(captured) :], strict=True))
             step_seeds = [upstream.get(place) for place in range(len(smooth))]
@@ -185,6 +190,7 @@ def scan(
                 fix="return (a, b), output for a state (a, b)",
             )
         outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
+        # The step is called while its body is traced: what it says of its output leaves through this list.
         output_structures[:] = [result[1] is None, output_structure]
         return after, outputs
 

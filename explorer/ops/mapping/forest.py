@@ -76,6 +76,7 @@ def forest(trees: Sequence[Any]) -> Forest:
     row_of = np.zeros(len(parent), np.int64)
     for nodes, end in zip(groups, map(int, ends), strict=True):
         is_root = parent[nodes] < 0
+        # Roots last: their values leave the pool at once, and those that wait are one slice.
         nodes = np.concatenate([nodes[~is_root], nodes[is_root]])
         roots = int(is_root.sum())
         available = np.concatenate([pool, leaf_nodes[begin:end]])
@@ -130,6 +131,7 @@ def _groups(parent: Rows, arity: Rows, leaves: Rows) -> Iterator[Rows]:
     while True:
         above = parent[below]
         above = above[above >= 0]
+        # Not by indexing: a parent stands there once for each of its children, and each must count.
         np.subtract.at(unfinished, above, 1)
         below = np.unique(above[unfinished[above] == 0])
         if not len(below):
