@@ -6,7 +6,9 @@ Why this order:
 - rules before batching: what a rule removes is not stacked, and equal shapes of simplified operations batch better;
 - dedup before batching: equal calls are one call, not members of a batch;
 - batching before inlining, since calls are batched as a whole: their body is vectorized once for all members;
-- then the rewriting passes once more, where batching or inlining changed the graph: bodies show their inside now;
+- products are joined after inlining, since calls hide them, and before the rules: a norm before one product moves
+  into its weights, before three it does not;
+- then the rewriting passes once more, where one of these changed the graph: bodies show their inside now;
 - constants, then algorithms: whether filters can be transformed once depends on what is computed once;
 - fusion last of the rewriting passes: a fused kernel is not taken apart any more;
 - updates in place after it and before the order: kernels decide which can be, and those run last;
@@ -28,6 +30,7 @@ from explorer.plan.passes import (
     Dedup,
     Fuse,
     Inline,
+    JoinProducts,
     MemoryFormat,
     Order,
     Prune,
@@ -38,7 +41,7 @@ from explorer.plan.passes import (
 
 Step: TypeAlias = Pass | Again
 PassName: TypeAlias = Literal[
-    "simplify", "dedup", "prune", "batch", "constants", "algorithms", "fuse", "update", "memory_format"
+    "simplify", "dedup", "prune", "batch", "join", "constants", "algorithms", "fuse", "update", "memory_format"
 ]
 """names that ``without`` takes, for the editors that complete them; passes of one's own have names besides"""
 
@@ -49,9 +52,10 @@ PIPELINE: tuple[Step, ...] = (
     Prune(),
     Batch(),
     Inline(),
-    Again(Simplify(), after=("batch", "inline")),
-    Again(Dedup(), after=("batch", "inline")),
-    Again(Prune(), after=("batch", "inline")),
+    JoinProducts(),
+    Again(Simplify(), after=("batch", "inline", "join")),
+    Again(Dedup(), after=("batch", "inline", "join")),
+    Again(Prune(), after=("batch", "inline", "join")),
     Recall(simplified=True),
     Again(Prune(), after=("recall again",)),
     Constants(),
@@ -71,9 +75,9 @@ def default_passes() -> list[Step]:
 
     >>> passes = ex.default_passes()
     >>> passes[3], passes[6]
-    (Prune(), Again(repeated=Simplify(sweeps=4), after=('batch', 'inline')))
+    (Prune(), JoinProducts())
     >>> again = ex.Again(ex.passes.Dedup(), after=("simplify again",))  # a further step, where simplify ran twice
-    >>> ex.EvalPlan(passes=[*passes[:7], again, *passes[7:]])
+    >>> ex.EvalPlan(passes=[*passes[:8], again, *passes[8:]])
     <plan '': 0 registered, not planned>
     """
     return list(PIPELINE)

@@ -23,6 +23,7 @@ from explorer.plan.passes import (
     Constants,
     Dedup,
     Inline,
+    JoinProducts,
     Order,
     Prune,
     Recall,
@@ -75,6 +76,7 @@ y = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6), name="y")
 w = ex.tensor(np.eye(6), name="w")
 row = ex.tensor(np.linspace(0.5, 1, 6), name="row")
 asked = given(5, 6)
+large = given(90, 90)
 whole = ex.tensor(np.arange(30).reshape(5, 6), name="whole")
 narrow = x.astype("float32")
 single = ramp(5, 6, dtype="float32")
@@ -374,6 +376,9 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
         lambda a, places: ex.take(a, places, axis=1), wide("float64", 2, 8, 1 << 16), wide("int64", 2, 1 << 16)
     ),
     Inline.kept_whole: (lambda: product(x), {"inline": Inline(whole=("product",))}),
+    JoinProducts.joined: lambda: (asked @ w).T @ (asked @ ramp(6, 6)),
+    JoinProducts.large: lambda: (large @ ramp(90, 80)).T @ (large @ ramp(90, 70)),
+    JoinProducts.read_alone: lambda: (asked @ w).T @ ex.tanh(asked @ ramp(6, 6)),
     Constants.prepared_once: lambda: ex.tanh(w * 2.0).sum() + asked,
     BatchReasons.batched_calls: lambda: ex.add_n(*[gate(ramp(1, 6) + index, w) for index in range(8)]),
     BatchReasons.dear_calls: lambda: [product(x), product(y)],

@@ -11,6 +11,7 @@ from explorer.plan.passes.algorithms import Algorithms
 from explorer.plan.passes.dedup import Dedup
 from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.inline import Inline
+from explorer.plan.passes.join_products import JoinProducts
 from explorer.plan.passes.order import Order
 from explorer.plan.passes.precompute import Constants
 from explorer.plan.passes.prune import Prune
@@ -27,6 +28,7 @@ __all__ = [
     "Dedup",
     "Fuse",
     "Inline",
+    "JoinProducts",
     "MemoryFormat",
     "Order",
     "Prune",

@@ -7,8 +7,11 @@ import math
 import explorer as ex
 from explorer.core.ir.function import Call, Item
 from explorer.ops.creation.constants import Full
+from explorer.ops.elementwise.arithmetic import Add
+from explorer.ops.linalg.matmul import Matmul
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, kernel_cost
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, Prune, Recall, ShapeValues
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, JoinProducts, Prune, Recall, ShapeValues
 from tests.laws.claims.decisions import At, Claim, of_decision, result_bytes, sizes_text
 
 Expr = ex.Expr
@@ -129,6 +132,74 @@ def too_large(claim: Claim) -> Facts:
     step = claim.planned.options.inline or Inline()
     assert {node.uid for node in claim.subjects} <= claim.last.live.keys() | claim.stage.live.keys()
     return {"name": name, "limit": step.limit}
+
+
+def beside(at: At, node: Expr) -> list[Expr]:
+    """The products of a node's left operand with weights, itself among them, but for those that were asked for."""
+    left = at.below_at(node, 0)
+    assert at.varies(left)
+    roots = {root.uid for root in at.roots}
+    return [
+        reader
+        for reader in dict.fromkeys(at.readers[left.uid])
+        if type(reader.operation) is Matmul
+        and at.below_at(reader, 0) is left
+        and not at.varies(at.below_at(reader, 1))
+        and reader.uid not in roots
+    ]
+
+
+def cost(at: At, node: Expr, call: bool = True) -> float:
+    return kernel_cost(node, tuple(at.operands(node)), call=call)
+
+
+@of_decision(JoinProducts.joined)
+def joined(claim: Claim) -> Facts:
+    """All products of a value become parts of one, side by side and in their order."""
+    at = claim.before
+    products = [node for node in claim.subjects if type(node.operation) is Matmul]
+    assert {node.uid for node in products} == {node.uid for node in beside(at, products[0])}
+    (whole,) = {node.uid: node for node in claim.added if type(node.operation) is Matmul}.values()
+    start = 0
+    for old, new in claim.replaced:
+        begin, end, _ = new.operation.spans[-1]  # type: ignore[attr-defined]
+        assert (begin, end - begin) == (start, old.shape[-1])
+        start = end
+    assert start == whole.shape[-1]
+    saved = sum(cost(at, node) for node in products) - cost(claim.after, whole)
+    assert saved > 0
+    return {"count": len(products), "left": at.below_at(products[0], 0), "saved_us": saved}
+
+
+@of_decision(JoinProducts.large)
+def large(claim: Claim) -> Facts:
+    at = claim.before
+    products = beside(at, claim.subjects[0])
+    work, start = max(cost(at, node, False) for node in products), REFERENCE_COST_MODEL.call
+    assert work > 10 * start
+    left = at.below_at(products[0], 0)
+    return {"count": len(products), "left": left, "work_us": work, "start_us": start}
+
+
+@of_decision(JoinProducts.read_alone)
+def read_alone(claim: Claim) -> Facts:
+    """One of the products is read by an elementwise operation alone; where all add a vector, one of the sums."""
+    at = claim.before
+    products = beside(at, claim.subjects[0])
+    sums = [only_reader(at, node) for node in products]
+    vectors = [
+        total is not None
+        and type(total.operation) is Add
+        and any(term.shape == total.shape[-1:] and not at.varies(term) for term in at.operands(total))
+        for total in sums
+    ]
+    readers = [only_reader(at, end) for end in (sums if all(vectors) else products) if end is not None]
+    reader = next(reader for reader in readers if reader is not None and reader.operation.elementwise)
+    return {"count": len(products), "left": at.below_at(products[0], 0), "reader": reader}
+
+
+def only_reader(at: At, node: Expr) -> Expr | None:
+    return at.readers[node.uid][0] if at.uses(node) == 1 and node.uid in at.readers else None
 
 
 @of_decision(Constants.prepared_once)

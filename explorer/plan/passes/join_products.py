@@ -1,0 +1,153 @@
+"""Joined products: products of one value with several small weights become one, with the weights side by side.
+
+The queries, keys and values of attention are such products. A small one takes about as long to start as to compute, and
+its operand is read anew by each. What is added to all of them is joined, too, so that it still runs in the product's
+loop. The weights are joined once, before the first run, and kept a second time, which is why large ones are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.recording_context import recording_at
+from explorer.ops.elementwise.arithmetic import Add
+from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.manipulation.concat import Concatenate
+from explorer.ops.manipulation.slicing import Slice
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, kernel_cost
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason
+
+_SMALL = 10 * REFERENCE_COST_MODEL.call
+"""µs of work up to which a product is small: ten times what starting it takes"""
+
+_METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
+
+
+@dataclass(frozen=True)
+class JoinProducts(Pass):
+    """Compute small products of one value with several weights as one, with the weights side by side."""
+
+    name = "join"
+    joined = Reason(
+        "joined",
+        "The {count:product} of `{left}` with {count} different weights are computed as one product, with these "
+        "weights side by side, because starting a product takes about as long as a small one itself: an estimated "
+        "{saved_us} are saved. Each of the {count} results is some columns of the one.",
+        meaning=_METHOD + " The weights are joined once, before the first run. The last digits may differ.",
+        change='ex.EvalPlan(without=["join"]) computes them one by one.',
+    )
+    large = Reason(
+        "large",
+        "The {count:product} of `{left}` with {count} different weights are computed one by one, not as one product "
+        "with these weights side by side, because the largest of them takes an estimated {work_us}, and starting it "
+        "only {start_us}: nothing to speak of would be saved, and the weights would be kept a second time.",
+        meaning=_METHOD,
+        change="In the program, x @ np.hstack([A, B]) joins them.",
+    )
+    read_alone = Reason(
+        "read_alone",
+        "The {count:product} of `{left}` with {count} different weights are computed one by one, not as one product "
+        "with these weights side by side, because `{reader}` reads only one of them, and can run in the loop that "
+        "computes it.",
+        meaning=_METHOD + " An elementwise operation is fused with a product that it alone reads.",
+        change="In the program, x @ np.hstack([A, B]) joins them.",
+    )
+
+    def has_work(self, graph: PlanGraph) -> bool:
+        """Whether a value that is not the same in every run is multiplied by several matrices that are."""
+        return bool(_joinable(graph))
+
+    def run(self, graph: PlanGraph) -> None:
+        """Join the products of each value; they are asked in the order of the program."""
+        for nodes in _joinable(graph):
+            self._join(nodes, graph)
+
+    def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
+        """Put one product in the place of several, or decline with the reason."""
+        left = graph.inputs[nodes[0].uid][0]
+        work = max([kernel_cost(node, graph.inputs[node.uid], call=False) for node in nodes])
+        facts = {"count": len(nodes), "left": left}
+        if work > _SMALL:
+            prices = {"work_us": work, "start_us": REFERENCE_COST_MODEL.call}
+            graph.decline(self, self.large, {**facts, **prices}, nodes[0], estimated_cost_us=0.0)
+            return
+        terms = [_term(node, graph) for node in nodes]
+        ends = [node if term is None else term[0] for node, term in zip(nodes, terms, strict=True)]
+        if None in terms:
+            ends = nodes
+        reader = next((alone for end in ends if (alone := _fused_reader(end, graph)) is not None), None)
+        if reader is not None:
+            graph.decline(self, self.read_alone, {**facts, "reader": reader}, nodes[0], estimated_cost_us=0.0)
+            return
+        first = nodes[0]
+        with recording_at(first.scope, first.code, first.instruction):
+            weights = Concatenate(1)(*[graph.inputs[node.uid][1] for node in nodes])
+            whole = product = record(first.operation, (left, weights))
+            added = [weights, product]
+            if None not in terms:
+                term = Concatenate(0)(*[value for _, value in [term for term in terms if term is not None]])
+                whole = product + term
+                added += [term, whole]
+        saved = sum([kernel_cost(node, graph.inputs[node.uid]) for node in nodes])
+        saved -= kernel_cost(product, (left, weights))
+        parts = []
+        start = 0
+        for end in ends:
+            with recording_at(end.scope, end.code, end.instruction):
+                spans = [(0, size, 1) for size in whole.shape[:-1]]
+                parts.append(Slice((*spans, (start, start + end.shape[-1], 1)))(whole))
+            start += end.shape[-1]
+        facts |= {"saved_us": saved}
+        decision = graph.decide(self, self.joined, facts, [*dict.fromkeys([*nodes, *ends])], (*added, *parts))
+        graph.add_nodes(decision, added, first)
+        for end, part in zip(ends, parts, strict=True):
+            graph.add_nodes(decision, [part], end)
+            graph.substitute(decision, end, part)
+
+
+def _joinable(graph: PlanGraph) -> list[list[Expr]]:
+    """Return the products of each value by several matrices that are the same in every run, but for results."""
+    products: dict[int, list[Expr]] = {}
+    for node in graph.live if graph.has_parameters else ():
+        if type(node.operation) is Matmul:
+            products.setdefault(graph.inputs[node.uid][0].uid, []).append(node)
+    several = [nodes for nodes in products.values() if len(nodes) > 1]
+    roots = {root.uid for root in graph.roots} if several else set()
+    weighted = [[node for node in nodes if node.uid not in roots and _is_weighted(node, graph)] for nodes in several]
+    return [nodes for nodes in weighted if len(nodes) > 1]
+
+
+def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
+    """Whether a product is of a value of the run and a matrix that is the same in every run."""
+    left, weights = graph.inputs[node.uid]
+    same_type = left.type.plain and weights.type.plain and left.dtype == weights.dtype == node.dtype
+    several_axes = left.ndim > 1 and weights.ndim == 2
+    return same_type and several_axes and is_constant(weights, graph) and not is_constant(left, graph)
+
+
+def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
+    """Return the sum that alone reads a product, and the constant vector that it adds; None if there is none."""
+    if graph.users[product.uid] != 1:
+        return None
+    (total,) = graph.readers(product)
+    asked_for = any(total is root for root in graph.roots)
+    if type(total.operation) is not Add or asked_for or total.type is not product.type:
+        return None
+    first, second = graph.inputs[total.uid]
+    term = second if first is product else first
+    if term.shape != product.shape[-1:] or term.dtype != product.dtype or not is_constant(term, graph):
+        return None
+    return total, term
+
+
+def _fused_reader(node: Expr, graph: PlanGraph) -> Expr | None:
+    """Return the elementwise operation that alone reads a value, and would run in one loop with it."""
+    readers = graph.readers(node)
+    if len(readers) != 1 or graph.users[node.uid] != 1:
+        return None
+    (reader,) = readers
+    return reader if reader.operation.elementwise and reader.shape == node.shape else None
