@@ -163,6 +163,24 @@ def test_weights_are_trained_on_a_device(place: str) -> None:
 
 
 @pytest.mark.spec("C-1")
+@pytest.mark.parametrize("place", DEVICES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
+def test_division_with_remainder_is_numpys_on_a_device(dtype: str, place: str) -> None:
+    """Of large quotients, of ∞, NaN and zeros of either sign, too."""
+    numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 0.1, 3e4, np.inf, -np.inf, np.nan]
+    numbers += [1e17, -1e30] if dtype != "float16" else []
+    if dtype == "int32":
+        numbers = [0, 1, -1, 7, -7, 2**31 - 1, -(2**31)]
+    a, b = np.meshgrid(np.array(numbers, dtype), np.array(numbers, dtype))
+    x, y = ex.tensor(a, device=ex.device(place)), ex.tensor(b, device=ex.device(place))
+    for values, ufunc in ((ex.evaluate(x % y), np.remainder), (ex.evaluate(x // y), np.floor_divide)):
+        with np.errstate(all="ignore"):
+            expected = ufunc(a, b)
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(np.signbit(values[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.spec("C-1")
 def test_labels_and_rows_beyond_a_table_are_refused_on_a_device() -> None:
     labels = ex.tensor(np.array([0, 3]), device=accelerator)
     with pytest.raises(ex.RunError, match="label 3 with 3 classes"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import public
+from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 
 _STEPS = "constant wherever it has a derivative"
@@ -49,10 +52,46 @@ class RoundHalfEven(Ufunc):
     defined_everywhere = True
 
 
-class FloorDivide(Ufunc):
+class Division(Ufunc, abstract=True):
+    """Base of division with remainder: a = b · quotient + remainder, the remainder with the sign of b.
+
+    NumPy takes both from fmod, which is exact. CuPy computes ⌊a / b⌋ first, and the remainder from it: of 1e30 and 2.5
+    that is −7e13, and the quotient of ∞ is ∞ instead of NaN. So there, NumPy's way is taken by its functions.
+    """
+
+    def kernel(self, out: Any, *operands: Array) -> Array:
+        result: Array = out
+        if isinstance(out, np.ndarray) or out.dtype.kind != "f":
+            return super().kernel(out, *operands)
+        # NumPy divides half precision in single precision, and rounds once
+        dtype = np.result_type(out.dtype, np.float32)
+        a, b = [operand.astype(dtype, copy=False) for operand in operands]
+        rest = np.fmod(a, b)
+        # fmod has the sign of a: where b has the other one, the remainder is one b further, the quotient one less
+        is_other = (rest != 0) & ((b < 0) != (rest < 0))
+        self._finish(result, a, b, rest, is_other)
+        return result
+
+    def bind_kernel(self, out: Any, *operands: Array) -> Callable[[], Any]:
+        return functools.partial(self.ufunc, *operands, out=out)
+
+    def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
+        """Write the result for what fmod gave, and where its sign is not that of b."""
+        raise NotImplementedError
+
+
+class FloorDivide(Division):
     """Floor division, ⌊a / b⌋."""
 
     ufunc, nondifferentiable, weight, examples = np.floor_divide, _STEPS, 4, _QUOTIENTS
+
+    def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
+        quotient = (a - rest) / b - is_other
+        whole = np.floor(quotient)
+        # a − rest is a multiple of b, but for rounding
+        whole = whole + (quotient - whole > 0.5)
+        whole = np.where(quotient != 0, whole, np.copysign(quotient * 0, a / b))
+        np.copyto(out, np.where(b != 0, whole, a / b), casting="same_kind")
 
 
 @public
@@ -75,10 +114,14 @@ class Fmod(Ufunc):
         return g, -g * trunc(a / b)
 
 
-class Remainder(Ufunc):
+class Remainder(Division):
     """Remainder of a / b rounded down; it has the sign of b."""
 
     ufunc, weight, examples = np.remainder, 4, _QUOTIENTS
+
+    def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
+        rest = np.where(is_other, rest + b, rest)
+        np.copyto(out, np.where(rest != 0, rest, np.copysign(rest, b)), casting="same_kind")
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g, -g * floor(a / b)
