@@ -26,6 +26,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
+from explorer.ops.creation.constants import zeros
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.module_device import elements_on
 
@@ -197,7 +198,8 @@ class Node:
             if is_floating(value.dtype):
                 slopes = grad(output, [value, *wanted], seed=upstream)
             else:  # whole numbers have no gradient: zeros stand for it
-                slopes = [value, *(grad(output, wanted, seed=upstream) if wanted else [])]
+                zero = zeros(value.shape, self._dtype, self._device)
+                slopes = [zero, *(grad(output, wanted, seed=upstream) if wanted else [])]
             self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), upstream])
         return self._programs[type_]
 

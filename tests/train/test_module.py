@@ -176,6 +176,17 @@ def _node(layer: Any, samples: str = "first") -> Any:
     return node
 
 
+@pytest.mark.spec("T-4")
+def test_whole_numbers_have_a_gradient_of_zeros() -> None:
+    """The parameters behind them have gradients; those of the numbers are real, as all gradients of the module."""
+    node = _node(T.Linear("l", 3, 2))
+    node.forward(np.array([[3, 1, 3]]))
+    gradient = node.backward(np.ones((1, 2)))
+    np.testing.assert_array_equal(gradient, np.zeros((1, 3)))
+    assert gradient.dtype == np.float64
+    np.testing.assert_array_equal(node.gradients["l/weight"], [[3, 3], [1, 1], [3, 3]])
+
+
 @pytest.mark.spec("T-7")
 def test_relu_masks_and_keeps_the_shape() -> None:
     node = _node(ex.relu)
