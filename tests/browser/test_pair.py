@@ -1,6 +1,7 @@
 """Why not these two? Two selected nodes are answered for in the panel as they are in Python."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from tests.golden.programs import recorded
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 ANSWERS = """(explorer, [payload, pairs]) => {
     const view = explorer.mount(document.body, payload);
@@ -71,3 +74,22 @@ def test_two_nodes_are_asked_about_by_shift_and_by_key(show, program):
     expect(view.locator(".ex-accounts")).to_contain_text("softmax reads the result of x through")
     press(view, "Escape")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(0)
+
+
+@pytest.mark.spec("V-2", "V-13")
+def test_closed_boxes_are_asked_about_as_nodes_are(show):
+    """A box stands for the operations inside: either of two may be one, by a click or by key."""
+    view = show(ex.open(MODELS / "convbn.pnnx.param").preview_plan().recording)
+    first = view.locator(".ex-graph .ex-closed").first
+    name = first.get_attribute("aria-label").split(",")[0].split(" ")[-1]
+    first.click()
+    node(view, "hardswish").click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text(f"{name} and hardswish")
+    expect(view.locator(".ex-why .ex-card")).to_have_attribute("data-code", "epilogue")
+    node(view, "hardswish").click()
+    first.click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text(f"hardswish and {name}")
+    expect(view.locator(".ex-graph .ex-selected")).to_have_count(2)
+    first.click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text("hardswish")
+    expect(view.locator(".ex-graph .ex-selected")).to_have_count(1)

@@ -14,7 +14,7 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, veiled: edges that would give an answer away, differs: see differences.js
+ * @typedef {{selected: number, other: number, box: number, otherBox: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js, veiled: edges that would give an answer away, differs: see differences.js
  */
 
 /** Draws scenes on a placement. */
@@ -220,7 +220,7 @@ export class Canvas {
     if (view?.open !== open) this.boxes.set(box, (view = new BoxView(this.trace, box, open)));
     view.place(this.placement.boxes.get(box));
     const { matches, lit, differ } = this.inside;
-    view.show(this.scene.boxes.get(box), this.marks.box === box, matches.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
+    view.show(this.scene.boxes.get(box), this.marks.box === box || this.marks.otherBox === box, matches.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
     return title ? view.label : view.root;
   }
 
@@ -293,7 +293,7 @@ export class Canvas {
 
 /** Whether two sets of marks are drawn alike. @param {Marks} first @param {Marks} second */
 function areAlike(first, second) {
-  const isSame = ["selected", "other", "box", "matches", "heat", "along", "veiled"].every((name) => first[name] === second[name]);
+  const isSame = ["selected", "other", "box", "otherBox", "matches", "heat", "along", "veiled"].every((name) => first[name] === second[name]);
   const isEmpty = first.differs.size === 0 && second.differs.size === 0;
   const isLit = first.lit === second.lit || (first.lit.size === second.lit.size && [...first.lit].every(([slot, relation]) => second.lit.get(slot) === relation));
   return isSame && isEmpty && isLit;

@@ -13,6 +13,7 @@ export class Selection {
     /** a node, −1 for none */ this.node = -1;
     /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
+    /** a box in the place of the second node, −1 for none */ this.otherBox = -1;
     /** @type {"" | import("../scene/lineage.js").Way} which side of the selected node is lit */ this.way = "";
     /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
   }
@@ -22,7 +23,7 @@ export class Selection {
     const { view } = this;
     const changed = node !== this.node;
     this.node = node >= 0 && node < view.trace.count ? node : -1;
-    this.other = -1;
+    this.other = this.otherBox = -1;
     this.box = -1;
     if (this.node < 0) this.way = "";
     if (seek && this.node >= 0) this.#seek(this.node);
@@ -90,12 +91,13 @@ export class Selection {
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 
-  /** Select a second node beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7" */
+  /** Select a second node or box beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7", "b2" */
   pair(key) {
     const { view } = this;
-    if (key[0] !== "n" || this.node < 0) return this.pick(key);
-    const { node } = view.scene.slots.get(Number(key.slice(1)));
-    this.other = node === this.other || node === this.node ? -1 : node;
+    if (!key || (this.node < 0 && this.box < 0)) return this.pick(key);
+    const [node, box] = key[0] === "n" ? [view.scene.slots.get(Number(key.slice(1))).node, -1] : [-1, Number(key.slice(1))];
+    const isKnown = node >= 0 ? node === this.other || node === this.node : box === this.otherBox || box === this.box;
+    [this.other, this.otherBox] = isKnown ? [-1, -1] : [node, box];
     view.focus.set(key, true);
     view.show();
   }
@@ -124,7 +126,7 @@ export class Selection {
     const changed = this.node >= 0;
     this.node = -1;
     this.way = "";
-    this.other = -1;
+    this.other = this.otherBox = -1;
     this.box = box;
     if (changed) this.view.callbacks.onSelect?.(-1);
     this.view.callbacks.onBox?.(box);

@@ -212,7 +212,7 @@ export class Shell {
     this.tree.show();
     this.source.show();
     const held = this.panel.root.contains(document.activeElement);
-    this.panel.show(moment, selected, box, this.view.selection.other, this.view.prediction);
+    this.panel.show(moment, selected, box, this.view.selection, this.view.prediction);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     const cost = costText(trace, timeline, moment);

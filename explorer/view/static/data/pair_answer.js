@@ -5,10 +5,10 @@ import { grouped } from "./number_format.js";
 /** Nodes between two that are named; more are counted. */
 const NAMED = 5;
 
-/** The decisions about both of two nodes. @param {import("./recording.js").Trace} trace @param {number} node @param {number} other @returns {number[]} */
-export function decisionsBetween(trace, node, other) {
-  const end = trace.decisions.length;
-  const sides = [node, other].map((node) => new Set([node, trace.resolver(end)[node]]));
+/** The decisions about both of two nodes, or of two boxes' nodes. @param {import("./recording.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
+export function decisionsBetween(trace, nodes, others) {
+  const final = trace.resolver(trace.decisions.length);
+  const sides = [nodes, others].map((side) => new Set([...side, ...side.map((node) => final[node])]));
   const [first, second] = sides;
   const indices = [];
   trace.decisions.forEach((decision, index) => {
@@ -29,22 +29,23 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number} node @param {number} other @returns {string[]} */
-export function accounts(trace, node, other) {
+/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
-  const became = [node, other].map((node) => account(trace, node, final[node]));
-  const apart = [[node, other], [other, node]]
+  const became = [...nodes, ...others].map((node) => account(trace, node, final[node]));
+  const pairs = (from, to) => from.flatMap((node) => to.map((reader) => [node, reader]));
+  const apart = [...pairs(nodes, others), ...pairs(others, nodes)]
     .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
-  return [...new Set([...became, ...apart]), ...relation(trace, node, other)];
+  return [...new Set([...became, ...apart]), ...relation(trace, nodes, others)];
 }
 
 /** How the one reads the other as recorded, where it does so through others or not at all. @returns {string[]} */
-function relation(trace, node, other) {
+function relation(trace, nodes, others) {
   const { through, apart } = trace.recording.accounts;
-  for (const [reader, source] of [[other, node], [node, other]]) {
-    const path = pathTo(trace, reader, source);
-    if (path.length > 2) return [worded(through, { reader: trace.label(reader), node: trace.label(source), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
+  for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
+    const path = pathTo(trace, readers, new Set(sources));
+    if (path.length > 2) return [worded(through, { reader: trace.label(path[path.length - 1]), node: trace.label(path[0]), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
     if (path.length) return [];
   }
   return [apart];
@@ -57,10 +58,10 @@ function named(names) {
 }
 
 /** A shortest path from a source to a reader along recorded operands; empty where there is none. @returns {number[]} */
-function pathTo(trace, reader, source) {
-  const reached = new Map([[reader, -1]]);
+function pathTo(trace, readers, sources) {
+  const reached = new Map(readers.map((reader) => [reader, -1]));
   for (const [node] of reached) {
-    if (node === source) {
+    if (sources.has(node)) {
       const path = [node];
       while (reached.get(path[path.length - 1]) >= 0) path.push(reached.get(path[path.length - 1]));
       return path;

@@ -1,23 +1,44 @@
-// The panel of two selected nodes: the decisions about both, or what became of each.
+// The panel of two selected nodes or boxes: the decisions about both, or what became of each.
 
 import { accounts, decisionsBetween } from "../data/pair_answer.js";
-import { heading } from "./lists.js";
+import { fitting, heading } from "./lists.js";
+import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
-/** Content of the panel for two nodes. */
+const SENTENCES = 8;
+/** @typedef {{node: number, box: number}} End a node, else a box */
+
+/** Content of the panel for two nodes or boxes. */
 export class PairPanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
   constructor(parts) {
     this.parts = parts;
   }
 
-  /** @param {number} node @param {number} other */
-  content(node, other) {
+  /** @param {End} first @param {End} second */
+  content(first, second) {
     const { trace, decisionCard } = this.parts;
-    const decisions = decisionsBetween(trace, node, other);
-    const title = html("h4", {}, this.parts.link(node), " and ", this.parts.link(other));
+    const [nodes, others] = [this.#nodes(first), this.#nodes(second)];
+    const decisions = decisionsBetween(trace, nodes, others);
+    const title = html("h4", {}, this.#link(first), " and ", this.#link(second));
     if (decisions.length) return [title, ...decisions.map((index) => decisionCard.card(index))];
-    const sentences = accounts(trace, node, other);
-    return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)))];
+    const [sentences, left] = fitting(accounts(trace, nodes, others), SENTENCES);
+    return [title, heading("no decision is about both"), html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`))];
+  }
+
+  #link({ node, box }) {
+    if (node >= 0) return this.parts.link(node);
+    return html("button", { class: "ex-link", type: "button", click: () => this.parts.actions.box(box) }, this.parts.trace.layout.boxes[box].label);
+  }
+
+  /** The node, or the recorded operations inside the box. @returns {number[]} */
+  #nodes({ node, box }) {
+    if (node >= 0) return [node];
+    const { layout, nodes } = this.parts.trace;
+    const inside = [box];
+    const slots = [];
+    for (const index of inside) for (const item of layout.boxes[index].items) (item.box === undefined ? slots : inside).push(item.box ?? item.slot);
+    const members = slots.flatMap((slot) => layout.slots[slot].nodes);
+    return members.filter((each) => nodes.born[each] < 0 && (nodes.kind[each] === "operation" || nodes.kind[each] === "call"));
   }
 }

@@ -23,12 +23,12 @@ export class Panel {
     this.heldRow = new HeldRow(this.root);
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {number} other the second of two nodes @param {import("../exercises/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
-  show(moment, selected, box, other, prediction) {
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same @param {{other: number, otherBox: number}} second the second of two nodes, or a box, −1 for none @param {import("../exercises/prediction.js").Prediction} prediction takes the panel while it is on: nothing there may tell the order */
+  show(moment, selected, box, { other, otherBox }, prediction) {
     Object.assign(this.parts, { moment, selected });
     this.parts.kept.begin();
-    const content = prediction.isOn ? prediction.content() : selected >= 0 && other >= 0 ? this.pairPanel.content(selected, other) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
-    const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${prediction.isOn}`;
+    const content = prediction.isOn ? prediction.content() : (selected >= 0 || box >= 0) && (other >= 0 || otherBox >= 0) ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
+    const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${otherBox} ${prediction.isOn}`;
     const isSame = subject === this.subject;
     this.subject = subject;
     if (this.heldRow.around(isSame, () => this.#fill(content)) || isSame) return;
