@@ -63,7 +63,7 @@ def _meets(nodes: set[int], first: set[int], second: set[int]) -> bool:
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return what became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences."""
+    """Return why a node that reads another one runs in a kernel of its own, and what became of both, as sentences."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*nodes, *others))
     pairs = [(node, reader) for node in nodes for reader in others] + [
@@ -74,7 +74,7 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
         for node, reader in pairs
         if _reads(recording, final.get(reader, reader), final.get(node, node), final, kernel_of)
     ]
-    return [*became, *dict.fromkeys(apart), *_relation(recording, nodes, others)]
+    return [*dict.fromkeys(apart), *became, *_relation(recording, nodes, others)]
 
 
 def _relation(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:

@@ -1,5 +1,8 @@
 """The memory peak: where it is, and which values hold it, of a plan that has not run."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -9,6 +12,8 @@ from explorer.record import Recording
 from tests.browser.player import heading
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-5")]
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +37,15 @@ def test_the_stage_of_buffers_names_the_values_at_the_peak(show, program):
     number = lives.index(max(lives)) + 1
     expect(heading(view, f"most live, in kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
     expect(view.locator(".ex-living dd").first).to_contain_text("256 KB")
+
+
+def test_a_value_that_shares_its_name_is_told_with_its_place(show):
+    """In a model's file many results are called relu: the scope says which one holds the memory."""
+    view = show(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
+    view.locator(".ex-chip", has_text="buffers").click()
+    first = view.locator(".ex-living dt").first
+    expect(first.get_by_role("button")).to_have_text(re.compile("^(relu|add|max_pool2d)$"))
+    expect(first.locator(".ex-soft")).not_to_be_empty()
 
 
 def test_a_click_on_the_label_of_the_peak_goes_there_and_says_what_is_live(show, program):

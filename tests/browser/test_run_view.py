@@ -27,7 +27,7 @@ def test_buffers_are_lanes_that_show_what_is_alive(show):
     expect(view.locator(".ex-life.ex-later")).to_have_count(1)
     rows = view.locator(".ex-living > *")
     expect(rows).to_have_text(
-        ["matmul", "6 KB · buffer 0", "tanh", "6 KB · buffer 1", "multiply 2", "6 KB · buffer 0, in place"]
+        ["matmulIn[3] line 1", "6 KB · buffer 0", "tanh", "6 KB · buffer 1", "multiply 2", "6 KB · buffer 0, in place"]
     )
     expect(view.get_by_role("img", name="buffers at kernel 3: matmul in buffer 0, tanh in buffer 1")).to_be_visible()
     press(view, ".")

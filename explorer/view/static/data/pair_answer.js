@@ -37,7 +37,7 @@ export function accounts(trace, nodes, others) {
   const apart = [...pairs(nodes, others), ...pairs(others, nodes)]
     .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
-  return [...new Set([...became, ...apart]), ...relation(trace, nodes, others)];
+  return [...new Set([...apart, ...became]), ...relation(trace, nodes, others)];
 }
 
 /** How the one reads the other as recorded, where it does so through others or not at all. @returns {string[]} */

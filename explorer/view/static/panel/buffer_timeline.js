@@ -13,6 +13,7 @@ export class BufferTimeline {
   /** @param {import("../data/recording.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
+    /** @type {Map<string, number> | undefined} name → how many nodes have it */ this.names = undefined;
     const last = trace.kernels.length - 1;
     /** @type {Life[]} */
     this.lives = trace.kernels.flatMap((kernel, from) => {
@@ -94,12 +95,19 @@ export class BufferTimeline {
     return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.namedLabel(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
   }
 
+  /** Where a node stands that shares its name with others. @param {number} node */
+  #place(node) {
+    const { trace } = this;
+    this.names ??= trace.nodes.label.reduce((counts, _, each) => counts.set(trace.namedLabel(each), (counts.get(trace.namedLabel(each)) ?? 0) + 1), new Map());
+    return this.names.get(trace.namedLabel(node)) > 1 && html("div", { class: "ex-soft" }, trace.scopePath(node).join(" / ") || trace.sourceText(node));
+  }
+
   /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./kept_parts.js").KeptParts} kept */
   table(kernel, link, kept) {
     const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
     const cells = alive.slice(0, LANES).flatMap(({ node, buffer, bytes, inPlace }) => {
       const said = `${bytesText(bytes)} · ${buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`}`;
-      return [kept.part(`live|${node}`, () => html("dt", {}, link(node))), kept.part(`live in|${said}`, () => html("dd", {}, said))];
+      return [kept.part(`live|${node}`, () => html("dt", {}, link(node), this.#place(node))), kept.part(`live in|${said}`, () => html("dd", {}, said))];
     });
     const { workspace } = this.trace.kernels[kernel];
     if (workspace > 0) cells.push(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
