@@ -13,6 +13,7 @@ import numpy as np
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array
 
 _Value = TypeVar("_Value")
 
@@ -68,7 +69,7 @@ class Blob:
         """Return the value, whatever it is; None of an empty blob."""
         return self._value
 
-    def elements(self) -> Any:
+    def elements(self) -> Array | Tensor:
         """Return what a net reads: an array, or a tensor on another device; raises OperandError for anything else."""
         return self._value if isinstance(self._value, Tensor) else self.get(np.ndarray)
 

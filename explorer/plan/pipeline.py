@@ -78,7 +78,7 @@ def default_passes() -> list[Step]:
     (Prune(), JoinProducts())
     >>> again = ex.Again(ex.passes.Dedup(), after=("simplify again",))  # a further step, where simplify ran twice
     >>> ex.EvalPlan(passes=[*passes[:8], again, *passes[8:]])
-    <plan '': 0 registered, not planned>
+    <plan: 0 registered, not planned>
     """
     return list(PIPELINE)
 

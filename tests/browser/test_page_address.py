@@ -96,3 +96,22 @@ def test_in_a_graph_that_flows_to_the_right_the_right_arrow_goes_to_a_reader(sho
     expect(view.locator(":focus")).to_have_attribute("aria-label", re.compile("^matmul,"))
     view.page.keyboard.press("ArrowLeft")
     expect(view.locator(":focus")).to_have_attribute("aria-label", re.compile("^(x|W),"))
+
+
+@pytest.mark.spec("V-14")
+def test_an_address_that_is_entered_is_not_written_over(show, page):
+    """The view writes its address a moment after a step; one that is entered in that moment is gone to."""
+    # The last function that waits for the pause of an address, to be called when the test wants it.
+    page.add_init_script(
+        """{
+            const later = setTimeout;
+            window.setTimeout = (call, wait, ...values) => later(wait === 300 ? () => {} : call, wait, ...values,
+                wait === 300 && (window.due = call));
+        }"""
+    )
+    view = show(sample.mlp(), position=0)
+    press(view, ".")
+    page.evaluate("() => { location.hash = 'stage=order'; due(); }")
+    expect(view.locator(".ex-rail [aria-current] b")).to_have_text("order")
+    page.evaluate("() => due()")
+    page.wait_for_url("**#stage=order&step=*")

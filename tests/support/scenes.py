@@ -8,14 +8,14 @@ from explorer.view.tree.box_tree import Paths
 
 
 def scene_size(model: Model) -> int:
-    """How many things are visible at the beginning."""
-    seen, open_boxes = 0, [0]
+    """How many things are visible at the beginning: boxes and nodes of the program, and none that a pass put in."""
+    seen, open_boxes, born = 0, [0], model.recording.nodes.born
     for box in open_boxes:
         for kind, number in model.tree.boxes[box].items:
             if kind == "box" and model.tree.boxes[number].open:
                 open_boxes.append(number)
             else:
-                seen += 1
+                seen += kind == "box" or born[model.slots.nodes[number][0]] < 0
     return seen
 
 

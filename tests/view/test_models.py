@@ -88,4 +88,4 @@ def test_the_output_of_a_cell_is_small(drawn):
     name, recording, drawing = drawn
     held = json.dumps(payload(recording, drawing=drawing), separators=(",", ":"))
     size = len(held.encode()) + len(svg(recording, drawing=drawing).encode()) + len(text(recording).encode())
-    assert size < {"resnet18": 150_000, "mobilenet_v2": 200_000, "encoder": 150_000}[name]
+    assert size < {"resnet18": 150_000, "mobilenet_v2": 200_000, "encoder": 160_000}[name]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,21 @@ class Scope:
 
     def __repr__(self) -> str:
         return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
+
+
+def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
+    """Return the innermost scope that all of some scopes are, or are inside of; None for the top."""
+    shared: list[Scope] | None = None
+    for scope in scopes:
+        chain: list[Scope] = []
+        while scope is not None:
+            chain.append(scope)
+            scope = scope.parent
+        chain.reverse()
+        # From the outermost, as far as both agree.
+        both = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
+        shared = [own for own, _ in takewhile(lambda pair: pair[0] is pair[1], both)]
+    return shared[-1] if shared else None
 
 
 class _State(threading.local):

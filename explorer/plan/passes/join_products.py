@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record
-from explorer.core.ir.recording_context import recording_at
+from explorer.core.ir.recording_context import common_scope, recording_at
 from explorer.ops.elementwise.arithmetic import Add
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.concat import Concatenate
@@ -84,7 +84,8 @@ class JoinProducts(Pass):
             graph.decline(self, self.read_alone, {**facts, "reader": reader}, nodes[0], estimated_cost_us=0.0)
             return
         first = nodes[0]
-        with recording_at(first.scope, first.code, first.instruction):
+        # The joined product belongs to none of the boxes that it computes a part of: they stay alike.
+        with recording_at(common_scope([node.scope for node in nodes]), first.code, first.instruction):
             weights = Concatenate(1)(*[graph.inputs[node.uid][1] for node in nodes])
             whole = product = record(first.operation, (left, weights))
             added = [weights, product]

@@ -26,22 +26,37 @@ def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[l
     """
     structure = Structure(recording, slots, types=False)
     structure.enter(tree, tree.postorder(), recorded)
-    chooser = _OpenBoxChooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
+    operators_closed = sum(scope.type != "" for scope in recording.scopes) > _READABLE
+    chooser = _OpenBoxChooser(tree, structure, _sizes(recording, slots, tree), operators_closed)
     for outermost in tree.bodies:
         chooser.open(outermost)
+
+
+def _sizes(recording: Recording, slots: Slots, tree: Tree) -> list[int]:
+    """Return for each box the number of items in it that the program recorded; of all, where none is.
+
+    What passes put into a box of the program must not close it.
+    """
+    born = recording.nodes.born
+    sizes = []
+    for box in tree.boxes:
+        items = [table == "box" or born[slots.nodes[number][0]] < 0 for table, number in box.items]
+        sizes.append(sum(items) or len(items))
+    return sizes
 
 
 class _OpenBoxChooser:
     """Choice of the boxes that are open at first."""
 
-    def __init__(self, tree: Tree, structure: Structure, operators_closed: bool) -> None:
+    def __init__(self, tree: Tree, structure: Structure, sizes: list[int], operators_closed: bool) -> None:
         self._boxes, self._structure, self._operators_closed = tree.boxes, structure, operators_closed
+        self._sizes = sizes
         self._seen: set[int] = set()
         self._visible = 0
 
     def open(self, outermost: int) -> None:
         """Open the boxes of one graph."""
-        self._visible = len(self._boxes[outermost].items)
+        self._visible = self._sizes[outermost]
         self._boxes[outermost].open = True
         self._seen.clear()
         opened = [outermost]
@@ -63,7 +78,7 @@ class _OpenBoxChooser:
 
     def _take(self, boxes: list[int]) -> list[int]:
         """Open boxes if all of them fit, else those that fit while little is visible."""
-        sizes = {box: len(self._boxes[box].items) for box in boxes}
+        sizes = {box: self._sizes[box] for box in boxes}
         together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
         for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
             # A picture of three boxes is useless: one that is twice as large as the limit is better.

@@ -11,12 +11,21 @@ const PAUSE = 300;
  */
 export function keepAddress(start, show) {
   let waiting = 0;
+  let known = location.hash;
   const write = () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => history.replaceState(null, "", `#${addressOf(view)}`), PAUSE);
+    waiting = setTimeout(() => {
+      // Another address was entered and is about to be read: it must not be written over.
+      if (location.hash !== known) return;
+      history.replaceState(null, "", `#${addressOf(view)}`);
+      known = location.hash;
+    }, PAUSE);
   };
   const view = show({ onState: write, onSelect: write, onOpen: write, onTurned: write });
-  const read = () => restore(view, new URLSearchParams(location.hash.slice(1) || start));
+  const read = () => {
+    known = location.hash;
+    restore(view, new URLSearchParams(known.slice(1) || start));
+  };
   addEventListener("hashchange", read);
   read();
 }

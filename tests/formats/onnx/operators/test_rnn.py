@@ -219,7 +219,8 @@ def test_each_direction_is_one_recurrence_whatever_the_number_of_steps(
         counts.append(len(recording.schedule.kernels))
         operations = [recording.operations[row] for row in recording.nodes.operation]
         assert operations.count("recurrence") == len(DIRECTIONS[direction])
-    assert counts[0] == counts[1] < 40
+    # products of few steps are small, and joined
+    assert counts[1] <= counts[0] < 40
 
 
 @pytest.mark.parametrize(
