@@ -66,13 +66,14 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
     """Return why a node that reads another one runs in a kernel of its own, and what became of both, as sentences."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*nodes, *others))
-    pairs = [(node, reader) for node in nodes for reader in others] + [
-        (node, reader) for node in others for reader in nodes
+    fuses = any(stage.name == "fuse" for stage in recording.stages)
+    pairs = [
+        pair
+        for sources, readers in (((nodes, others), (others, nodes)) if fuses else ())
+        for pair in _read_from_memory(recording, sources, readers, final, kernel_of)
     ]
     apart = [
-        ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader))
-        for node, reader in pairs
-        if _reads(recording, final.get(reader, reader), final.get(node, node), final, kernel_of)
+        ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader)) for node, reader in pairs
     ]
     return [*dict.fromkeys(apart), *became, *_relation(recording, nodes, others)]
 
@@ -80,7 +81,7 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
 def _relation(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return how the one reads the other as recorded, where it does so through others or not at all."""
     for readers, sources in ((others, nodes), (nodes, others)):
-        path = _path(recording, readers, sources)
+        path = _path(recording, readers, {*sources})
         if len(path) > 2:
             between = path[1:-1]
             rest = len(between) - _NAMED
@@ -116,14 +117,26 @@ def _kernel_of(recording: Recording) -> dict[int, int]:
     return {node: number for number, kernel in enumerate(kernels, 1) for node in kernel.nodes}
 
 
-def _reads(
-    recording: Recording, reader: int, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]
-) -> bool:
-    """Tell whether a node reads another one from memory, in a plan that fuses."""
-    if not any(stage.name == "fuse" for stage in recording.stages) or {reader, node} - kernel_of.keys():
-        return False
-    operands = {final.get(operand, operand) for operand in recording.nodes.operands[reader]}
-    return node in operands and kernel_of[reader] != kernel_of[node]
+def _read_from_memory(
+    recording: Recording,
+    nodes: Collection[int],
+    readers: Collection[int],
+    final: Mapping[int, int],
+    kernel_of: Mapping[int, int],
+) -> list[tuple[int, int]]:
+    """Return (node, reader) where the kernel of a reader reads a node of another kernel, in the order of the nodes."""
+    # By operands and not by pairs: two boxes of thousands of nodes have millions of pairs.
+    places: dict[int, list[int]] = {}
+    sources = list(nodes)
+    for place, node in enumerate(sources):
+        places.setdefault(final.get(node, node), []).append(place)
+    pairs: list[tuple[int, int, int]] = []
+    for number, reader in enumerate(readers):
+        last = final.get(reader, reader)
+        for operand in {final.get(operand, operand) for operand in recording.nodes.operands[last]}:
+            if {last, operand} <= kernel_of.keys() and kernel_of[last] != kernel_of[operand]:
+                pairs += [(place, number, reader) for place in places.get(operand, ())]
+    return [(sources[place], reader) for place, _, reader in sorted(pairs)]
 
 
 def _account(recording: Recording, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]) -> str:

@@ -33,9 +33,7 @@ function namesBoth(trace, index, decision, first, second) {
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const became = [...nodes, ...others].map((node) => account(trace, node, final[node]));
-  const pairs = (from, to) => from.flatMap((node) => to.map((reader) => [node, reader]));
-  const apart = [...pairs(nodes, others), ...pairs(others, nodes)]
-    .filter(([node, reader]) => reads(trace, final[reader], final[node], final))
+  const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)]
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
   return [...new Set([...apart, ...became]), ...relation(trace, nodes, others)];
 }
@@ -71,11 +69,20 @@ function pathTo(trace, readers, sources) {
   return [];
 }
 
-/** Whether a node reads another one from memory, in a plan that fuses. */
-function reads(trace, reader, node, final) {
-  const [own, read] = [trace.kernelOf[reader], trace.kernelOf[node]];
-  const fuses = trace.recording.stages.some(({ name }) => name === "fuse");
-  return fuses && own >= 0 && read >= 0 && own !== read && trace.nodes.operands[reader].some((operand) => final[operand] === node);
+/** The pairs of a node and a reader whose kernel reads it from memory, in a plan that fuses, in the order of the nodes. @returns {number[][]} */
+function readFromMemory(trace, nodes, readers, final) {
+  if (!trace.recording.stages.some(({ name }) => name === "fuse")) return [];
+  // By operands and not by pairs: two boxes of thousands of nodes have millions of pairs.
+  const places = new Map();
+  nodes.forEach((node, place) => places.set(final[node], [...(places.get(final[node]) ?? []), place]));
+  const pairs = readers.flatMap((reader, number) => {
+    const own = trace.kernelOf[final[reader]];
+    const operands = [...new Set(trace.nodes.operands[final[reader]].map((operand) => final[operand]))];
+    const apart = operands.filter((operand) => own >= 0 && trace.kernelOf[operand] >= 0 && trace.kernelOf[operand] !== own);
+    return apart.flatMap((operand) => (places.get(operand) ?? []).map((place) => [place, number]));
+  });
+  pairs.sort(([place, number], [other, next]) => place - other || number - next);
+  return pairs.map(([place, number]) => [nodes[place], readers[number]]);
 }
 
 function account(trace, node, final) {

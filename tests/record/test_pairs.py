@@ -1,0 +1,22 @@
+"""Answers about two nodes, or about the nodes of two boxes."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.record.pairs import accounts
+from tests.golden.programs import recorded
+
+
+@pytest.mark.spec("V-2")
+def test_boxes_read_each_other_as_their_nodes_do() -> None:
+    """Each node that reads one of the other box from memory is told, before all else."""
+    recording = recorded("perceptron")
+    nodes = [number for number, kind in enumerate(recording.nodes.kind) if kind == "operation"][:40]
+    first, second = nodes[:20], nodes[20:]
+    singles = [text for one in first for other in second for text in accounts(recording, [one], [other])]
+    expected = {text for text in singles if "from memory" in text}
+    assert expected
+    answers = accounts(recording, first, second)
+    assert {text for text in answers if "from memory" in text} == expected
+    assert "from memory" in answers[0]
