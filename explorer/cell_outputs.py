@@ -16,7 +16,7 @@ from explorer.run.recording.recorder import build_recorded
 
 @contextmanager
 def bar() -> Iterator[ProgressCallback]:
-    """A bar in the notebook, told by who works; its button cancels the work."""
+    """Show a bar in the notebook by the progress that long work reports; its button cancels the work."""
     from explorer.view.widget.progress_bar import Bar
 
     shown = Bar()

@@ -29,7 +29,7 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes import Batch, Buffers, Inline, Order, Recall, UpdateInPlace
+from explorer.plan.passes import Batch, Buffers, Inline, JoinProducts, Order, Recall, UpdateInPlace
 from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Rule
@@ -186,7 +186,7 @@ def _configured(step: Pass, options: Options) -> Pass:
             return options.update or step
         case Order():
             return replace(step, cost_model=options.cost_model, lanes=options.lanes, heuristic=options.order)
-        case Buffers():
+        case JoinProducts() | Buffers():
             return replace(step, cost_model=options.cost_model)
         case _:
             return step

@@ -7,7 +7,7 @@ loop. The weights are joined once, before the first run, and kept a second time,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.recording_context import common_scope, recording_at
@@ -16,13 +16,13 @@ from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.slicing import Slice
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, kernel_cost
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, kernel_cost
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
 
-_SMALL = 10 * REFERENCE_COST_MODEL.call
-"""µs of work up to which a product is small: ten times what starting it takes"""
+_SMALL = 10
+"""work of a product up to which it is small, in times that starting a kernel takes"""
 
 _METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
 
@@ -31,6 +31,7 @@ _METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
 class JoinProducts(Pass):
     """Compute small products of one value with several weights as one, with the weights side by side."""
 
+    cost_model: CostModel = field(default=REFERENCE_COST_MODEL, repr=False)
     name = "join"
     joined = Reason(
         "joined",
@@ -69,10 +70,11 @@ class JoinProducts(Pass):
     def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Put one product in the place of several, or decline with the reason."""
         left = graph.inputs[nodes[0].uid][0]
-        work = max([kernel_cost(node, graph.inputs[node.uid], call=False) for node in nodes])
+        model = self.cost_model
+        work = max([kernel_cost(node, graph.inputs[node.uid], model, call=False) for node in nodes])
         facts = {"count": len(nodes), "left": left}
-        if work > _SMALL:
-            prices = {"work_us": work, "start_us": REFERENCE_COST_MODEL.call}
+        if work > _SMALL * model.call:
+            prices = {"work_us": work, "start_us": model.call}
             graph.decline(self, self.large, {**facts, **prices}, nodes[0], estimated_cost_us=0.0)
             return
         terms = [_term(node, graph) for node in nodes]
@@ -93,8 +95,8 @@ class JoinProducts(Pass):
                 term = Concatenate(0)(*[value for _, value in [term for term in terms if term is not None]])
                 whole = product + term
                 added += [term, whole]
-        saved = sum([kernel_cost(node, graph.inputs[node.uid]) for node in nodes])
-        saved -= kernel_cost(product, (left, weights))
+        saved = sum([kernel_cost(node, graph.inputs[node.uid], model) for node in nodes])
+        saved -= kernel_cost(product, (left, weights), model)
         parts = []
         start = 0
         for end in ends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.function import Parameter
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.planner import Options, Plan, plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -100,3 +102,13 @@ def test_weights_that_are_given_at_the_run_are_not_joined() -> None:
     """Joining them would copy them in each run."""
     x, first, second = parameter(5, 6), parameter(6, 3), parameter(6, 4)
     assert codes(plan([(x @ first).T @ (x @ second)])) == []
+
+
+@pytest.mark.spec("P-2", "P-11")
+def test_prices_are_those_of_the_plans_cost_model() -> None:
+    """Where starting a kernel costs nothing to speak of, the same products are large."""
+    x = parameter(4, 6)
+    roots = [ex.transpose(x @ weights(6, 5)) @ (x @ weights(6, 7))]
+    free = replace(REFERENCE_COST_MODEL, call=1e-9)
+    assert codes(plan(roots)) == [(True, "joined")]
+    assert codes(plan(roots, Options(cost_model=free))) == [(False, "large")]
