@@ -61,7 +61,6 @@ class Workspace:
 
         With a ``device``, the array is copied there; a tensor on a device is held there. Nets that read it run there.
         """
-        blob = self.create_blob(name)
         if device is not None:
             value = tensor(value, device=as_device(device, f"feed_blob({name!r})"))
         if isinstance(value, Tensor) and value.device is cpu:
@@ -70,7 +69,7 @@ class Workspace:
             value = np.array(value)
             # A kept array that somebody changed would change later runs; the copy is the workspace's own.
             value.flags.writeable = False
-        blob.reset(value)
+        self.create_blob(name).reset(value)
 
     def fetch_blob(self, name: str) -> Any:
         """Return the value of a blob, arrays read-only, and copied from the device that they lie on.
@@ -146,8 +145,8 @@ class Workspace:
             if type in BLOB_OPERATORS:
                 net.input(name)
             else:
-                shown = value if isinstance(value, Tensor) else np.asarray(value)
-                net.input(name, shown.shape, shown.dtype)
+                array = value if isinstance(value, Tensor) else np.asarray(value)
+                net.input(name, array.shape, array.dtype)
         net.add(type, inputs, outputs, **arguments)
         self.run_net_once(net)
 

@@ -122,6 +122,9 @@ def test_a_device_that_is_none_is_refused_before_the_blob_changes() -> None:
     workspace.feed_blob("x", X)
     with pytest.raises(ex.UnknownNameError, match="accelerater"):
         workspace.feed_blob("x", X * 2, device="accelerater")
+    with pytest.raises(ex.UnknownNameError, match="accelerater"):
+        workspace.feed_blob("new", X, device="accelerater")
+    assert workspace.blobs() == ["x"]
     with refused(ex.OperandError, "device must be a device or its name", "feed_blob('x') with 3"):
         workspace.feed_blob("x", X * 2, device=3)  # type: ignore[arg-type]
     np.testing.assert_array_equal(workspace.fetch_blob("x"), X)
