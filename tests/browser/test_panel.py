@@ -209,9 +209,9 @@ def test_a_long_row_of_stages_keeps_the_present_one_in_sight(open_page, tmp_path
 
 
 @pytest.mark.spec("V-1", "V-13")
-@pytest.mark.parametrize("wide", [1440, 1225, 900])
+@pytest.mark.parametrize("wide", [1440, 1225, 900, 600, 500])
 def test_all_stages_of_a_net_are_in_sight(open_page, tmp_path, wide):
-    """The widget is 1,225 px wide in a window of 1,440: chips move together, then have a row of their own."""
+    """The widget is 1,225 px wide in a window of 1,440: chips move together, then have a row of their own, or two."""
     page = open_page(viewport={"width": wide, "height": 900})
     net = ex.open(ASSETS / "digits.onnx")
     (tmp_path / "page.html").write_text(html(net.plan((1, 1, 8, 8)).recording, position=0), encoding="utf-8")
