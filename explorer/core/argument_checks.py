@@ -5,14 +5,16 @@ Public functions call them before anything is recorded or computed, so that a wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from explorer.core.errors import OperandError, UnknownNameError
 
 
-def check_name(value: Any, argument: str, known: Iterable[str]) -> None:
+def check_name(value: Any, argument: str, known: Collection[str]) -> None:
     """Raise OperandError unless ``value`` is a string, and UnknownNameError unless it is one of the ``known`` names."""
+    if isinstance(value, str) and value in known:
+        return
     names = sorted(known)
     if not isinstance(value, str):
         raise OperandError(
@@ -20,8 +22,7 @@ def check_name(value: Any, argument: str, known: Iterable[str]) -> None:
             rule=f"{argument} must be one of the names {', '.join(names)}",
             fix=f"{argument}={names[0]!r}",
         )
-    if value not in names:
-        raise UnknownNameError(value, kind=argument, known=names)
+    raise UnknownNameError(value, kind=argument, known=names)
 
 
 def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: str, fix: str) -> None:

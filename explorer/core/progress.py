@@ -7,12 +7,16 @@ that reports is written so that an exception between two parts leaves nothing ha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import monotonic
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +102,18 @@ def progress(report: ProgressCallback) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def long_running() -> Iterator[None]:
-    """Mark work that may take long: it reports to the current callback, or else to a notebook's progress bar."""
-    context = None if _current.get() is not None else (_display.get() or _default_display)()
-    if context is None:
-        yield
-        return
-    with context as report, progress(report):
-        yield
+def long_running(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that may take long: it reports to the current callback, or else to a notebook's progress bar."""
+
+    @functools.wraps(function)
+    def reporting(*args: P.args, **options: P.kwargs) -> R:
+        context = None if _current.get() is not None else (_display.get() or _default_display)()
+        if context is None:
+            return function(*args, **options)
+        with context as report, progress(report):
+            return function(*args, **options)
+
+    return reporting
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from explorer.net.definition.definition import WeightReference
 from explorer.record.gc_pause import gc_paused
 
 
-@long_running()
+@long_running
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> Net:

@@ -178,7 +178,7 @@ class BuildableNet(PlacedNet):
         self.definition.blob(name)
         return self._build(self._expressions(inputs, named)).output(name)
 
-    @long_running()
+    @long_running
     def _build(self, inputs: dict[str, Any], arrays: Mapping[Expr, Array] | None = None) -> Build:
         """Return the expressions over inputs; ``arrays`` are values of those that are parameters.
 
@@ -328,7 +328,7 @@ class BuildableNet(PlacedNet):
         self._assumed, self._fitting = {name: tuple(shape) for name, shape in assumed.items()}, None
         return self
 
-    @long_running()
+    @long_running
     def _preview_build(self, unknown: int | None = None) -> Build:
         self._refresh()
         shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown, self._assumed)

@@ -149,7 +149,7 @@ class Net(RunnableNet):
             plan.register(node)
         return plan.prepare(interface=interface(build))
 
-    @long_running()
+    @long_running
     def explore(self, x: Any = None, **options: Any) -> View:
         """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
 
@@ -176,7 +176,7 @@ class Net(RunnableNet):
         self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
     ) -> ValueComparison: ...
 
-    @long_running()
+    @long_running
     def compare(
         self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
     ) -> ComparedPlans | ValueComparison:
@@ -200,7 +200,7 @@ class Net(RunnableNet):
                 rule="without inputs the other must be a net, a plan or a recording; a reference needs the inputs",
                 fix="net.compare(reference, x), or net.compare(other_net)",
             )
-        arrays = self._arrays(inputs, named)
+        arrays = self._checked_arrays(inputs, named)
         name, values = self._reference(other, arrays, executor)
         return compare_values(
             self.definition,
@@ -223,7 +223,7 @@ class Net(RunnableNet):
             values[name] = value.copy()
 
         try:
-            theirs = other._arrays((*arrays.values(),), {})
+            theirs = other._checked_arrays((*arrays.values(),), {})
         except OperandError as error:
             raise OperandError(
                 f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",

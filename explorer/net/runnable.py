@@ -67,7 +67,7 @@ class RunnableNet(BuildableNet):
         self._programs = {}
         self._lock = threading.Lock()
 
-    @long_running()
+    @long_running
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
 
@@ -79,7 +79,7 @@ class RunnableNet(BuildableNet):
         results = self._results(self._arrays(inputs, named), self._device_of(inputs, named), executor, on_host)
         return next(iter(results.values())) if len(results) == 1 else results
 
-    @long_running()
+    @long_running
     def run_on_device(self, inputs: Mapping[str, Any], executor: str = "simple") -> dict[str, Any]:
         """Return the outputs by name, for inputs as of ``run``; those on other devices than cpu stay there, as tensors.
 
@@ -107,7 +107,7 @@ class RunnableNet(BuildableNet):
             values = [returned(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
         return build.results(values)
 
-    @long_running()
+    @long_running
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
         """Return the times of the operators in some warm runs, with arithmetic and bytes; ``print`` shows two tables.
 
@@ -129,12 +129,17 @@ class RunnableNet(BuildableNet):
         return profile(program, self._builder, timings)
 
     def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        """Return the arrays of all inputs by name; raises OperandError for a wrong number or name.
+
+        Shapes and dtypes are checked where a build is made for them, so that a run that has one does not pay for it.
+        """
         self.init()
-        arrays = {
-            name: as_value(self.definition.input(name), value)
-            for name, value in named_inputs(self.definition, inputs, named).items()
-        }
+        values = named_inputs(self.definition, inputs, named)
+        return {name: as_value(self.definition.input(name), value) for name, value in values.items()}
+
+    def _checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        arrays = self._arrays(inputs, named)
         types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
         check_inputs(self.definition, types)
         return arrays
@@ -206,7 +211,7 @@ class RunnableNet(BuildableNet):
         self._plans.clear()
         self._programs.clear()
 
-    @long_running()
+    @long_running
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
         """Return a prepared plan of all outputs, the one that ``run`` uses; ``options`` are those of EvalPlan.
 

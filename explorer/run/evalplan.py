@@ -138,7 +138,7 @@ class EvalPlan(InspectablePlan):
             )
         return expr
 
-    @long_running()
+    @long_running
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
@@ -180,7 +180,7 @@ class EvalPlan(InspectablePlan):
         self._bound.update(inputs)
         return self
 
-    @long_running()
+    @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
 

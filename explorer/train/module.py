@@ -169,7 +169,7 @@ class Module(BuildableModule):
             self._last, self._pending = (step.output_type, output), ""
         return loss
 
-    @long_running()
+    @long_running
     def fit(
         self,
         loader: Iterable[tuple[Any, ...]],

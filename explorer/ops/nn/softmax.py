@@ -81,7 +81,9 @@ class Softmax(Normalization):
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if x.dtype != out.dtype:
             return super().bind_kernel(out, x)
-        return functools.partial(_softmax, out, x, self.axes)
+        if not isinstance(x, np.ndarray):  # other devices have no reductions of ufuncs into memory
+            return functools.partial(_softmax, out, x, self.axes)
+        return _bound_softmax(out, x, self.axes)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (SoftmaxGradient(self.axes)(g, y),)
@@ -146,6 +148,27 @@ def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
     np.exp(out, out)
     np.divide(out, np.add.reduce(out, axis=axes, keepdims=True), out)
     return out
+
+
+def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
+    """Return the calls of ``_softmax`` over arrays that stay where they are."""
+    most, kept = _most(x.dtype), [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+    largest, total = np.empty(kept, x.dtype), np.empty(kept, x.dtype)
+    limit = np.array(most)
+    find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
+    add_up = functools.partial(np.add.reduce, out, axes, None, total, True)
+    minimum, subtract, exp, divide = np.minimum, np.subtract, np.exp, np.divide
+
+    def run() -> Array:
+        find_largest()
+        minimum(largest, limit, out=largest)
+        subtract(x, largest, out)
+        exp(out, out)
+        add_up()
+        divide(out, total, out)
+        return out
+
+    return run
 
 
 def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:

@@ -104,8 +104,10 @@ class Mean(Adjustable, Reduction):
             or self.partial_dtype(out.dtype) != out.dtype
         ):
             return super().bind_kernel(out, x)
-        add_up = self._bound(out, x)
-        return lambda: self.finalize(out, add_up(), count)
+        add_up, divide = self._bound(out, x), np.divide
+        # an array of no axis, which NumPy's ufuncs take sooner than numbers, and other devices' not at all
+        divisor = np.array(count, out.dtype) if isinstance(out, np.ndarray) else count
+        return lambda: divide(add_up(), divisor, out)
 
     def finalize(self, out: Array, joined: Array, count: int) -> Array:
         return np.divide(joined, count, out=out, casting="same_kind")
