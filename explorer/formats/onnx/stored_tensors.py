@@ -104,6 +104,8 @@ class StoredTensor:
         """A number, or a few whole ones, as an operator's arguments hold them; None for other tensors."""
         if isinstance(self.data, (Elements, External)) or self.data is None:
             return None
+        if 0 in self.shape[:-1]:
+            return None  # nested lists have no axes behind one without elements
         if (self.dtype == "int64" and self.size <= _SHOWN) or (self.dtype in ("float32", "bool") and not self.shape):
             return _tuples(self.array().tolist())
         return None

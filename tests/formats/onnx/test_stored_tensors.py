@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 import explorer as ex
 from explorer.formats.onnx.stored_tensors import stored
-from tests.formats.onnx.models import model, node, opened
+from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 
 HALF, SHORT = TensorProto.FLOAT16, TensorProto.BFLOAT16
 
@@ -92,3 +92,19 @@ def test_a_field_that_a_dtype_does_not_use_is_not_read(tmp_path: Path) -> None:
     made = model([node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, ["y"], {"w": np.ones(2)})
     made.graph.initializer[0].int32_data.append(1 << 20)
     np.testing.assert_array_equal(opened(made, tmp_path).run(np.zeros(2)), [1, 1])
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0, 4), (0, 1), (2, 0), (0,), (0, 0, 3)])
+def test_whole_numbers_without_elements_keep_all_their_axes(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """An operator's arguments hold a few whole numbers as lists, which know no axes behind one of length 0."""
+    nodes = [node("Add", ["x", "none"], ["y"]), node("Shape", ["y"], ["lengths"])]
+    net = opened(model(nodes, {"x": (INT64, [1])}, ["y", "lengths"], {"none": np.zeros(shape, np.int64)}), tmp_path)
+    values = net.run(np.array([1]))
+    assert (values["y"].shape, tuple(values["lengths"])) == (shape, shape)
+
+
+def test_no_updates_scatter_nothing(tmp_path: Path) -> None:
+    made = node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
+    constants = {"i": np.zeros((0, 1), np.int64), "u": np.zeros(0, np.float32)}
+    net = opened(model([made], {"x": (FLOAT, [3])}, ["y"], constants), tmp_path)
+    np.testing.assert_array_equal(net.run(np.arange(3, dtype=np.float32)), [0, 1, 2])

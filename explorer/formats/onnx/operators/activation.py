@@ -23,7 +23,6 @@ from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.unary import sigmoid
 from explorer.ops.manipulation.reshape import expand_dims
 from explorer.ops.nn.activation import celu, clip, elu, gelu, hardsigmoid, hardswish, leaky_relu, mish, selu, softsign
-from explorer.ops.nn.shrinkage import threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.sorting import argmax
 
@@ -79,8 +78,9 @@ def parametric_relu(op: OperatorContext) -> Expr:
 
 @operator("ThresholdedRelu")
 def thresholded_relu(op: OperatorContext) -> Expr:
-    """x where it is above alpha, else 0."""
-    return threshold(first(op), op.number("alpha", 1.0), 0)
+    """x where it is above alpha, else 0; NaN is above nothing."""
+    x = first(op)
+    return where(x > op.number("alpha", 1.0), x, 0)
 
 
 @operator("Elu")

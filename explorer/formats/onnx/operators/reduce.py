@@ -8,6 +8,9 @@ taken.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional_integers
@@ -15,6 +18,7 @@ from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
+from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.unary import absolute, log, sqrt, square
 from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import max, mean, min, prod, sum
@@ -42,11 +46,31 @@ def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
     return log(sum(x, axes, keep))
 
 
+def _extreme(reduce: Callable[..., Expr], sign: int) -> Callable[..., Expr]:
+    """Return an extreme that is, of no elements, the number of its dtype that all others beat, as the standard says."""
+
+    def extreme(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
+        if x.size or axes == ():
+            return reduce(x, axes, keep)
+        shape = sum(x, axes, keep).shape
+        return full(shape, _beaten(x.dtype, sign), x.dtype, x.type.device)
+
+    extreme.__doc__ = reduce.__doc__
+    return extreme
+
+
+def _beaten(dtype: np.dtype[Any], sign: int) -> Any:
+    """The largest (sign 1) or smallest (sign −1) number of a dtype."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
+    return sign * np.inf if dtype.kind == "f" else sign > 0
+
+
 _enter("ReduceSum", sum)
 _enter("ReduceMean", mean)
 _enter("ReduceProd", prod)
-_enter("ReduceMax", max)
-_enter("ReduceMin", min)
+_enter("ReduceMax", _extreme(max, -1))
+_enter("ReduceMin", _extreme(min, 1))
 _enter("ReduceL1", sum, absolute)
 _enter("ReduceL2", _l2)
 _enter("ReduceSumSquare", sum, square)

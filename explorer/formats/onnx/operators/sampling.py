@@ -6,13 +6,14 @@ from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import required
-from explorer.formats.onnx.operators.base.delegated import delegated, delegated_of
+from explorer.formats.onnx.operators.base.delegated import delegated_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.padding import pad
 
+_NEWER = {"bilinear": "linear", "bicubic": "cubic"}
 _BORDER = 4
 """elements repeated at each end, so that all taps of a cubic at 2 elements from an image lie on repeated ones"""
 
@@ -20,9 +21,11 @@ _BORDER = 4
 @operator("GridSample")
 def grid_sample(op: OperatorContext) -> Any:
     """Images at the points of a grid, whose coordinates reach from −1 to 1."""
-    cubic = op.argument("mode", "linear") in ("cubic", "bicubic")
-    if not cubic or op.argument("padding_mode", "zeros") != "border":
-        return delegated(op)
+    mode = op.argument("mode", "linear")
+    # opsets before 20 name two modes after images
+    changed = {"mode": _NEWER.get(mode, mode) if isinstance(mode, str) else mode}
+    if changed["mode"] != "cubic" or op.argument("padding_mode", "zeros") != "border":
+        return delegated_of(op, {}, changed)
     # The evaluator moves the points to the border; torch and ONNX Runtime repeat the border's elements around it.
     x, grid = required(op, "X"), required(op, "grid")
     aligned = op.integer("align_corners", 0) != 0
@@ -30,7 +33,7 @@ def grid_sample(op: OperatorContext) -> Any:
     points = [_moved(grid[..., place], length, aligned) for place, length in enumerate(lengths)]
     around = ((0, 0), (0, 0), *[(_BORDER, _BORDER)] * len(lengths))
     operands = {"X": pad(x, around, mode="edge"), "grid": stack(points, axis=-1)}
-    return delegated_of(op, operands, {"padding_mode": "zeros"})
+    return delegated_of(op, operands, {**changed, "padding_mode": "zeros"})
 
 
 def _moved(point: Expr, length: int, aligned: bool) -> Expr:

@@ -35,3 +35,18 @@ def test_cubics_read_repeated_elements_beyond_the_border(aligned: int, tmp_path:
         ]
         rows = cubic(down, np.moveaxis(x[0].astype(np.float64), 1, 0))  # channels, columns
         np.testing.assert_allclose(value[0, :, i, j], cubic(across, rows.T), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("old", "new"), [("bilinear", "linear"), ("bicubic", "cubic")])
+def test_modes_have_other_names_before_opset_20(old: str, new: str, padding: str, tmp_path: Path) -> None:
+    """torch's exporter writes bilinear and bicubic at opsets 16 to 19."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=(1, 2, 3, 4)).astype(np.float32)
+    grid = random.uniform(-1.2, 1.2, (1, 3, 2, 2)).astype(np.float32)
+    types = {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}
+    values = []
+    for mode, opset in ((old, 16), (new, 20)):
+        made = node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding)
+        values.append(opened(model([made], types, ["y"], opset=opset), tmp_path).run({"x": x, "g": grid}))
+    np.testing.assert_array_equal(*values)
