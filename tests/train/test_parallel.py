@@ -144,6 +144,26 @@ def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
     module.train_on(IMAGES, targets)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
+    """Of weights that differ from sample to sample, the losses of shards nearly add up, and the gradients do not."""
+    module = T.Module("c", loss=T.NegativeLogLikelihood(), optimizer=T.SGD(0.1), dtype=dtype)
+    module.add_node(T.Linear("l", 12, 5))
+    module.add_node(ex.softmax)
+    module.attach()
+    with ex.parallelize(module, 1, processes=False, shards=2):
+        module.train_on(IMAGES, LABELS)
+        with refused(ex.OperandError, "mean of its samples' losses"):
+            module.train_on(IMAGES * 0.1, np.abs(np.random.default_rng(3).normal(size=(48, 5))))
+
+
+def test_closed_workers_are_refused() -> None:
+    workers = ex.Workers(1, processes=False)
+    workers.close()
+    with refused(ex.StateError, "which are closed", "ex.Workers(2)"):
+        ex.parallelize(built(), workers)
+
+
 def test_what_cannot_be_parallelized_is_refused() -> None:
     with refused(ex.OperandError, "shards must be"):
         ex.parallelize(built(), 2, shards=0)

@@ -21,7 +21,7 @@ _FIX = "pip install 'explorer-graphs[dask]'"
 PATIENCE = 10.0
 """seconds that a scheduler may be silent before a run is given up"""
 _START = 60.0
-"""seconds that a process of this machine may take to start, however busy the machine is"""
+"""seconds that a process of this machine may take to start, or to end, however busy the machine is"""
 
 
 @named_methods
@@ -98,7 +98,13 @@ class Workers:
         return len(self.names())
 
     def names(self) -> list[str]:
-        """Return the addresses of the workers that are there now, in a fixed order."""
+        """Return the addresses of the workers that are there now, in a fixed order; raises StateError once closed."""
+        if self not in self._open:
+            raise StateError(
+                f"the workers at {self.address}, which are closed",
+                rule="workers must be open while something runs on them",
+                fix="with ex.Workers(2) as workers: …",
+            )
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def network(self, names: list[str]) -> Network:
@@ -186,7 +192,8 @@ class Workers:
             self._open.remove(self)
         self.client.close(timeout=PATIENCE)
         if self._cluster is not None:
-            self._cluster.close(timeout=PATIENCE)
+            # A process that Dask is just starting, in the place of one that died, is waited for, and then ended.
+            self._cluster.close(timeout=_START)
 
     def __enter__(self) -> Self:
         return self
