@@ -250,6 +250,7 @@ def _later(module: str, name: str) -> Any:
 
 _hooks.open, _hooks.save = open, _later("explorer.formats", "save")
 _hooks.save_training = _later("explorer.formats.checkpoint", "save")
+_hooks.check_training_file = _later("explorer.formats.checkpoint", "check_target")
 _hooks.restore_training = _later("explorer.formats.checkpoint", "restore")
 _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
 _hooks.reference_values = _later("explorer.formats.onnx.reference_values", "reference_values")

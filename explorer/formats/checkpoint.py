@@ -6,6 +6,7 @@ that ``np.load`` reads the weights. A file is replaced as a whole: whoever is ki
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.core.argument_checks import check_type
 from explorer.core.errors import ExplorerError, FileError, OperandError
-from explorer.core.files.atomic_write import replacing
+from explorer.core.files.atomic_write import replacing, unwritable
 from explorer.formats.common.npz import read_arrays, write_weights
 from explorer.formats.common.zip_limits import UNREADABLE
 from explorer.net.definition.operator_definition import WeightReference
@@ -31,6 +33,7 @@ WEIGHT, STATE = "weight/", "state/"
 def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
     """Write a module's training state, and the position of its loader."""
     target = _checked(path)
+    _check_loader(loader)
     optimizer = module.require_optimizer()
     notes = {
         "schema": SCHEMA,
@@ -51,6 +54,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
 def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
     """Read a training state into a module and its loader; raises FileError before anything is assigned."""
     target = _checked(path)
+    _check_loader(loader)
     try:
         arrays = read_arrays(target)
         notes = json.loads(arrays.pop(NOTES).tobytes().decode())
@@ -90,16 +94,34 @@ def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | No
         loader.load_state(position)
 
 
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a training state will be written to; raises FileError for its ending, or its folder."""
+    target = _checked(path)
+    if not target.parent.is_dir():
+        raise unwritable(target, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    return target
+
+
 def _checked(path: str | os.PathLike[str]) -> Path:
+    check_type(path, "path", (str, os.PathLike), "the name of a file", 'module.save("digits.npz")')
     target = Path(path)
     if target.suffix != ENDING:
         raise FileError(
             f"the name {target.name!r}",
             path=str(target),
             rule=f"a training state must be a file whose name ends with {ENDING}",
-            fix=f"{target.with_suffix(ENDING).name!r}",
+            fix=f"{(target.with_suffix(ENDING).name if target.name else f'training{ENDING}')!r}",
         )
     return target
+
+
+def _check_loader(loader: Any) -> None:
+    if loader is not None and not isinstance(loader, Resumable):
+        raise OperandError(
+            f"the loader {loader!r}",
+            rule="a loader whose position is kept must have state(), check_state() and load_state()",
+            fix="ex.train.DataLoader(dataset), or leave the loader out",
+        )
 
 
 def _identity(module: Module) -> dict[str, Any]:
@@ -109,6 +131,7 @@ def _identity(module: Module) -> dict[str, Any]:
         "samples": module.samples,
         "nodes": [[name, node.type] for name, node in module.nodes.items()],
         "rule": type(module.require_optimizer().rule).__name__,
+        "loss": module.require_loss().type,
     }
 
 
@@ -116,7 +139,8 @@ def _check_identity(module: Module, notes: dict[str, Any], target: Path) -> None
     if notes.get("schema") != SCHEMA:
         raise _error(target, f"its schema is {notes.get('schema')!r}, this version reads {SCHEMA}")
     for key, own in _identity(module).items():
-        if notes.get(key) != own:
+        # Files of older versions do not say their loss.
+        if notes.get(key, own if key == "loss" else None) != own:
             raise FileError(
                 f"a training state whose {key} is {notes.get(key)!r}",
                 path=str(target),

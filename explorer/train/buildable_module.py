@@ -16,7 +16,7 @@ from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import single_source_line
-from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.tensor import Tensor
 from explorer.core.tracing.decorator import Function
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.layers.framework.fillers import Filler, VarScale
@@ -26,7 +26,7 @@ from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.linear_module import SAMPLES
-from explorer.train.module_device import Batch, batch_on, common_device
+from explorer.train.module_device import Batch, batch_on, common_device, samples_of
 from explorer.train.node import Apply, Node
 from explorer.train.optimizer import Optimizer
 from explorer.train.training_losses import Loss
@@ -199,8 +199,7 @@ class BuildableModule:
                         fix="give the layers different names",
                     )
                 # A layer may have been initialised before it came here, in a dtype of its own.
-                if held.type.dtype != self.dtype:
-                    held.value = tensor(held.array, self.dtype, name=name, device=held.device)
+                held.convert(self.dtype)
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
@@ -294,7 +293,7 @@ class BuildableModule:
         return next(name for name in taken if name not in self.nodes)
 
     def _check_samples(self, value: Any) -> None:
-        if not (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
+        if not (value.ndim if isinstance(value, Tensor) else samples_of(value).ndim):
             raise OperandError(
                 f"a scalar given to the module {self.name!r}",
                 rule=f"an input must have an axis of samples, its {self.samples} one",

@@ -103,6 +103,8 @@ class DataLoader:
             )
         check_type(batch_size, "batch_size", int, "a whole number", "batch_size=32")
         check_type(seed, "seed", int, "a whole number", "seed=0")
+        check_type(shuffle, "shuffle", bool, "True or False", "shuffle=True")
+        check_type(drop_last, "drop_last", bool, "True or False", "drop_last=True")
         if batch_size < 1 or seed < 0:
             raise OperandError(
                 f"DataLoader(…, batch_size={batch_size}, seed={seed})",
@@ -180,6 +182,10 @@ class DataLoader:
             "seed": self.seed,
             "drop_last": self.drop_last,
         }
+
+    def __repr__(self) -> str:
+        settings = ", ".join([f"{name}={value}" for name, value in self._settings().items() if name != "samples"])
+        return f"<loader of {len(self.dataset)} samples: {settings}>"
 
     def load(self, indices: Array) -> tuple[Array, ...]:
         """Return a batch of samples by number; all are freed, also where one of them cannot be read."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
@@ -187,12 +186,18 @@ class Module(BuildableModule):
         can cancel: all steps taken remain.
         """
         self._ready("fit")
-        check_type(epochs, "epochs", int, "a whole number", "epochs=1")
-        for name, number in (("every", every), ("every_batches", every_batches)):
-            if number is not None and (type(number) is not int or number < 1):
+        for name, number, least in (("epochs", epochs, 0), ("every", every, 1), ("every_batches", every_batches, 1)):
+            if number is None and name == "every_batches":
+                continue
+            if type(number) is not int or number < least:
                 raise OperandError(
-                    f"fit(…, {name}={number!r})", rule=f"{name} must be a whole number of 1 or more", fix=f"{name}=1"
+                    f"fit(…, {name}={number!r})",
+                    rule=f"{name} must be a whole number of {least} or more",
+                    fix=f"{name}=1",
                 )
+        if checkpoint is not None:
+            # Now, not after an epoch that may take an hour.
+            hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
         for epoch in range(1, epochs + 1):
@@ -325,10 +330,11 @@ class Module(BuildableModule):
         """Release loss, optimizer, nodes and the last output; the module cannot be used any more."""
         for node in self.nodes.values():
             node.release()
-        for owned in (self.loss, self.optimizer):
-            if owned is not None:
-                # They may be given to another module now.
-                owned.owner = ""
+        # Both may be given to another module now.
+        if self.loss is not None:
+            self.loss.owner = ""
+        if self.optimizer is not None:
+            self.optimizer.release()
         self.nodes, self._steps, self._predictions = {}, {}, {}
         self.loss = self.optimizer = self._last = None
         self._closed = True

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.core.errors import DeclarationError, StateError
+from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
@@ -38,9 +38,27 @@ def batch_on(device: Device, value: Any, wanted: Callable[[np.dtype[Any]], np.dt
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
     # Kernels of a device read one block of memory, and a plan is made for row-major operands.
-    array = np.ascontiguousarray(value)
+    array = np.ascontiguousarray(samples_of(value))
     array = array.astype(wanted(array.dtype), copy=False)
     return Batch(array, TensorType(array.shape, array.dtype, device))
+
+
+def samples_of(value: Any) -> Array:
+    """Return samples as an array; raises OperandError for anything but a regular array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        problem = str(error)
+    else:
+        # Complex numbers would lose their imaginary part where a module converts them.
+        if array.dtype.kind not in "cOSUMm":
+            return array
+        problem = f"elements of {array.dtype}"
+    raise OperandError(
+        f"samples given as a {type(value).__name__}: {problem}",
+        rule="inputs and labels must be regular arrays of real numbers",
+        fix="np.array(rows, dtype=np.float32)",
+    )
 
 
 def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:

@@ -28,7 +28,7 @@ from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.ops.creation.constants import zeros
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.module_device import elements_on
+from explorer.train.module_device import elements_on, samples_of
 
 _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """tensors that a node has taken over, by uid"""
@@ -40,8 +40,15 @@ class Apply(Layer):
     applied: Callable[[Expr], Expr]
 
     def forward(self, input: Expr) -> Expr:
-        """Record the function's result."""
-        return self.applied(input)
+        """Record the function's result; raises DeclarationError unless it is one expression."""
+        result = self.applied(input)
+        if not isinstance(result, Expr):
+            raise DeclarationError(
+                f"the node {self.name!r}, whose function returned a {type(result).__name__}",
+                rule="a node's function must return one expression",
+                fix="module.add_node(lambda x: ex.tanh(x) * 2)",
+            )
+        return result
 
 
 @named_methods
@@ -169,7 +176,7 @@ class Node:
             if fits and value.device is self._device:
                 return value
             return tensor(value.array, None if fits else self._dtype, device=self._device)
-        array, name = np.asarray(value), f"input of {self.name}"
+        array, name = samples_of(value), f"input of {self.name}"
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
     def to_device(self, device: Device) -> None:

@@ -79,6 +79,12 @@ class Optimizer:
         self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
 
+    def release(self) -> None:
+        """Let go of the parameters, with the state and the number of steps that belong to them."""
+        self.owner, self.parameters, self.memory = "", {}, None
+        self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
+        self._iteration = np.zeros(())
+
     def attach(self, parameters: Mapping[str, Parameter]) -> None:
         """Refer to parameters by name; their state begins with zeros. Raises StateError if it is attached already."""
         if self.memory is not None:

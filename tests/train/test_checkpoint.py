@@ -16,8 +16,8 @@ from explorer.core.files import atomic_write
 T = ex.train
 
 
-def built(optimizer: Any = None, size: int = 5, dtype: str = "float32") -> Any:
-    module = T.Module("m", loss=T.CrossEntropy(), optimizer=optimizer or T.Adam(0.01), dtype=dtype)
+def built(optimizer: Any = None, size: int = 5, dtype: str = "float32", loss: Any = None) -> Any:
+    module = T.Module("m", loss=loss or T.CrossEntropy(), optimizer=optimizer or T.Adam(0.01), dtype=dtype)
     module.add_node(T.Linear("hidden", 6, size))
     module.add_node(ex.tanh)
     module.add_node(T.Linear("scores", size, 3))
@@ -194,6 +194,7 @@ def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None
         (built(size=4), "the weight 'hidden/"),
         (built(T.SGD(0.1)), "whose rule is 'Adam'"),
         (built(dtype="float64"), "whose dtype is 'float32'"),
+        (built(loss=T.NegativeLogLikelihood()), "whose loss is 'CrossEntropy'"),
     ):
         before = weights(other)
         with pytest.raises(ex.FileError, match=given):
@@ -251,3 +252,19 @@ def test_where_nothing_can_be_written_the_old_file_stays(
             module.save(target)
     assert target.read_bytes() == before
     assert os.listdir(tmp_path) == ["m.npz"]
+
+
+@pytest.mark.spec("T-11", "C-17")
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
+    module = built()
+    for target, given in (("x.txt", "whose name ends with .npz"), ("none/x.npz", "the folder must exist")):
+        with pytest.raises(ex.FileError, match=given):
+            module.fit(loader(), checkpoint=tmp_path / target)
+    assert module.optimizer.iteration == 0
+    for wrong, rule in ((None, "path must be the name of a file"), (".", "whose name ends with .npz")):
+        with pytest.raises(ex.ExplorerError, match=rule):
+            module.save(wrong)
+    for call in (module.save, module.restore):
+        with pytest.raises(ex.OperandError, match="must have state"):
+            call(tmp_path / "x.npz", 3)
+    assert not [*tmp_path.iterdir()]

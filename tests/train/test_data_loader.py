@@ -48,6 +48,15 @@ def test_batches_cover_the_dataset() -> None:
 
 
 @pytest.mark.spec("T-9")
+def test_options_are_truth_values() -> None:
+    with pytest.raises(ex.OperandError, match="shuffle must be True or False"):
+        T.DataLoader(Counted(7), shuffle="no")  # type: ignore[arg-type]
+    assert repr(T.DataLoader(Counted(7), 3, seed=2)) == (
+        "<loader of 7 samples: batch_size=3, shuffle=False, seed=2, drop_last=False>"
+    )
+
+
+@pytest.mark.spec("T-9")
 def test_an_order_follows_from_seed_and_epoch() -> None:
     def orders(seed: int) -> list[list[int]]:
         loader = T.DataLoader(Counted(50), 50, shuffle=True, seed=seed)

@@ -15,6 +15,7 @@ import pytest
 import explorer as ex
 from explorer.layers import PNoUpdate, Sub
 from explorer.train.training_step import TrainingStep
+from tests.support.refusals import refused
 
 T = ex.train
 HANDWRITING = Path(__file__).parents[2] / "assets" / "handwriting.npz"
@@ -336,6 +337,20 @@ def test_weights_assigned_between_steps_are_trained_on() -> None:
     assert (module.predict(x) == other.predict(x)).all()
 
 
+def test_a_parameter_keeps_its_type() -> None:
+    module = built()
+    held = next(iter(module.parameters.values()))
+    for value, given in (
+        (held.array, "ndarray"),
+        (ex.tensor(np.zeros(held.array.shape)), "6×"),
+        (ex.tensor([1.0]), "1 float64"),
+    ):
+        with refused(ex.OperandError, f"set to a {given}", "parameter.assign(array)"):
+            held.value = value
+    held.value = ex.tensor(held.array * 2)
+    module.train_on(*data())
+
+
 def test_wrong_options_are_named() -> None:
     for options, given in (
         ({"samples": "middle"}, "middle"),
@@ -361,6 +376,13 @@ def test_wrong_inputs_are_named() -> None:
         module.fit([x])
     with pytest.raises(ex.OperandError, match="every"):
         module.fit([], every=0)
+    with pytest.raises(ex.OperandError, match="epochs must be"):
+        module.fit([(x, label)], epochs=-1)
+    for wrong in (label + 1j, [["a"]] * len(label), [[1.0], [1.0, 2.0]], None):
+        with pytest.raises(ex.OperandError, match="regular arrays of real numbers"):
+            module.train_on(x, wrong)
+        with pytest.raises(ex.OperandError, match=r"regular arrays of real numbers|axis of samples"):
+            module.forward(wrong)
     for empty in ([], iter([(x, label)])):
         with pytest.raises(ex.OperandError, match="no batch in epoch"):
             module.fit(empty, epochs=2)
@@ -369,6 +391,14 @@ def test_wrong_inputs_are_named() -> None:
     whole.attach()
     with pytest.raises(ex.OperandError, match="float64"):
         whole.train_on(np.ones((2, 2), np.int64), np.ones((2, 1)))
+
+
+def test_a_function_that_returns_no_expression_is_named() -> None:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(lambda x: 3, name="three")
+    module.attach()
+    with refused(ex.DeclarationError, "'three', whose function returned a int", "one expression"):
+        module.train_on(np.ones((2, 2)), np.ones((2, 2)))
 
 
 def test_a_step_is_shown_before_it_is_made() -> None:

@@ -195,6 +195,12 @@ class SaveTraining(Protocol):
     def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
 
 
+class CheckTrainingFile(Protocol):
+    """Check of a name that SaveTraining will write to: its ending, and its folder."""
+
+    def __call__(self, path: str | os.PathLike[str], /) -> object: ...
+
+
 class RestoreTraining(Protocol):
     """Reading of what SaveTraining wrote into a module, and a loader; all is checked before anything is assigned."""
 
@@ -226,6 +232,7 @@ class Hooks:
     read_arrays: ReadArrays = _empty
     reference_values: ReferenceValues = _empty
     save_training: SaveTraining = _empty
+    check_training_file: CheckTrainingFile = _empty
     restore_training: RestoreTraining = _empty
 
     def missing(self) -> list[str]:

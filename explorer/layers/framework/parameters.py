@@ -48,7 +48,23 @@ class Parameter:
 
     @value.setter
     def value(self, value: Tensor) -> None:
+        # Programs of this parameter read elements of one type: another one would be noticed far from here, or never.
+        if not isinstance(value, Tensor) or (value.shape, value.dtype) != (self._type.shape, self._type.dtype):
+            type_ = value.type if isinstance(value, Tensor) else type(value).__name__
+            raise OperandError(
+                f"the value of the parameter {self.name!r} set to a {type_}",
+                rule=f"it must be a tensor of the parameter's shape and dtype, {self._type}",
+                fix="parameter.assign(array), which converts numbers",
+            )
+        self._replace(value)
+
+    def _replace(self, value: Tensor) -> None:
         self._value, self._memory, self._type = value, None, value.tensor_type
+
+    def convert(self, dtype: Any) -> None:
+        """Convert the elements to a dtype, that of the module which the parameter belongs to from now on."""
+        if self._type.dtype != dtype:
+            self._replace(tensor(self.array, dtype, name=self.name, device=self.device))
 
     @property
     def type(self) -> TensorType:
