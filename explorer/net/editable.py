@@ -134,7 +134,15 @@ class EditableNet:
     def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
         """Add an input; in ``shape`` None or a name is an unknown length. Returns its name."""
         definition = self.definition
-        type = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
+        try:
+            held = memory_dtype(np.dtype(dtype).name)
+        except TypeError:
+            raise OperandError(
+                f"input({name!r}, …, dtype={dtype!r})",
+                rule="the dtype must be the name of one of booleans or numbers",
+                fix=f'net.input({name!r}, …, "float32")',
+            ) from None
+        type = BlobType(None if shape is None else tuple(shape), held.name)
         self._adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: type}), {})
         return name
 

@@ -86,7 +86,14 @@ def checkpoint(
             rule="every must be 1 or more, and db have at most one %d",
             fix='every=100, db="model_%d.npz"',
         )
-    step = int(op.input(0, np.ndarray).reshape(()))
+    number = op.input(0, np.ndarray)
+    if number.size != 1 or number.dtype.kind not in "biuf" or number != np.floor(number):
+        raise OperandError(
+            f"the step {op.inputs[0].name!r}: {number.dtype} {number.shape}",
+            rule="the first input must be the number of the step, one whole number",
+            fix='net.Checkpoint(["iteration", "w"], [], db="model_%d.npz"), after net.Iter("iteration", "iteration")',
+        )
+    step = int(number.reshape(()))
     if step % every == 0:
         DATABASES.find(db_type).write(db.replace("%d", str(step)), _arrays(op, 1))
 

@@ -66,7 +66,14 @@ class Workspace:
         if isinstance(value, Tensor) and value.device is cpu:
             value = value.array
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
-            value = np.array(value)
+            try:
+                value = np.array(value)
+            except ValueError as error:
+                raise OperandError(
+                    f"feed_blob({name!r}, …): {error}",
+                    rule="a list must make a regular array",
+                    fix="pad its rows to one length, or feed an object that holds them",
+                ) from None
             # A kept array that somebody changed would change later runs; the copy is the workspace's own.
             value.flags.writeable = False
         self.create_blob(name).reset(value)
@@ -128,7 +135,10 @@ class Workspace:
         """Run a net, once or several times, each reading what the last has written."""
         if name not in self._nets:
             raise UnknownNameError(name, kind="net of the workspace", known=self._nets, fix="workspace.create_net(net)")
-        check_type(times, "times", int, "a whole number", "times=1")
+        if type(times) is not int or times < 0:
+            raise OperandError(
+                f"run_net({name!r}, times={times!r})", rule="times must be a whole number of 0 or more", fix="times=1"
+            )
         for _ in range(times):
             self._run(self._nets[name], executor)
 
@@ -140,12 +150,13 @@ class Workspace:
     def run_operator_once(self, type: str, inputs: Any = (), outputs: Any = None, **arguments: Any) -> None:
         """Run one operator on blobs: ``run_operator_once("Relu", "x", "y")``."""
         net = Net("operator")
-        for name in dict.fromkeys([inputs] if isinstance(inputs, str) else inputs):
-            value = self._filled(name).value()
+        inputs = [inputs] if isinstance(inputs, str) else [*(inputs or ())]
+        for name in dict.fromkeys(inputs):
+            blob = self._filled(name)
             if type in BLOB_OPERATORS:
                 net.input(name)
             else:
-                array = value if isinstance(value, Tensor) else np.asarray(value)
+                array = blob.elements()
                 net.input(name, array.shape, array.dtype)
         net.add(type, inputs, outputs, **arguments)
         self.run_net_once(net)

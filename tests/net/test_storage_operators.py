@@ -162,6 +162,10 @@ def test_errors_name_the_operator_the_blob_and_both_types(tmp_path: Path, databa
         with refused(ex.OperandError, "every must be 1 or more"):
             workspace.feed_blob("iter", 0)
             workspace.run_operator_once("Checkpoint", ["iter", "iter"], [], **{"db": "x%d", **wrong})
+    for step in ([1, 2], 1.5):
+        workspace.feed_blob("iter", step)
+        with refused(ex.OperandError, "the step 'iter'", "one whole number"):
+            workspace.run_operator_once("Checkpoint", ["iter", "iter"], [], db=str(tmp_path / "y%d.npz"))
     net = ex.Net("planned")
     net.DBExists([], "there", db_name=database)
     net.output("there")

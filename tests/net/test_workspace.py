@@ -268,6 +268,11 @@ def test_rates_and_weighted_sums_by_name() -> None:
         ("exp", {"gamma": 0.9}, 0.5 * 0.9**7),
         ("inv", {"gamma": 0.1, "power": 2.0}, 0.5 * 1.7**-2),
         ("poly", {"max_iter": 14, "power": 2.0}, 0.5 * 0.25),
+        ("poly", {"max_iter": 7, "power": 0.0}, 0.0),
+        ("linearWarmup", {"num_iter": 14, "start_multiplier": 0.2}, 0.5 * 0.6),
+        ("linearWarmup", {"num_iter": 7}, 0.5),
+        ("constantWarmup", {"num_iter": 8, "multiplier": 0.25}, 0.5 * 0.25),
+        ("constantWarmup", {"num_iter": 7}, 0.5),
     ):
         workspace = ex.Workspace()
         workspace.feed_blob("n", 7.0)
@@ -279,6 +284,24 @@ def test_rates_and_weighted_sums_by_name() -> None:
     assert workspace.fetch_blob("w").tolist() == [0, 3]
     with pytest.raises(ex.OperandError, match="followed by its weight"):
         workspace.run_operator_once("WeightedSum", ["w", "one", "g"], "w")
+
+
+@pytest.mark.spec("C-11")
+def test_values_that_a_net_cannot_read_are_named() -> None:
+    workspace = ex.Workspace()
+    with pytest.raises(ex.OperandError, match="must make a regular array"):
+        workspace.feed_blob("x", [[1.0], [1.0, 2.0]])
+    workspace.feed_blob("words", {"a": 1})
+    with pytest.raises(ex.OperandError, match="'words' holds a dict"):
+        workspace.run_operator_once("Relu", "words", "y")
+    workspace.run_operator_once("ConstantFill", None, "c", shape=(2,))
+    net = ex.Net("n")
+    with pytest.raises(ex.OperandError, match="booleans or numbers"):
+        net.input("when", (2,), "datetime64[s]")
+    net.Relu(net.input("c", (2,)), "y")
+    workspace.create_net(net)
+    with pytest.raises(ex.OperandError, match="times must be"):
+        workspace.run_net("n", -1)
 
 
 @pytest.mark.spec("C-5")

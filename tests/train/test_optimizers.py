@@ -84,6 +84,7 @@ def test_ftrl_follows_its_formula() -> None:
         (T.Exp(0.1, gamma=0.9), lambda t: 0.1 * 0.9**t),
         (T.Inv(0.1, gamma=0.2, power=0.75), lambda t: 0.1 * (1 + 0.2 * t) ** -0.75),
         (T.Poly(0.1, steps=8, power=2.0), lambda t: 0.1 * (1 - min(t, 8) / 8) ** 2),
+        (T.Poly(0.1, steps=8, power=0.0), lambda t: 0.1 if t < 8 else 0.0),
         (T.LinearWarmup(T.Fixed(0.1), steps=4, start=0.2), lambda t: 0.1 * (0.2 + 0.8 * min(t, 4) / 4)),
         (
             T.ConstantWarmup(T.Step(0.1, size=5), steps=4, share=0.3),
@@ -110,6 +111,23 @@ def test_creation_parameters_are_numbers() -> None:
         T.Adam(0.1, beta=0.9)
     with pytest.raises(ex.DeclarationError, match="whole number of 1 or more"):
         T.Step(0.1, size=0)
+    with pytest.raises(ex.DeclarationError, match="less than 1"):
+        T.Adam(0.1, beta2=1.0)
+    numbers = T.Step(np.float32(0.5), size=np.int64(3), gamma=np.float64(0.5))
+    assert numbers == T.Step(0.5, size=3, gamma=0.5)
+    assert [type(value) for value in vars(numbers).values()] == [float, int, float]
+
+
+@pytest.mark.spec("T-2", "T-4")
+def test_an_optimizer_that_is_released_begins_anew() -> None:
+    optimizer = T.Momentum(0.1)
+    for _ in range(2):
+        with T.Module(loss=T.MeanSquaredError(), optimizer=optimizer) as module:
+            module.add_node(T.Linear("l", 2, 1))
+            module.attach()
+            module.train_on(np.ones((3, 2)), np.ones((3, 1)))
+            assert optimizer.iteration == 1
+        assert (optimizer.parameters, optimizer.state(), optimizer.iteration) == ({}, {}, 0)
 
 
 @pytest.mark.spec("T-4")

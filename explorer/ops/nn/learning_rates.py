@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
@@ -99,7 +101,7 @@ class Inv(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class Poly(LearningRate):
-    """base · (1 − t / steps)^power, 0 after ``steps`` (Caffe2: poly)."""
+    """base · (1 − t / steps)^power, 0 from ``steps`` on (Caffe2: poly)."""
 
     base: float
     steps: int
@@ -107,7 +109,9 @@ class Poly(LearningRate):
 
     def record(self, iteration: Expr) -> Expr:
         """Record the rate at a step."""
-        return power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
+        rate = power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
+        # 0 to the power of 0 is 1, and to a negative one infinite.
+        return rate if self.power > 0 else where(less(iteration, float(self.steps)), rate, 0.0)
 
 
 @named_methods
@@ -143,6 +147,10 @@ def check_numbers(owner: Any) -> None:
     """Raise DeclarationError for a hyperparameter that is no finite number of its field's type."""
     for field in fields(owner):
         value: Any = getattr(owner, field.name)
+        if isinstance(value, (np.floating, np.integer, np.bool)):
+            # A number of NumPy's is as good as Python's, which files can hold.
+            value = value.item()
+            object.__setattr__(owner, field.name, value)
         # A text in modules that postpone the evaluation of annotations, a class in a notebook's cell.
         annotation = field.type if isinstance(field.type, str) else field.type.__name__
         if annotation not in _RULES:
@@ -154,7 +162,7 @@ def check_numbers(owner: Any) -> None:
         types, rule, example = _RULES[annotation]
         is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
         if is_right and isinstance(value, (int, float)):
-            is_right = math.isfinite(value) and (field.type != "int" or value > 0)
+            is_right = math.isfinite(value) and (annotation != "int" or value > 0)
         if not is_right:
             raise DeclarationError(
                 f"{type(owner).__name__}({field.name}={value!r})",

@@ -98,6 +98,15 @@ class Adam(UpdateRule):
     beta2: float = 0.999
     epsilon: float = 1e-8
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, share in (("beta1", self.beta1), ("beta2", self.beta2)):
+            # With 1 both corrections divide by zero, and all weights become NaN.
+            if not 0 <= share < 1:
+                raise DeclarationError(
+                    f"Adam({name}={share!r})", rule=f"{name} must be at least 0 and less than 1", fix=f"{name}=0.9"
+                )
+
     def length(self, rate: Expr, iteration: Expr) -> Expr:
         """Record the rate with both corrections; in float32 1 − 0.999ᵗ would lose four digits at the first step."""
         t = iteration + 1.0

@@ -6,7 +6,7 @@ Rates are positive; a step goes against the gradient. Parameter and state are wr
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -31,19 +31,25 @@ def LearningRate(
     iteration: Expr,
     *,
     base_lr: float,
-    policy: Literal["fixed", "step", "exp", "inv", "poly"] = "fixed",
+    policy: Literal["fixed", "step", "exp", "inv", "poly", "linearWarmup", "constantWarmup"] = "fixed",
     stepsize: int = 1,
     gamma: float = 0.1,
     power: float = 1.0,
     max_iter: int = 1,
+    num_iter: Annotated[int, "steps that warm up"] = 1,
+    start_multiplier: Annotated[float, "share of the first step, of linearWarmup"] = 0.0,
+    multiplier: Annotated[float, "share of the first steps, of constantWarmup"] = 0.5,
 ) -> Expr:
     """The rate of a step by its number: base_lr, multiplied as the policy says."""
+    fixed = learning_rates.Fixed(base_lr)
     rates: dict[str, Policy] = {
-        "fixed": learning_rates.Fixed(base_lr),
+        "fixed": fixed,
         "step": learning_rates.Step(base_lr, stepsize, gamma),
         "exp": learning_rates.Exp(base_lr, gamma),
         "inv": learning_rates.Inv(base_lr, gamma, power),
         "poly": learning_rates.Poly(base_lr, max_iter, power),
+        "linearWarmup": learning_rates.LinearWarmup(fixed, num_iter, start_multiplier),
+        "constantWarmup": learning_rates.ConstantWarmup(fixed, num_iter, multiplier),
     }
     return cast(rates[policy].record(_scalar(iteration)), np.dtype(np.float32))
 
