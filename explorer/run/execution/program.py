@@ -36,6 +36,7 @@ from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import devices_of, finish, finishing, freeing
 from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
+from explorer.run.runtime.thread_pool import has_small_products
 from explorer.run.runtime.timing import Timing
 
 
@@ -100,8 +101,10 @@ class Program:
         """the calls of a run, once two runs on one thread have shown where everything lies"""
         self._ran_in: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
-        self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
-        """whether worker threads take part in a run"""
+        self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in self.runners) or (
+            not self._devices and has_small_products(schedule.kernels)
+        )
+        """whether BLAS has one thread in a run: workers take part, or no product is worth several"""
         self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held}
         """slots of results in the caller's memory"""
         self.borrowed = self._aliases_input()

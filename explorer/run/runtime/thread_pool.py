@@ -21,16 +21,38 @@ from typing import Protocol
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from explorer.ops.control.recurrence import Recurrence
 from explorer.plan.schedule.schedule import Kernel
 
 _FLOPS, _BYTES = 1 << 23, 1 << 21
 """work from which a kernel is shared among threads: waking one takes 50 µs"""
+_PRODUCT = 1 << 21
+"""arithmetic operations from which BLAS shares a product among its threads: they save 10 µs of 30, when they are awake
+and no other program wants their processors; else a product of 30 µs takes milliseconds"""
 
 
 def worth_sharing(kernel: Kernel) -> bool:
     """Whether a kernel has enough work for several threads."""
     cost = kernel.cost
     return cost.flops >= _FLOPS or cost.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
+
+
+def has_small_products(kernels: Sequence[Kernel]) -> bool:
+    """Whether kernels compute matrix products, each too small for several threads."""
+    flops = [_product_flops(kernel) for kernel in kernels if not kernel.constant]
+    return 0 < max(flops, default=0) < _PRODUCT
+
+
+def _product_flops(kernel: Kernel) -> int:
+    """Return the arithmetic of a kernel that sums products of several operands, or of one step of a recurrence; else
+    0."""
+    for node in kernel.nodes:
+        operation = node.operation
+        if isinstance(operation, Recurrence):
+            return kernel.cost.flops // max(operation.length, 1)
+        if operation.linear and not operation.elementwise and not operation.view and len(node.operands) > 1:
+            return kernel.cost.flops
+    return 0
 
 
 class _Blas(AbstractContextManager[None]):
@@ -93,8 +115,9 @@ class _Blas(AbstractContextManager[None]):
             if self.ruled:
                 for library, count in zip(self._libraries, self._before, strict=True):
                     library.set_num_threads(count)
+                # threadpoolctl lets one thread rule; after a ``with`` of its own another may.
                 with self._controller.limit():
-                    pass  # another thread takes over the limit when this one's last ``with`` ends
+                    pass
                 self._owner = None
 
 

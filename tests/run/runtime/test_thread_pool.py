@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import explorer as ex
 from explorer.run.runtime import thread_pool
 from explorer.run.runtime.thread_pool import share, single_threaded_products
 from tests.support.threads import blas_threads
@@ -100,6 +101,32 @@ def test_who_comes_first_may_leave_first() -> None:
     leave.set()
     other.join()
     assert blas_threads() == before
+
+
+class CountedThreads(ex.Elementwise):
+    """x; the numbers of BLAS' threads are noted meanwhile."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3)),)
+    counts: ClassVar[list[int]] = []
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        self.counts.extend(blas_threads())
+        np.copyto(out, x)
+        return out
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize(("size", "expected"), [(64, 1), (160, 2)])
+def test_small_products_have_one_thread_of_blas(size: int, expected: int) -> None:
+    """Its threads save a few µs of such a product when they are awake, and cost milliseconds on a busy machine."""
+    x = ex.tensor(np.ones((size, size)))
+    with threadpool_limits(2, user_api="blas"):
+        for value in (CountedThreads()(x @ x), CountedThreads()(x)):
+            CountedThreads.counts.clear()
+            ex.evaluate(value, without=("fuse", "constants"))
+            assert set(CountedThreads.counts) == {expected if value.operands[0] is not x else 2}
+            assert set(blas_threads()) == {2}
 
 
 def test_interrupts_are_raised_when_no_task_runs_any_more() -> None:

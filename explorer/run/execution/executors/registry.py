@@ -138,7 +138,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
     """Run a user's executor, and see that all kernels ran; a run that failed leaves no value."""
     try:
-        with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
+        with np.errstate(all="ignore"), single_threaded_products() if program.single_threaded else nullcontext():
             timing = run(program, observer)
         _check_timing(name, timing, len(program.runners))
     except BaseException:

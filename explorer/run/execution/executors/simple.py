@@ -29,7 +29,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     follow = current_callback()
     times: list[int] = []
     try:
-        with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
+        with np.errstate(all="ignore"), single_threaded_products() if program.single_threaded else nullcontext():
             if watch is None and follow is None:
                 _run(program, times)
             else:
