@@ -6,7 +6,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.payload.payload import payload
-from tests.browser.player import mount
+from tests.browser.player import mount, node, press
 from tests.support.cells import MODELS
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -34,6 +34,8 @@ HIDDEN = """() => {
     }
     return missed;
 }"""  # noqa: E501
+
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,33 @@ def test_titles_of_kernels_lie_within_the_width_of_their_outlines(page):
     assert page.evaluate(OUTSIDE) == []
     number = page.locator(".ex-number").first
     assert number.evaluate("number => getComputedStyle(number).paintOrder").startswith("stroke")
+
+
+@pytest.mark.spec("V-9", "V-13")
+@pytest.mark.parametrize("part", ["the source (l)", "the tree of boxes (s)", "the panel (w)"])
+def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
+    """Source, tree and panel come beside a canvas, and go again, without moving the selected node out of sight."""
+    view = show(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording)
+    press(view, "/", *"softmax", "Enter", "Escape")
+    softmax = node(view, "softmax")
+    for edge in ("left", "right"):
+        bring_to(view, softmax, edge)
+        for _ in range(2):
+            view.get_by_role("button", name=f"show or hide {part}").click()
+            view.page.evaluate(DRAWN)
+            room, place = view.locator(".ex-stage").bounding_box(), softmax.bounding_box()
+            assert room["x"] <= place["x"]
+            assert place["x"] + place["width"] <= room["x"] + room["width"]
+
+
+def bring_to(view, item, edge):
+    """Drag the canvas until an item stands at its left or right edge."""
+    room, place = view.locator(".ex-stage").bounding_box(), item.bounding_box()
+    right = room["x"] + room["width"] - place["width"] - 12
+    by = (room["x"] + 12 if edge == "left" else right) - place["x"]
+    top = room["y"] + 12
+    start = room["x"] + (room["width"] - 12 if by < 0 else 12)
+    view.page.mouse.move(start, top)
+    view.page.mouse.down()
+    view.page.mouse.move(start + by, top, steps=4)
+    view.page.mouse.up()

@@ -1,6 +1,10 @@
 """Large graphs: what a first view does not show is laid out by the kernel when somebody opens it."""
 
+import io
+
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from explorer.view.layout.box_layout import draw
@@ -126,6 +130,21 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     assert page.evaluate("document.activeElement.dataset.key") != f"n{slot}"
     page.evaluate("view.camera.stand(1, 0, 0)")
     expect(picture).to_be_hidden()
+
+
+@pytest.mark.spec("V-13")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_from_afar_a_long_net_is_seen(page, theme):
+    """All of a net in sight, far below the scale at which lines are a pixel wide, differs clearly from the ground."""
+    page.emulate_media(color_scheme=theme)
+    mount(page, payload(sample.dag(300)))
+    page.evaluate("view.opening.all(true)")
+    page.evaluate("view.camera.stand(0.05, view.placement.size[0] / 2, view.placement.size[1] / 2)")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
+    stage = page.locator(".ex-stage")
+    picture = np.asarray(Image.open(io.BytesIO(stage.screenshot())).convert("L"), int)
+    ground = np.bincount(picture.ravel()).argmax()
+    assert (abs(picture - ground) > 50).sum() > 300
 
 
 @pytest.mark.spec("V-8")

@@ -425,3 +425,15 @@ def test_a_click_on_a_kernels_title_selects_its_result(show):
     expect(view.locator(".ex-node.ex-selected")).to_have_count(1)
     expect(view.locator(".ex-why h4")).to_have_text("softmax")
     expect(view.locator(".ex-why").get_by_text("kernel", exact=True)).to_be_visible()
+
+
+@pytest.mark.spec("V-2")
+def test_a_term_stands_beside_the_first_line_of_its_value(show):
+    """A name that takes many lines is still where its term is."""
+    value = ex.tensor(np.ones(3, np.float32), name="a_very_long_name_" * 20)
+    view = show(ex.explore(ex.tanh(value) + 1).recording)
+    term = view.locator(".ex-why dt").filter(has_text="inputs").first
+    link = view.locator(".ex-why dd .ex-link").first
+    expect(link).to_contain_text("a_very_long_name_")
+    assert link.bounding_box()["height"] > 40
+    assert abs(term.bounding_box()["y"] - link.bounding_box()["y"]) < 8

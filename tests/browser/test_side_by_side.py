@@ -237,6 +237,20 @@ def test_what_follows_from_others_is_a_row_that_opens(pair, page):
     expect(head.locator("table tr")).to_have_count(3)
 
 
+@pytest.mark.spec("V-3")
+def test_the_mark_of_a_difference_lies_clear_of_that_of_an_output(pair):
+    """An output of another kernel has both marks, one below the other."""
+    value = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    plans = [ex.EvalPlan(), ex.EvalPlan(without=["fuse"])]
+    for plan in plans:
+        plan.register(ex.tanh(value) + 1)
+        plan.prepare()
+    _, _, second = pair(plans[0].compare(plans[1]))
+    result = second.locator(".ex-node.ex-output")
+    asked, other = (result.locator(f".{mark} rect").bounding_box() for mark in ("ex-asked", "ex-differs"))
+    assert other["y"] >= asked["y"] + asked["height"]
+
+
 @pytest.mark.spec("V-3", "P-9")
 def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
     """Of two plans of one graph nothing differs as it was recorded; in the order, other kernels are marked."""

@@ -40,7 +40,8 @@ def html(comparison: Comparison) -> str:
         element(
             "pre",
             *[Markup(element("span", line) + "\n") for line in text(comparison).splitlines()],
-            style="white-space:pre-wrap",
+            # Pages of nbconvert break words, and give what is no output of a terminal the font of prose.
+            style="white-space:pre-wrap;word-break:normal;font-family:monospace",
         ),
     )
 

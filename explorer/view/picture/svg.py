@@ -72,6 +72,11 @@ def svg(
         return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types).draw(theme)
 
 
+def _below(output: bool) -> int:
+    """Return how far below its lower border the mark of an item's difference stands: under that of an output."""
+    return 16 if output else 5
+
+
 class _Picture:
     def __init__(
         self,
@@ -188,6 +193,7 @@ class _Picture:
             x, y, wide, high = self.scene.boxes[box]
             name, *lines = self.model.box_texts[box]
             details = self._left(box, inside) or lines
+            output = not self.state.outputs.isdisjoint(inside)
             middle, top = x + wide // 2, y + LINE * (len(lines) - len(details)) // 2
             drawn.append(
                 element(
@@ -199,8 +205,8 @@ class _Picture:
                         element("text", line, x=middle, y=top + 36 + LINE * number, class_="type")
                         for number, line in enumerate(details)
                     ),
-                    *(self._output_mark(x + wide, y + high) if self.state.outputs & set(inside) else ()),
-                    *self._differences(inside, x, y + high),
+                    *(self._output_mark(x + wide, y + high) if output else ()),
+                    *self._differences(inside, x, y + high + _below(output)),
                     class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )
@@ -221,7 +227,7 @@ class _Picture:
     def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
         """Draw the number of nodes inside a closed box that differ from another graph, at its lower left corner."""
         counts = tally(self.marks[slot] for slot in inside if slot in self.marks)
-        return pill(counts, x - 6, y + 5) if counts else []
+        return pill(counts, x - 6, y) if counts else []
 
     def _closed(self) -> dict[int, list[int]]:
         """Return the slots inside the closed boxes that are drawn as boxes, and that no outline covers."""
@@ -285,7 +291,9 @@ class _Picture:
             differs = self.marks[slot]
             css_class += f" {differs}"
             if differs != "regrouped" or slot not in self.fused:  # for the members of a fused kernel its title shows it
-                parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
+                parts += pill(
+                    f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + _below(slot in self.state.outputs)
+                )
         return element("g", *parts, class_=f"{css_class} member" if slot in self.fused else css_class)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:

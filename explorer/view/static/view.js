@@ -158,9 +158,13 @@ export class View {
   #measure() {
     this.sizes.measure();
     const { clientWidth: width, clientHeight: height } = this.stage;
-    const before = this.room;
-    this.room = { width, height };
-    if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
+    const resize = () => {
+      const before = this.room;
+      this.room = { width, height };
+      if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
+    };
+    if (this.fitted) this.selection.keepInSight(resize);
+    else resize();
     this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;

@@ -151,6 +151,7 @@ def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
     assert set(bundle) == {"text/plain", "text/html"}
     assert bundle["text/plain"] == found.text()
     assert bundle["text/html"].count("<svg") == 2
+    assert "font-family:monospace" in bundle["text/html"]
     assert "<script" not in bundle["text/html"]
     assert "≠ 4 in other kernels" in bundle["text/html"]
     assert bundle["text/html"].count("≠ other kernel") == 4  # the fused kernel says it once, in its title

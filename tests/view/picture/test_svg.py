@@ -166,6 +166,15 @@ def test_outputs_are_marked_by_word_and_outline(theme):
 
 
 @pytest.mark.spec("V-4", "V-7")
+def test_the_mark_of_a_difference_lies_clear_of_that_of_an_output():
+    recording = sample.mlp()
+    marks = dict.fromkeys(range(len(recording.nodes.kind)), "changed")
+    groups = ElementTree.fromstring(svg(recording, recording.end, marks=marks)).findall(".//{*}g")
+    result = next(group for group in groups if {"operation", "output"} <= set(group.get("class", "").split()))
+    tops = {part.get("class"): float(part.get("y")) for part in result.findall("{*}rect")}
+    assert tops["apart"] >= tops["mark"] + 14
+
+
 def test_a_closed_box_around_an_output_is_marked():
     recording = sample.chain(20)
     recording.bodies[0] = sample.Body("", (), (20,))

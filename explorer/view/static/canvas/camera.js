@@ -133,6 +133,13 @@ export class Camera {
     return width * this.scale <= wide && height * this.scale <= high;
   }
 
+  /** Whether a world rectangle (left, top, right, bottom) is in sight. @param {number[]} rect */
+  shows(rect) {
+    const [left, top, right, bottom] = rect;
+    const [x, y, width, height] = this.sight();
+    return left >= x && top >= y && right <= x + width && bottom <= y + height;
+  }
+
   /** The world rectangle in sight: x, y, width, height. */
   sight() {
     const view = this.viewport();

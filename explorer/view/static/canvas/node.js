@@ -67,8 +67,9 @@ export class SlotView {
     this.#number(mark.number, x - BESIDES, besides(this.trace.layout, y, high));
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
-    this.#difference(differs?.kind === "regrouped" && mark.member ? undefined : differs, x, y + high);
-    this.#output(mark.flags.includes("output"), x + wide, y + high);
+    const isOutput = mark.flags.includes("output");
+    this.#difference(differs?.kind === "regrouped" && mark.member ? undefined : differs, x, y + high + below(isOutput));
+    this.#output(isOutput, x + wide, y + high);
   }
 
   #outline(x, y, wide, high, isLeaf) {
@@ -139,7 +140,7 @@ export class SlotView {
   /** Its difference from the other graph, at the lower left corner; a fused kernel shows it for its members. */
   #difference(difference, x, y) {
     const pillar = this.#extra("difference", difference !== undefined, () => pill("ex-differs", 14));
-    if (pillar) fillPill(pillar, `${difference.sign} ${difference.word}`, x - 6, y + 5);
+    if (pillar) fillPill(pillar, `${difference.sign} ${difference.word}`, x - 6, y);
   }
 
   /** The mark of an output, at the lower right corner. */
@@ -147,6 +148,11 @@ export class SlotView {
     const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
     if (mark) fillPill(mark, "output", right - 41, bottom);
   }
+}
+
+/** How far below its lower border the mark of an item's difference stands: under that of an output. */
+function below(isOutput) {
+  return isOutput ? 16 : 5;
 }
 
 function outline(shape, x, y, wide, high) {
@@ -235,7 +241,7 @@ export class BoxView {
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
     this.differs.classList.toggle("ex-none", differs === "");
-    if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + 5);
+    if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + below(mark?.output));
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }
 }

@@ -1,12 +1,12 @@
-// A large graph seen from afar: one picture of rectangles in the place of elements, drawn anew for each frame.
+// A graph seen from afar: one picture of rectangles in the place of elements, drawn anew for each frame.
 
 import { tintOf } from "../scene/heat.js";
 import { html } from "../dom.js";
 import { extentOf } from "./edge_path.js";
 import { Pixels } from "./pixels.js";
 
-/** Items above which a graph is large, and the scale below which it is seen from afar: no text can be read there. */
-const [MANY, AFAR] = [2000, 0.2];
+/** The scale below which a graph is seen from afar: no text can be read there, and a line of an element is a fraction of a pixel. */
+const AFAR = 0.2;
 /** Items in sight above which edges would cover everything. */
 const CROWDED = 20000;
 /** px around a node that a press may miss it by. */
@@ -51,9 +51,9 @@ export class Overview {
     this.ground = this.items = this.strong = new Shapes();
   }
 
-  /** Whether the graph is large, and far. */
+  /** Whether the graph is far. */
   get covers() {
-    return this.camera.scale < AFAR && this.canvas.count > MANY;
+    return this.camera.scale < AFAR;
   }
 
   /** Take the colours of the theme. */

@@ -91,6 +91,14 @@ export class Selection {
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 
+  /** Keep in sight what is selected, if it is, while the canvas gets another size. @param {() => void} resize */
+  keepInSight(resize) {
+    const { camera } = this.view;
+    const isSeen = this.rect && camera.shows(around([this.rect], 0));
+    resize();
+    if (isSeen) camera.reveal(around([this.rect], MARGIN));
+  }
+
   /** Select a second node or box beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7", "b2" */
   pair(key) {
     const { view } = this;
