@@ -88,6 +88,10 @@ class _Blas(AbstractContextManager[None]):
     def _counts(self) -> list[int]:
         return [library.num_threads or 1 for library in self._libraries]
 
+    def _limits(self) -> bool:
+        """Whether there were several threads: setting one anew takes as long as a dozen small kernels."""
+        return max(self._before, default=1) > 1
+
     def __enter__(self) -> None:
         try:
             self._take()
@@ -100,8 +104,9 @@ class _Blas(AbstractContextManager[None]):
             if self._owner is None:
                 self._before = self._counts()
                 self._owner = threading.get_ident()
-                for library in self._libraries:
-                    library.set_num_threads(1)
+                if self._limits():
+                    for library in self._libraries:
+                        library.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -113,11 +118,12 @@ class _Blas(AbstractContextManager[None]):
     def _give_back(self) -> None:
         with self._lock:
             if self.ruled:
-                for library, count in zip(self._libraries, self._before, strict=True):
-                    library.set_num_threads(count)
-                # threadpoolctl lets one thread rule; after a ``with`` of its own another may.
-                with self._controller.limit():
-                    pass
+                if self._limits():
+                    for library, count in zip(self._libraries, self._before, strict=True):
+                        library.set_num_threads(count)
+                    # threadpoolctl lets one thread rule; after a ``with`` of its own another may.
+                    with self._controller.limit():
+                        pass
                 self._owner = None
 
 
