@@ -65,6 +65,22 @@ def test_a_large_graph_stands_before_it_is_planned(notebook, tmp_path):
 
 
 @pytest.mark.spec("V-16")
+def test_boxes_of_a_preview_open_while_the_kernel_plans(notebook, tmp_path):
+    book = notebook(WAITING)
+    page, ready = book.page, tmp_path / "ready"
+    page.evaluate(RUN, f"ex.explore(flat(700), run=False, plan=passes({str(ready)!r}))")
+    closed = page.locator(".jp-Notebook .ex-box.ex-closed[data-key]").first
+    expect(closed).to_have_attribute("aria-expanded", "false", timeout=60_000)
+    box = page.locator(f".jp-Notebook [data-key={closed.get_attribute('data-key')}]")
+    box.dblclick()
+    expect(box).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".ex-waits")).to_be_hidden()
+    assert page.locator(".jp-Notebook .ex-chip").count() == 1
+    ready.touch()
+    expect(page.locator(".jp-Notebook .ex-chip", has_text="fuse")).to_have_count(1, timeout=60_000)
+
+
+@pytest.mark.spec("V-16")
 def test_a_view_that_is_not_shown_has_no_preview(notebook):
     book = notebook(WAITING)
     before = int(book.execute(MODELS))

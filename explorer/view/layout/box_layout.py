@@ -122,6 +122,17 @@ class Layouts(Sequence[BoxLayout]):
                 self._placed[outer] = self._place(outer)
             return self._placed[number]
 
+    def opened(self) -> set[int]:
+        """Return the boxes that are open at first, with those around them."""
+        boxes = self._model.tree.boxes
+        chosen: set[int] = set()
+        for index, box in enumerate(boxes):
+            outer = index if box.open else -1
+            while outer >= 0 and outer not in chosen:
+                chosen.add(outer)
+                outer = boxes[outer].parent
+        return chosen
+
     def at_once(self) -> set[int]:
         """Choose the boxes laid out at first: all of a graph that is not large, else the first ones."""
         sizes = [len(box.items) for box in self._model.tree.boxes]

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import traitlets
 from IPython import get_ipython
 from IPython.display import display
 
 from explorer.record import Recording
-from explorer.view.widget.widget import GraphView
+from explorer.view.payload.payload import answer
+from explorer.view.widget.widget import GraphView, json_text
 
-LARGE = 3000
+LARGE = 600
 """nodes from which a graph is worth a preview"""
 _OPTIONS = ("theme", "height", "direction")
 """options that do not name a step, a node or a box, which are others before the plan"""
@@ -52,15 +54,32 @@ def shows_view(source: str) -> bool:
     return getattr(function, "attr", getattr(function, "id", "")) == "explore"
 
 
+class PreviewView(GraphView):
+    """View whose open boxes are sent first, and the insides of others in a second message: most of a layout's time."""
+
+    insides = traitlets.Dict().tag(sync=True, to_json=json_text)
+    """further boxes that are laid out, as the answer to a page that asked for them"""
+
+    def _placed_boxes(self) -> set[int]:
+        return self._drawing.layouts.opened()
+
+    def send_insides(self) -> None:
+        """Lay out the boxes that a reader may open before the kernel can answer, and send them."""
+        boxes = self._drawing.layouts.at_once() - self._placed_boxes()
+        if boxes:
+            self.insides = answer(self._drawing, sorted(boxes))
+
+
 class Preview:
     """View of a recording below the cell until the cell has ended; ``options`` are those of the cell's own view."""
 
     def __init__(self, recording: Recording, options: Mapping[str, Any]) -> None:
-        self._view = GraphView(recording, **{name: options[name] for name in _OPTIONS if name in options})
+        self._view = PreviewView(recording, **{name: options[name] for name in _OPTIONS if name in options})
         # Without text: the notebook's own output has the text of the whole plan.
         shown = {"application/vnd.jupyter.widget-view+json": self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         get_ipython().events.register("post_execute", self._leave)
+        self._view.send_insides()
 
     def _leave(self) -> None:
         get_ipython().events.unregister("post_execute", self._leave)

@@ -37,7 +37,7 @@ _SAVED = (".html", ".json")
 """endings of the files that the kernel writes for a page; pictures are drawn by the page itself"""
 
 
-def _json(value: dict[str, Any], widget: object) -> str:
+def json_text(value: dict[str, Any], widget: object) -> str:
     """Encode data as one JSON text: ipywidgets would search nested lists for binary data, which is slow."""
     return json.dumps(value, separators=(",", ":"))
 
@@ -53,7 +53,7 @@ class GraphView(SteppedWidget):
     ``view = plan.explore(); view.focus("layer1 / conv2")``.
     """
 
-    payload = traitlets.Dict().tag(sync=True, to_json=_json)
+    payload = traitlets.Dict().tag(sync=True, to_json=json_text)
     selected = traitlets.Int(-1).tag(sync=True)
     """id of the selected node, or −1"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
@@ -82,16 +82,19 @@ class GraphView(SteppedWidget):
         self.on_msg(self._answer)
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
-        boxes = self._drawing.layouts.at_once() | self._asked
         return payload(
             self.recording,
             theme=theme,
             position=position,
             height=self._height,
             drawing=self._drawing,
-            boxes=boxes,
+            boxes=self._placed_boxes(),
             overlays=self._overlays.values(),
         )
+
+    def _placed_boxes(self) -> set[int]:
+        """Return the boxes that the payload holds the layouts of."""
+        return self._drawing.layouts.at_once() | self._asked
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
         """Send the layouts of boxes that a reader opens, the value of a leaf that the reader selects, or a file."""

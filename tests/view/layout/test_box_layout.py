@@ -111,7 +111,8 @@ def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once()
     model = build_model(sample.dag(6000))
     layouts = Layouts(model)
     chosen = layouts.at_once()
-    assert {box for box, found in enumerate(model.tree.boxes) if found.open} <= chosen
+    assert {box for box, found in enumerate(model.tree.boxes) if found.open} <= layouts.opened() <= chosen
+    assert all(model.tree.boxes[box].parent in {-1, *layouts.opened()} for box in layouts.opened())
     assert sum(len(model.tree.boxes[box].items) for box in chosen) < 600
     assert all(model.tree.boxes[box].parent in {-1, *chosen} for box in chosen)
     small = build_model(sample.dag(400))
