@@ -98,11 +98,14 @@ def _cut(route: list[int], cuts: list[int]) -> list[int]:
 def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
     """Return the control points of the two parts into which a height cuts a curve that leads down."""
     low, high = 0.0, 1.0
-    # Twenty halvings find the parameter to a millionth, far below a pixel.
+    y0, y1, y2, y3 = (float(y) for _, y in curve)
+    # Twenty halvings find the parameter to a millionth, far below a pixel; only the height of the cut decides.
     for _ in range(20):
         middle = (low + high) / 2
-        parts = _halves(curve, middle)
-        low, high = (middle, high) if parts[3][1] < height else (low, middle)
+        before, between, after = y0 + middle * (y1 - y0), y1 + middle * (y2 - y1), y2 + middle * (y3 - y2)
+        before, after = before + middle * (between - before), between + middle * (after - between)
+        low, high = (middle, high) if before + middle * (after - before) < height else (low, middle)
+    parts = _halves(curve, middle)
     rounded = [(round(x), round(y)) for x, y in parts]
     rounded[3] = rounded[3][0], height
     return rounded
