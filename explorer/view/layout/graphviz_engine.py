@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+from collections import OrderedDict
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,9 @@ _STIFF = 64
 _NARROW, _CROWDED = 10, 8
 """px between edges in crowded graphs, and the ratio of edges, counted on each rank, to items that makes one crowded"""
 
+_KEPT = 20_000
+"""items and edges of the graphs whose layouts are kept: as many as dot lays out of four large recordings"""
+
 
 class _Session(WasmtimeBackend):  # type: ignore[misc]
     """WebAssembly session with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
@@ -50,10 +54,16 @@ class _Session(WasmtimeBackend):  # type: ignore[misc]
 
 
 class Dot:
-    """Graphviz's dot: layered, few crossings, the same bytes on every machine."""
+    """Graphviz's dot: layered, few crossings, the same bytes on every machine.
+
+    The last layouts are kept: a cell that runs again, or a view that shows a newer run, asks for the same ones.
+    """
 
     def __init__(self) -> None:
         self._session: _Session | None = _Session()
+        self._kept: OrderedDict[LayoutGraph, Placed] = OrderedDict()
+        """layouts by their graphs, the one that was asked for last at the end"""
+        self._kept_size = 0
         self._lock = threading.Lock()
         self._left: list[_Session | None] = []
         renew_in_children(self)
@@ -64,15 +74,27 @@ class Dot:
         # Kept, so that it is never closed here: its threads do not exist in this process.
         self._left.append(self._session)
         self._session = None
+        self._kept, self._kept_size = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def place(self, graph: LayoutGraph) -> Placed:
         """Lay a graph out from top to bottom."""
         with self._lock:
+            if graph in self._kept:
+                self._kept.move_to_end(graph)
+                return self._kept[graph]
             if self._session is None:
                 self._session = _Session()
             answer = self._session.render(dot_text(graph), format="json0", engine="dot")
-        return _read(graph, json.loads(answer))
+            placed = self._kept[graph] = _read(graph, json.loads(answer))
+            self._kept_size += _size(graph)
+            while self._kept_size > _KEPT and len(self._kept) > 1:
+                self._kept_size -= _size(self._kept.popitem(last=False)[0])
+            return placed
+
+
+def _size(graph: LayoutGraph) -> int:
+    return len(graph.sizes) + len(graph.edges)
 
 
 @cache

@@ -3,7 +3,8 @@ import itertools
 import pytest
 
 from explorer.view.layout.box_layout import TITLE, Layouts
-from explorer.view.layout.graphviz_engine import cost, dot
+from explorer.view.layout import graphviz_engine
+from explorer.view.layout.graphviz_engine import Dot, cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.layout.layout_graph import GAP, LayoutGraph
 from explorer.view.model.model import build_model
@@ -44,6 +45,17 @@ def test_engines_place_items_apart_and_inside(engine, graph):
         route == [] if isinstance(engine, Layered) else len(route) % 6 == 2 and len(route) >= 8
         for route in placed.routes
     )
+
+
+def test_the_last_layouts_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(graphviz_engine, "_KEPT", 0)
+    engine, (one, other) = Dot(), list(GRAPHS.values())[:2]
+    first = engine.place(one)
+    assert engine.place(one) is first
+    engine.place(other)
+    again = engine.place(one)
+    assert again is not first
+    assert again == first
 
 
 def test_edges_go_from_the_bottom_of_one_item_to_the_top_of_the_next():
