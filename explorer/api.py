@@ -23,6 +23,7 @@ from explorer.layers import Layer
 from explorer.layers.framework.expand import expand
 from explorer.net import Net
 from explorer.record import Recording
+from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
@@ -108,6 +109,7 @@ class SavableView(GraphView):
 class ExpressionView(SavableView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
+    @gc_paused()
     def __init__(self, plan: EvalPlan, **options: Any) -> None:
         self.planned = plan.planned
         super().__init__(plan.recording, **options)

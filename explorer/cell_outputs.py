@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
@@ -40,15 +40,11 @@ def preview(*, source: bool = True, **options: Any) -> Iterator[None]:
     """
     from explorer.view.widget.preview import LARGE, Preview, is_wanted
 
-    if not is_wanted():
-        yield
-        return
-
     def show(graph: PlanGraph) -> None:
         if len(graph.live) >= LARGE:
-            with gc_paused():
-                recording = build_recorded(graph)
-                Preview(recording if source else without_source(recording), options)
+            recording = build_recorded(graph)
+            Preview(recording if source else without_source(recording), options)
 
-    with watching(show):
+    # Paused all the while: after each pause of its own, a pass would begin with a walk over all that the last one made.
+    with gc_paused(), watching(show) if is_wanted() else nullcontext():
         yield

@@ -14,6 +14,7 @@ from typing import Any
 import traitlets
 
 from explorer.record import Recording
+from explorer.record.gc_pause import gc_paused
 from explorer.record.unmeasured import unmeasured
 from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
@@ -67,6 +68,7 @@ class GraphView(SteppedWidget):
     predicting = traitlets.Bool(False).tag(sync=True)
     """whether the decisions of a stage are hidden, and the reader predicts them"""
 
+    @gc_paused()
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
     ) -> None:
@@ -269,6 +271,7 @@ class GraphView(SteppedWidget):
         self.focus(node)
         return node
 
+    @gc_paused()
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live widget; for readers without a kernel the view itself, a picture, and the canonical text.
 
