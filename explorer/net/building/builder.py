@@ -168,11 +168,12 @@ class NetBuilder:
 
     def _box_text(self, operator: OperatorDefinition) -> str:
         """Return the text of the operator's box: its type, and the versions of rewritten blobs it reads and writes."""
-        reads, writes = (
-            ", ".join(name for name in names if self.definition.blobs[name].blob != name)
-            for names in (operator.inputs, operator.outputs)
-        )
-        return " ".join([_type(operator), *[reads] * bool(reads), *[f"→ {writes}"] * bool(writes)])
+        blobs = self.definition.blobs
+        reads = [name for name in operator.inputs if blobs[name].blob != name]
+        writes = [name for name in operator.outputs if blobs[name].blob != name]
+        if not reads and not writes:
+            return _type(operator)
+        return " ".join([_type(operator), *[", ".join(reads)] * bool(reads), *[f"→ {', '.join(writes)}"] * bool(writes)])
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
         """Return the values of an operator's outputs, by its type's builder."""

@@ -34,13 +34,17 @@ def fingerprint(planned: Plan) -> str:
 def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
     """Add nodes and their operands to the digest, in topological order, and number them by uid."""
     known: dict[int, str] = {}
+    types: dict[int, str] = {}
     for node, operands in nodes:
         number[node.uid] = len(number)
         text = known.get(id(node.operation))
         if text is None:
             text = known[id(node.operation)] = _structure(node.operation)
         edges = ",".join([str(number[operand.uid]) for operand in operands])
-        digest.update(f"{text}:{edges}:{node.type!r};".encode())
+        type_text = types.get(id(node.type))
+        if type_text is None:
+            type_text = types[id(node.type)] = repr(node.type)
+        digest.update(f"{text}:{edges}:{type_text};".encode())
 
 
 def _structure(operation: Operation) -> str:
