@@ -173,7 +173,9 @@ class NetBuilder:
         writes = [name for name in operator.outputs if blobs[name].blob != name]
         if not reads and not writes:
             return _type(operator)
-        return " ".join([_type(operator), *[", ".join(reads)] * bool(reads), *[f"→ {', '.join(writes)}"] * bool(writes)])
+        return " ".join(
+            [_type(operator), *[", ".join(reads)] * bool(reads), *[f"→ {', '.join(writes)}"] * bool(writes)]
+        )
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
         """Return the values of an operator's outputs, by its type's builder."""
