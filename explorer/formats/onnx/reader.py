@@ -7,11 +7,14 @@ formats are drawn and edited alike. Operators that are not known stay, with thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, defs, helper
+from onnx.shape_inference import InferenceError, infer_shapes
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
@@ -34,6 +37,8 @@ from explorer.net.operators.table import OperatorTable
 
 _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
+_FEW = 64
+"""elements of a tensor that may be a shape"""
 
 
 def definition(
@@ -134,7 +139,35 @@ class _Reader:
         """Return the standard's definition of an operator that the table does not know, by other operators."""
         if type_of(node.domain, node.op_type, opsets) in self.known:
             return None
-        return body_of(node, opsets, self.noted)
+        return body_of(node, opsets, self.noted if self._notes_types(node) else self.inferred)
+
+    def _notes_types(self, node: NodeProto) -> bool:
+        """Whether the file notes the types of all that a node reads, as far as its definition depends on them."""
+        if domain_of(node.domain) or not defs.has(node.op_type):
+            return True
+        schema: Any = defs.get_schema(node.op_type)  # its stubs lack what it says of functions
+        return not schema.has_context_dependent_function or all(name in self.noted for name in node.input if name)
+
+    @cached_property
+    def inferred(self) -> dict[str, TypeProto]:
+        """The types that the standard infers of values whose types the file does not note, and those that it notes.
+
+        Tools that write models anew, such as quantisers, leave the notes out.
+        """
+        sketch = ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        sketch.graph.CopyFrom(self.graph)
+        del sketch.graph.initializer[:]
+        for tensor in self.graph.initializer:
+            if math.prod(tensor.dims) <= _FEW and tensor.data_location != TensorProto.EXTERNAL:
+                sketch.graph.initializer.append(tensor)  # it may be a shape
+            else:
+                type_ = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+                sketch.graph.value_info.append(ValueInfoProto(name=tensor.name, type=type_))
+        try:
+            values = infer_shapes(sketch).graph.value_info
+        except (InferenceError, RuntimeError, ValueError):
+            values = []
+        return {**{value.name: value.type for value in values}, **self.noted}
 
     @cached_property
     def noted(self) -> dict[str, TypeProto]:

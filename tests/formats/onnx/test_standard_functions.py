@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from explorer.formats.onnx.operators import TABLE
+from tests.formats.onnx.models import FLOAT, model, node, opened
 from tests.formats.onnx.standard import DISPUTED, cases, outcome
 
 TESTED_BESIDE = {
     "ConcatFromSequence", "Optional", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-    "SequenceLength", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
+    "SequenceLength", "SimplifiedLayerNormalization",
+    "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
     "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder",
     "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsembleClassifier",
     "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.ZipMap",
 }  # fmt: skip
 """types that no case of one operator shows: sequences are made and read by several operators
-(operators/test_sequences.py), and of most of classical machine learning there are none (test_scikit_learn.py, and
+(operators/test_sequences.py), one is ONNX Runtime's (operators/microsoft), and of most of
+classical machine learning there are none (test_scikit_learn.py, and
 operators/machine_learning)"""
 LEAST = 980
 """cases that must be right; more is better, and then this is raised"""
@@ -42,3 +46,20 @@ def test_every_operator_type_gives_what_the_standard_says(tmp_path: Path) -> Non
     standard = {type for type in TABLE.types() if not type.startswith(("com.microsoft.", "own."))}
     assert standard - set(right) == TESTED_BESIDE
     assert len(right) >= LEAST
+
+
+def test_a_definition_that_depends_on_types_needs_no_notes_of_them(tmp_path: Path) -> None:
+    """Quantisers leave the types of values between operators out, which the standard infers."""
+    shape = np.array([1, 2, 3, 4])
+    nodes = [
+        node("Reshape", ["x", "shape"], ["heads"]),
+        node("Mul", ["heads", "two"], ["double"]),
+        node("Attention", ["double", "heads", "heads"], ["y"]),
+    ]
+    constants = {"shape": shape, "two": np.float32(2)}
+    net = opened(model(nodes, {"x": (FLOAT, [24])}, ["y"], constants, opset=23), tmp_path)
+    assert (net.unknown(), net.check()) == ([], [])
+    x = np.random.default_rng(0).normal(size=24).astype(np.float32)
+    heads = x.reshape(1, 2, 3, 4).astype(np.float64)
+    weights = np.exp(2 * heads @ heads.swapaxes(-1, -2) / 2)
+    np.testing.assert_allclose(net.run(x), weights / weights.sum(-1, keepdims=True) @ heads, rtol=1e-5, atol=1e-6)

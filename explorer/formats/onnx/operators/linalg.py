@@ -18,7 +18,11 @@ def matmul(op: OperatorContext) -> Expr:
 @operator("Gemm")
 def gemm(op: OperatorContext) -> Expr:
     """alpha · A · B + beta · C; A and B may be transposed."""
-    a, b, c = required(op, "A"), required(op, "B"), optional(op, "C")
+    return general_product(op, required(op, "A"), required(op, "B"), optional(op, "C"))
+
+
+def general_product(op: OperatorContext, a: Expr, b: Expr, c: Expr | None) -> Expr:
+    """Return alpha · A · B + beta · C by an operator's attributes."""
     y = (a.T if op.integer("transA", 0) else a) @ (b.T if op.integer("transB", 0) else b)
     alpha, beta = op.number("alpha", 1.0), op.number("beta", 1.0)
     # exporters always write both factors, and most often 1: no node is recorded for that

@@ -1,6 +1,7 @@
 """Cases of ONNX Runtime's own operators, and what ONNX Runtime 1.32.0 gives for them, kept in onnxruntime.npz.
 
-Written anew, where onnxruntime is installed, by ``python -m tests.formats.onnx.operators.onnxruntime_references``.
+Written anew, where onnxruntime is installed, by ``python -m tests.formats.onnx.operators.onnxruntime_references``;
+on a processor with VNNI: without, sums of two products of uint8 and int8 saturate at 16 bits.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 KEPT = Path(__file__).with_name("onnxruntime.npz")
 N, STEPS, KEYS, HEADS, FEATURES = 2, 5, 7, 2, 16
@@ -33,9 +34,12 @@ class RuntimeCase(NamedTuple):
         """The model of the operator alone."""
         arrays = self.arrays
         names = [f"x{place}" if f"x{place}" in arrays else "" for place in range(len(self.inputs))]
-        is_real = self.type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul")
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32) if is_real else arrays["x0"].dtype)
+        is_real = self.type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "EmbedLayerNormalization")
+        like = {"QLinearWhere": "x1", "QLinearConcat": "x2"}.get(self.type, "x0")
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32) if is_real else arrays[like].dtype)
         results = [f"y{place}" for place in range(self.outputs)]
+        # the second output of an embedding has the lengths by its mask
+        is_whole = self.type == "EmbedLayerNormalization"
         graph = helper.make_graph(
             [helper.make_node(self.type, names, results, domain="com.microsoft", **self.attributes)],
             self.type,
@@ -43,7 +47,10 @@ class RuntimeCase(NamedTuple):
                 helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
                 for name, array in arrays.items()
             ],
-            [helper.make_tensor_value_info(name, element, None) for name in results],
+            [
+                helper.make_tensor_value_info(name, TensorProto.INT32 if is_whole and place == 1 else element, None)
+                for place, name in enumerate(results)
+            ],
         )
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -79,6 +86,9 @@ def cases() -> dict[str, RuntimeCase]:
     signed_low, signed_high = [np.float32(0.113), np.int8(7)], [np.float32(0.0571), np.int8(-9)]
     bytes_ = whole(np.uint8, 3, 4)
     narrow = [bytes_, np.float32(0.03), np.uint8(120)]
+    own = np.random.default_rng(6)
+    words, segments = own.integers(0, 7, (N, STEPS)).astype(np.int32), own.integers(0, 2, (N, STEPS)).astype(np.int32)
+    images = own.integers(0, 255, (1, 2, 5, 4)).astype(np.uint8)
     return {
         "across": RuntimeCase("MultiHeadAttention", across, heads),
         "across with a bias": RuntimeCase("MultiHeadAttention", [*across, real(3 * SIZE)], heads),
@@ -140,7 +150,79 @@ def cases() -> dict[str, RuntimeCase]:
                 real(5),
             ],
         ),
+        "product of matrices by batch": RuntimeCase(
+            "FusedMatMul",
+            [real(3, 2, 4), real(5, 2, 4)],
+            {"transBatchA": 1, "transBatchB": 1, "transB": 1, "alpha": 0.5},
+        ),
+        **_activations(real),
+        "embedded": RuntimeCase(
+            "EmbedLayerNormalization",
+            [words, segments, real(7, SIZE), real(6, SIZE), real(2, SIZE), real(SIZE), real(SIZE)],
+            {"epsilon": 1e-5},
+            2,
+        ),
+        "embedded at places": RuntimeCase(
+            "EmbedLayerNormalization",
+            [words, None, real(7, SIZE), real(6, SIZE), None, real(SIZE), real(SIZE), short, segments],
+            {},
+            3,
+        ),
+        "average of windows": RuntimeCase(
+            "QLinearAveragePool",
+            [images, *narrow[1:], np.float32(0.0231), np.uint8(100)],
+            {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]},
+        ),
+        "average of channels": RuntimeCase(
+            "QLinearGlobalAveragePool", [images, *narrow[1:], np.float32(0.0131), np.uint8(100)]
+        ),
+        "probabilities": RuntimeCase(
+            "QLinearSoftmax", [bytes_, *narrow[1:], np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 13}
+        ),
+        "one after the other": RuntimeCase(
+            "QLinearConcat",
+            [np.float32(0.0913), np.uint8(9), bytes_, *low, whole(np.uint8, 3, 2), *high],
+            {"axis": 1},
+        ),
+        "one or the other": RuntimeCase(
+            "QLinearWhere",
+            [real(3, 4) > 0, bytes_, *low, whole(np.uint8, 4), *high, np.float32(0.0913), np.uint8(9)],
+        ),
+        "quantised matrices": RuntimeCase(
+            "QGemm",
+            [
+                *(whole(np.uint8, 8, 3), np.float32(0.1), np.uint8(120)),
+                *(whole(np.uint8, 5, 8), np.float32(0.02), np.uint8(131)),
+                *(whole(np.int8, 5).astype(np.int32) * 99, np.float32(9.7), np.uint8(128)),
+            ],
+            {"transA": 1, "transB": 1},
+        ),
     }
+
+
+def _activations(real: Any) -> dict[str, RuntimeCase]:
+    """Return fused convolutions and products with each activation that follows them."""
+    activations = {
+        "Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4],
+    }  # fmt: skip
+    found = {}
+    for name, parameters in activations.items():
+        attributes = {"activation": name, **({"activation_params": parameters} if parameters else {})}
+        images, filters = real(1, 2, 4, 5), real(3, 2, 3, 3)
+        found[f"convolution and {name}"] = RuntimeCase(
+            "FusedConv", [images, filters, real(3)], {**attributes, "pads": [1, 1, 1, 1], "strides": [1, 2]}
+        )
+        if name in ("Relu", "LeakyRelu"):
+            letters = {"activation_alpha": 0.2} if parameters else {}
+            found[f"product and {name}"] = RuntimeCase(
+                "FusedGemm",
+                [real(4, 3), real(4, 5), real(5)],
+                {"activation": name, **letters, "transA": 1, "alpha": 0.5, "beta": 2.0},
+            )
+    found["convolution, sum and Relu"] = RuntimeCase(
+        "FusedConv", [real(1, 2, 4, 5), real(3, 2, 1, 1), real(3), real(1, 3, 4, 5)], {"activation": "Relu"}
+    )
+    return found
 
 
 if __name__ == "__main__":

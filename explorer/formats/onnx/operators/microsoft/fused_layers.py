@@ -7,21 +7,29 @@ Each is written out in the standard's operations, which plans fuse as they do fo
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.linalg import general_product
+from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
+from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
-from explorer.ops.elementwise.unary import sigmoid
+from explorer.ops.elementwise.unary import relu, sigmoid, tanh
 from explorer.ops.manipulation.concat import stack
+from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.reshape import transpose
-from explorer.ops.nn.activation import gelu
+from explorer.ops.nn.activation import clip, gelu, leaky_relu
 from explorer.ops.nn.normalization import layer_norm, rms_norm
-from explorer.ops.reduction.reduce import mean
+from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.statistics import var
 
 
@@ -50,17 +58,92 @@ def quick_gelu(op: OperatorContext) -> Expr:
     return x * sigmoid(op.number("alpha", 1.702) * x)
 
 
-@operator("com.microsoft.FusedMatMul")
+@operator("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
 def fused_product(op: OperatorContext) -> Expr:
-    """alpha · A · B; either may be transposed at its last two axes."""
-    op.only("transBatchA", 0)
-    op.only("transBatchB", 0)
-    a, b = (
-        transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)) if op.integer(name, 0) and x.ndim > 1 else x
-        for x, name in ((required(op, "input 0"), "transA"), (required(op, "input 1"), "transB"))
-    )
+    """alpha · A · B; either may be transposed at its last two axes, after its first axis was moved before the last."""
+    a, b = (_transposed(op, required(op, f"input {place}"), name) for place, name in enumerate("AB"))
     alpha = op.number("alpha", 1.0)
     return a @ b if alpha == 1 else alpha * (a @ b)
+
+
+def _transposed(op: OperatorContext, x: Expr, name: str) -> Expr:
+    if x.ndim > 1 and op.integer(f"transBatch{name}", 0):
+        x = transpose(x, (*range(1, x.ndim - 1), 0, x.ndim - 1))
+    if x.ndim > 1 and op.integer(f"trans{name}", 0):
+        x = transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    return x
+
+
+@operator("com.microsoft.FusedConv")
+def fused_convolution(op: OperatorContext) -> Expr:
+    """An activation of a convolution plus its bias plus another operand."""
+    y = convolved(op, required(op, "input 0"), required(op, "input 1"), optional(op, "input 2"))
+    return _activated(op, _plus(op, y, 3), tuple(op.argument("activation_params", ())))
+
+
+@operator("com.microsoft.FusedGemm")
+def fused_general_product(op: OperatorContext) -> Expr:
+    """An activation of alpha · A · B + beta · C; A and B may be transposed."""
+    names = [f"activation_{letter}" for letter in ("alpha", "beta", "gamma")]
+    parameters = [op.number(name, 0.0) for name in names if op.has(name)]
+    y = general_product(op, required(op, "input 0"), required(op, "input 1"), optional(op, "input 2"))
+    return _activated(op, y, parameters)
+
+
+_ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
+    "": ((), lambda x: x),
+    "Relu": ((), relu),
+    "Tanh": ((), tanh),
+    "Sigmoid": ((), sigmoid),
+    "LeakyRelu": ((0.01,), leaky_relu),
+    "HardSigmoid": ((0.2, 0.5), lambda x, alpha, beta: clip(alpha * x + beta, 0.0, 1.0)),
+    "Clip": ((-math.inf, math.inf), clip),
+}
+"""activations by their names, with the parameters that a file may leave out"""
+
+
+def _activated(op: OperatorContext, x: Expr, parameters: Sequence[float]) -> Expr:
+    """Return the activation that a fused operator ends with."""
+    name = str(op.argument("activation", ""))
+    if name not in _ACTIVATIONS:
+        raise OperandError(
+            f"activation={name!r:.80}",
+            rule=f"{op.definition.type}: the activation must be one of {', '.join(filter(None, _ACTIVATIONS))}",
+        )
+    defaults, activation = _ACTIVATIONS[name]
+    return activation(x, *(*parameters, *defaults[len(parameters) :])[: len(defaults)])
+
+
+@operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
+def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+    """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
+    x, epsilon = required(op, "input 0"), op.number("epsilon", 1e-5)
+    axis = normalize_axis(op.integer("axis", -1), x.ndim, op.definition.type)
+    y = rms_norm(x, required(op, "input 1"), axes=x.ndim - axis, epsilon=epsilon)
+    if len(op.definition.outputs) == 1:
+        return (y,)
+    return y, rsqrt(mean(x * x, tuple(range(axis, x.ndim)), keepdims=True) + epsilon)
+
+
+@operator("com.microsoft.EmbedLayerNormalization")
+def normalized_embedding(op: OperatorContext) -> tuple[Expr, ...]:
+    """Layer normalization of embeddings of words, positions and segments; then lengths by the mask, and that sum."""
+    words = required(op, "input 0")
+    segments, mask, places = (optional(op, f"input {place}") for place in (1, 7, 8))
+    if words.ndim != 2:
+        raise OperandError(f"input_ids of {words.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)")
+    table = required(op, "input 3")
+    positions = table[: words.shape[1]] if places is None else take(table, places, 0)
+    total = take(required(op, "input 2"), words, 0) + positions
+    if segments is not None:
+        total = total + take(required(op, "input 4"), segments, 0)
+    epsilon = op.number("epsilon", 1e-12)
+    y = layer_norm(total, required(op, "input 5"), optional(op, "input 6"), axes=1, epsilon=epsilon)
+    count = len(op.definition.outputs)
+    if count == 1:
+        return (y,)
+    lengths = full(words.shape[:1], 0, np.int32) if mask is None else cast(sum(mask, 1), np.dtype(np.int32))
+    return (y, lengths, total)[:count]
 
 
 @operator("com.microsoft.SkipLayerNormalization")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import optional, required
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.common.known_inputs import is_given, optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
+from explorer.formats.onnx.operators.windows.pooling import averaged
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast
+from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.elementwise.unary import sigmoid
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.activation import clip, leaky_relu
+from explorer.ops.nn.softmax import softmax
 from explorer.ops.reduction.reduce import max as greatest
+from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.reduce import min as least
 
 _FLOAT32 = np.dtype(np.float32)
@@ -42,6 +50,67 @@ def quantized_sigmoid(op: OperatorContext) -> Expr:
 def quantized_leaky_relu(op: OperatorContext) -> Expr:
     """The leaky ReLU of a quantised operand, quantised again."""
     return _quantized(op, 3, leaky_relu(_dequantized(op, 0), op.number("alpha", 0.01)))
+
+
+@operator("com.microsoft.QLinearAveragePool")
+def quantized_average_pool(op: OperatorContext) -> Expr:
+    """The mean of each window of a quantised operand, quantised again."""
+    op.only("channels_last", 0)
+    return _quantized(op, 3, averaged(op, _dequantized(op, 0)))
+
+
+@operator("com.microsoft.QLinearGlobalAveragePool")
+def quantized_global_average_pool(op: OperatorContext) -> Expr:
+    """The mean of each channel of a quantised operand, quantised again."""
+    x = _dequantized(op, 0)
+    axes = range(1, x.ndim - 1) if op.integer("channels_last", 0) else range(2, x.ndim)
+    return _quantized(op, 3, mean(x, tuple(axes), keepdims=True))
+
+
+@operator("com.microsoft.QLinearSoftmax")
+def quantized_softmax(op: OperatorContext) -> Expr:
+    """The softmax of a quantised operand along an axis, quantised again; before opset 13 from that axis on."""
+    x, is_old = _dequantized(op, 0), op.integer("opset", 13) < 13
+    axis = normalize_axis(op.integer("axis", 1 if is_old else -1), x.ndim, op.definition.type)
+    if is_old:
+        rows = reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+        return _quantized(op, 3, reshape(softmax(rows, -1), x.shape))
+    return _quantized(op, 3, softmax(x, axis))
+
+
+@operator("com.microsoft.QLinearConcat")
+def quantized_concatenation(op: OperatorContext) -> Expr:
+    """Quantised operands one after the other along an axis, quantised again by one scale."""
+    parts: list[Expr] = []
+    while is_given(op, f"input {3 * len(parts) + 2}"):
+        parts.append(_dequantized(op, 3 * len(parts) + 2))
+    return _quantized(op, 0, concatenate(parts, op.integer("axis")), 2)
+
+
+@operator("com.microsoft.QLinearWhere")
+def quantized_choice(op: OperatorContext) -> Expr:
+    """Elements of one of two quantised operands, as a condition says, quantised again."""
+    chosen = where(required(op, "input 0"), _dequantized(op, 1), _dequantized(op, 4))
+    return _quantized(op, 7, chosen, 1)
+
+
+@operator("com.microsoft.QGemm")
+def quantized_general_product(op: OperatorContext) -> Expr:
+    """alpha · A · B + C of quantised matrices, quantised again where a scale is given, else as real numbers."""
+    a, b = (
+        transpose(required(op, f"input {place}"), (1, 0)) if op.integer(name, 0) else required(op, f"input {place}")
+        for place, name in ((0, "transA"), (3, "transB"))
+    )
+    total = exact_product(a, required(op, "input 2"), b, required(op, "input 5"))
+    if (bias := optional(op, "input 6")) is not None:
+        total = total + cast(bias, total.dtype)
+    factor = columns(required(op, "input 1")) * columns(required(op, "input 4"))
+    if (alpha := op.number("alpha", 1.0)) != 1:
+        factor = alpha * factor
+    scale = optional(op, "input 7")
+    if scale is None:
+        return cast(total, _FLOAT32) * factor
+    return saturated(total * (factor / columns(scale)), columns(required(op, "input 8")), a.dtype)
 
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
@@ -87,8 +156,10 @@ def _dequantized(op: OperatorContext, place: int) -> Expr:
     return (wide if zero is None else wide - cast(zero, scale.dtype)) * scale
 
 
-def _quantized(op: OperatorContext, place: int, result: Expr) -> Expr:
-    """Quantise a result by the scale and the zero point at a place, in the dtype of the first operand."""
+def _quantized(op: OperatorContext, place: int, result: Expr, like: int = 0) -> Expr:
+    """Quantise a result by the scale and the zero point at a place, in the dtype of the operand at another one."""
     return saturated(
-        result / required(op, f"input {place}"), optional(op, f"input {place + 1}"), required(op, "input 0").dtype
+        result / required(op, f"input {place}"),
+        optional(op, f"input {place + 1}"),
+        required(op, f"input {like}").dtype,
     )

@@ -36,15 +36,14 @@ from explorer.ops.reduction.reduce import mean
 @operator("MaxPool")
 def max_pool(op: OperatorContext) -> Any:
     """The largest element of each window, and its place."""
-    x, windows = _windows(op)
+    x, windows = _windows(op, required(op, "X"))
     if len(op.definition.outputs) == 1:
         return _largest(x, windows)
     return _largest(x, windows), largest_places(x, windows, op.integer("storage_order", 0) != 0)
 
 
-def _windows(op: OperatorContext) -> tuple[Expr, Windows]:
+def _windows(op: OperatorContext, x: Expr) -> tuple[Expr, Windows]:
     """Return the operand and its windows."""
-    x = required(op, "X")
     check_rank(op, x)
     size, strides, dilation = [for_each_axis(op, x, name) for name in ("kernel_shape", "strides", "dilations")]
     sides = padding(op, x, size, strides, dilation)
@@ -76,7 +75,12 @@ def _is_wide(windows: Windows) -> bool:
 @operator("AveragePool")
 def average_pool(op: OperatorContext) -> Expr:
     """The mean of each window, with or without its padding."""
-    x, windows = _windows(op)
+    return averaged(op, required(op, "X"))
+
+
+def averaged(op: OperatorContext, x: Expr) -> Expr:
+    """Return the mean of each window of an operand, with the attributes of an average pooling."""
+    x, windows = _windows(op, x)
     counted = bool(op.integer("count_include_pad", 0))
     if max(windows.dilation) > 1 or _is_wide(windows):
         return averages(x, windows, counted)
@@ -86,7 +90,7 @@ def average_pool(op: OperatorContext) -> Expr:
 @operator("LpPool")
 def norm_pool(op: OperatorContext) -> Expr:
     """(Σ |x|ᵖ)^(1 / p) of each window."""
-    return norms(*_windows(op), op.integer("p", 2))
+    return norms(*_windows(op, required(op, "X")), op.integer("p", 2))
 
 
 def _averages(x: Expr, size: Numbers, strides: Numbers, sides: Sides, ceil: bool, counted: bool) -> Expr:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import explorer as ex
 from tests.formats.onnx.models import FLOAT, opened
@@ -122,3 +122,52 @@ def test_weights_of_other_widths_are_refused(tmp_path: Path) -> None:
             block_size=32,
             bits=2,
         )
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+def test_the_simplified_normalization_of_either_domain(domain: str, tmp_path: Path) -> None:
+    """ONNX Runtime writes it into the standard's domain, which has no such operator."""
+    x, scale = real(2, 3, 8), real(3, 8)
+    graph = helper.make_graph(
+        [helper.make_node("SimplifiedLayerNormalization", ["x", "scale"], ["y", "r"], domain=domain, axis=1)],
+        "graph",
+        [helper.make_tensor_value_info("x", FLOAT, x.shape)],
+        [helper.make_empty_tensor_value_info(name) for name in ("y", "r")],
+        [numpy_helper.from_array(scale, "scale")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    values = opened(helper.make_model(graph, opset_imports=opsets), tmp_path).run(x)
+    inverse = 1 / np.sqrt((x.astype(np.float64) ** 2).mean((1, 2), keepdims=True) + 1e-5)
+    np.testing.assert_allclose(values["r"], inverse, rtol=1e-5)
+    np.testing.assert_allclose(values["y"], x * inverse * scale, rtol=1e-5, atol=1e-6)
+
+
+def test_a_fused_activation_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("FusedGemm", ["x", "x"], ["y"], domain="com.microsoft", activation="Swirl")],
+        "graph",
+        [helper.make_tensor_value_info("x", FLOAT, (2, 2))],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    (finding,) = opened(helper.make_model(graph, opset_imports=opsets), tmp_path).check()
+    assert "activation='Swirl'" in finding
+    assert "must be one of Relu, Tanh" in finding
+
+
+def test_real_numbers_of_quantised_matrices(tmp_path: Path) -> None:
+    """Without a scale of the result a QGemm gives real numbers, by the scales of the columns."""
+    a, b = np.arange(6, dtype=np.uint8).reshape(2, 3), np.arange(12, dtype=np.int8).reshape(3, 4) - 6
+    scales, bias = np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.arange(4, dtype=np.int32)
+    names = ["x", "as", "az", "b", "bs", "bz", "c"]
+    constants = [np.float32(0.5), np.uint8(2), b, scales, np.zeros(4, np.int8), bias]
+    graph = helper.make_graph(
+        [helper.make_node("QGemm", names, ["y"], domain="com.microsoft", alpha=2.0)],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, a.shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in zip(names[1:], constants, strict=True)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    value = opened(helper.make_model(graph, opset_imports=opsets), tmp_path).run(a)
+    np.testing.assert_allclose(value, ((a - 2.0) @ b + bias) * scales, rtol=1e-6)
