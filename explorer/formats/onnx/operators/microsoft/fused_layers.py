@@ -16,8 +16,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import optional, required
+from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.linalg import general_product
 from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
