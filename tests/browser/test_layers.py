@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer import layers
-from tests.browser.player import box, heading
+from tests.browser.player import box, heading, press
 
 pytestmark = pytest.mark.browser
 
@@ -90,3 +90,29 @@ def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
     title.dblclick(position={"x": 60, "y": 12})
     expect(view.locator(".ex-closed", has_text="linear · Linear").first).to_be_visible()
     assert 0 < ports.count() < before
+
+
+@pytest.mark.spec("M-L10", "V-13")
+@pytest.mark.parametrize("keys", [[], ["d"]], ids=["down", "right"])
+def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
+    """A name is not cut by a box, its second sheet, or the mark of an output, whichever way values flow."""
+    module = ex.train.Module("digits", loss=ex.train.CrossEntropy(), optimizer=ex.train.Adam(rate=0.003))
+    for layer in (ex.train.Linear("hidden", 64, 128), ex.relu, ex.train.Linear("scores", 128, 10)):
+        module.add_node(layer)
+    module.attach()
+    view = show(module.explore(np.ones((4, 8, 8), np.float32), np.arange(4)).recording)
+    view.page.set_viewport_size({"width": 2600, "height": 900})
+    press(view, *keys, "f")
+    expect(view.locator(".ex-port").first).to_be_visible()
+    assert view.evaluate(CUT) == []
+
+
+CUT = """view => {
+    const of = (selector) => [...view.querySelectorAll(selector)].filter((part) => part.checkVisibility());
+    const shapes = of(".ex-node > .ex-shape, .ex-closed > .ex-shape, .ex-under, .ex-asked rect").map((shape) => shape.getBoundingClientRect());
+    return of(".ex-port").filter((name) => {
+        const { left, right, top, bottom } = name.getBoundingClientRect();
+        const middle = (top + bottom) / 2; // of a line that has room for accents and descenders, too
+        return shapes.some((shape) => left < shape.right && shape.left < right && middle - 2 < shape.bottom && shape.top < middle + 2);
+    }).map((name) => name.textContent);
+}"""  # noqa: E501

@@ -11,7 +11,8 @@ from explorer.record import Recording
 from explorer.view.payload.payload import payload
 from explorer.view.replay.steps import predictable
 from tests.browser.axe import complaints
-from tests.browser.player import box, node, press, stage
+from tests.browser.player import box, mount, node, press, stage
+from tests.support.cells import MODELS
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-18")]
@@ -201,6 +202,26 @@ def test_an_edge_ahead_is_asked_for_by_a_click_on_it_or_on_a_node(fusing):
     view.page.mouse.click(tanh["x"] + tanh["width"] / 2, (x["y"] + x["height"] + tanh["y"]) / 2)
     expect(said).to_contain_text("no decision about this edge")
     expect(view.locator(".ex-score")).to_have_text("2 of 2 right at once.")
+
+
+def test_each_question_about_an_edge_is_in_sight(page):
+    """The edge that is asked about is in sight from the beginning, wherever the view stood, and after each answer."""
+    mount(page, payload(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording))
+    view = page.locator(".explorer-view")
+    press(view, "/", *"softmax", "Enter", "Escape")
+    view.get_by_role("button", name="fuse").first.click()
+    press(view, "g")
+    for key in ("y", "n", ".", "n", ".", "y"):
+        assert page.evaluate(UNSEEN) == []
+        page.keyboard.press(key)
+
+
+UNSEEN = """() => {
+    const { camera, placement, prediction } = window.view;
+    const [x, y, wide, high] = camera.sight();
+    const isSeen = ([left, top, w, h]) => left >= x && top >= y && left + w <= x + wide && top + h <= y + high;
+    return [...prediction.marked().slots.keys()].filter((slot) => !isSeen(placement.shows(slot)));
+}"""
 
 
 def test_a_step_shows_what_is_fused_and_another_stage_ends_it(fusing):

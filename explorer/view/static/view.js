@@ -193,6 +193,7 @@ export class View {
     this.callbacks.onMoment?.(moment);
     this.show(motion);
     this.selection.follow(enters);
+    this.prediction.seek();
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
 

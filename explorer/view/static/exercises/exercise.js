@@ -80,6 +80,13 @@ export class Exercise {
     return undefined;
   }
 
+  /** Bring the nodes of the question into sight. */
+  seek() {
+    const { placement, camera } = this.view;
+    const rects = [...(this.marked()?.slots ?? [])].filter(([, mark]) => mark === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
+    if (rects.length) camera.reveal(around(rects, MARGIN));
+  }
+
   /** Help with the open question. */
   hint() {}
 
@@ -168,14 +175,7 @@ export class Series extends Exercise {
     this.hinted = false;
     this.answer = text ? { text, verdict } : null;
     stand(this.view, this.start());
-    this.#seek();
-  }
-
-  /** Bring the nodes of the question into sight. */
-  #seek() {
-    const { placement, camera } = this.view;
-    const rects = [...(this.marked()?.slots ?? [])].filter(([, mark]) => mark === "asked").map(([slot]) => placement.shows(slot)).filter(Boolean);
-    if (rects.length) camera.reveal(around(rects, MARGIN));
+    this.seek();
   }
 
   /** The line over the canvas, in the place of a moment's sentence: it is read out. @param {string} hidden the part that is not shown @param {string} question */

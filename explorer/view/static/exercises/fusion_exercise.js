@@ -91,6 +91,7 @@ export class FusionExercise extends Exercise {
     this.note(open.decision, false);
     this.chosen = null;
     this.say(`Shown: ${this.#solution(open)}`, "");
+    this.seek();
   }
 
   /** Say whether the ends of the open question's edge run as one kernel. @param {boolean} isFused */
@@ -103,6 +104,7 @@ export class FusionExercise extends Exercise {
     if (isNext) view.go(view.timeline.afterDecision(open.decision));
     this.chosen = null;
     this.say(`${isRight ? "Right" : "No"}. ${this.#solution(open)}`, isRight ? "applied" : "declined");
+    this.seek();
     return true;
   }
 

@@ -43,6 +43,7 @@ export class Prediction {
     view.selection.select(-1);
     this.exercise = exercise;
     stand(view, exercise.start());
+    exercise.seek();
     view.callbacks.onPredict?.(true);
   }
 
@@ -62,6 +63,11 @@ export class Prediction {
     this.exercise = null;
     this.view.callbacks.onPredict?.(false);
     return moment;
+  }
+
+  /** Bring the open question into sight. */
+  seek() {
+    this.exercise?.seek();
   }
 
   hint() {
