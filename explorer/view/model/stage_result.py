@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
-from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
+from explorer.record.reasons import bytes_text, count_text, counted_text, mentioned, micros_text, render
 from explorer.view.model.estimates import machine_text
 from explorer.view.model.memory_text import most_live_text, peak_text
 
@@ -49,8 +49,17 @@ def _changed(recording: Recording, number: int) -> list[str]:
         parts.append(f"{counted_text(len(replaced), 'node')} replaced")
     if removed:
         parts.append(f"{counted_text(removed, 'node')} removed")
-    applied = sum(row.verdict == "applied" for row in recording.decisions[stage.first : stage.last])
-    return parts or [counted_text(applied, "change")] * (applied > 0)
+    return parts or list(_said(recording, stage))
+
+
+def _said(recording: Recording, stage: Stage) -> Iterator[str]:
+    """Yield what a pass did that neither groups nor replaces nodes: a decision without its reasons, or their number."""
+    applied = [row for row in recording.decisions[stage.first : stage.last] if row.verdict == "applied"]
+    if len(applied) == 1 and not mentioned(applied[0].reason, applied[0].facts):
+        change, _, _ = render(applied[0].reason, applied[0].facts, str).partition(", because ")
+        yield change.rstrip(".")
+    elif applied:
+        yield counted_text(len(applied), "change")
 
 
 def _holds(stage: Stage, decision: int) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import explorer as ex
 from explorer.record.reasons import bytes_text
 from explorer.view.model.stage_result import stage_result
+from tests.support.cells import MODELS
 from tests.view import sample
 
 
@@ -41,6 +42,17 @@ def test_every_stage_but_the_recorded_one_has_a_result():
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)
     assert stage_result(make.roots(make.leaf("x")), 1) == "changed nothing."
+
+
+@pytest.mark.spec("V-1")
+def test_a_pass_that_decides_once_is_told_by_its_decision():
+    """Memory formats and constants have no groups and replace nothing: "1 change" would tell nobody what changed."""
+    recording = ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
+    number = [stage.name for stage in recording.stages].index("memory_format")
+    count = recording.decisions[recording.stages[number].first].facts["count"]
+    text = stage_result(recording, number)
+    assert re.fullmatch(rf"{count} results are stored pixel by pixel.*\.", text)
+    assert "because" not in text
 
 
 @pytest.mark.spec("P-7", "V-1")
