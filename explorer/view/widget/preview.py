@@ -21,6 +21,8 @@ from explorer.view.widget.widget import GraphView, json_text
 
 LARGE = 600
 """nodes from which a graph is worth a preview"""
+LONG = 3000
+"""nodes from which planning takes long enough for a reader to open boxes meanwhile"""
 _OPTIONS = ("theme", "height", "direction")
 """options that do not name a step, a node or a box, which are others before the plan"""
 
@@ -79,7 +81,8 @@ class Preview:
         shown = {"application/vnd.jupyter.widget-view+json": self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         get_ipython().events.register("post_execute", self._leave)
-        self._view.send_insides()
+        if len(recording.nodes) >= LONG:
+            self._view.send_insides()
 
     def _leave(self) -> None:
         get_ipython().events.unregister("post_execute", self._leave)
