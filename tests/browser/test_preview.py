@@ -68,8 +68,7 @@ def test_a_large_graph_stands_before_it_is_planned(notebook, tmp_path):
 def test_boxes_of_a_preview_open_while_the_kernel_plans(notebook, tmp_path):
     book = notebook(WAITING)
     page, ready = book.page, tmp_path / "ready"
-    book.execute("from explorer.view.widget import preview\npreview.LONG = 0")
-    page.evaluate(RUN, f"ex.explore(flat(700), run=False, plan=passes({str(ready)!r}))")
+    page.evaluate(RUN, f"ex.explore(flat(3_100), run=False, plan=passes({str(ready)!r}))")
     closed = page.locator(".jp-Notebook .ex-box.ex-closed[data-key]").first
     expect(closed).to_have_attribute("aria-expanded", "false", timeout=60_000)
     box = page.locator(f".jp-Notebook [data-key={closed.get_attribute('data-key')}]")

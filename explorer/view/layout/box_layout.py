@@ -145,6 +145,18 @@ class Layouts(Sequence[BoxLayout]):
             if items <= _AT_ONCE or self._model.tree.boxes[box].open
         }
 
+    def next_to_open(self) -> list[int]:
+        """Return the closed boxes that a reader meets first, from the top down, up to the items laid out at first."""
+        boxes, opened = self._model.tree.boxes, self.opened()
+        met = sorted(
+            (rank, index)
+            for outer in opened
+            for (table, index), rank in zip(boxes[outer].items, self[outer].ranks, strict=True)
+            if table == "box" and index not in opened
+        )
+        spent = accumulate(len(boxes[index].items) for _, index in met)
+        return [index for (_, index), items in zip(met, spent, strict=True) if items <= _AT_ONCE]
+
     def _place(self, box: int) -> BoxLayout:
         graph = replace(self._graph(box), order=self._order(box))
         if graph not in self._known:

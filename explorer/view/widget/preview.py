@@ -67,9 +67,9 @@ class PreviewView(GraphView):
 
     def send_insides(self) -> None:
         """Lay out the boxes that a reader may open before the kernel can answer, and send them."""
-        boxes = self._drawing.layouts.at_once() - self._placed_boxes()
+        boxes = self._drawing.layouts.next_to_open()
         if boxes:
-            self.insides = answer(self._drawing, sorted(boxes))
+            self.insides = answer(self._drawing, boxes)
 
 
 class Preview:

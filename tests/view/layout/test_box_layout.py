@@ -131,6 +131,19 @@ def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once()
     assert Layouts(small).at_once() == set(range(len(small.tree.boxes)))
 
 
+@pytest.mark.spec("V-7")
+def test_the_boxes_that_a_reader_meets_first_are_those_at_the_top():
+    model = build_model(sample.dag(6000))
+    layouts = Layouts(model)
+    (top,) = layouts.opened()
+    items = model.tree.boxes[top].items
+    near = layouts.next_to_open()
+    heights = {index: layouts[top].places[place][1] for place, (_, index) in enumerate(items)}
+    assert near
+    assert max(heights[box] for box in near) <= min(heights[box] for box in {*heights} - {*near})
+    assert sum(len(model.tree.boxes[box].items) for box in near) <= 500
+
+
 def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
     make = sample.Builder()
     kind = make.type(4)
