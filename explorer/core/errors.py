@@ -67,7 +67,8 @@ class UnknownNameError(ExplorerError, LookupError):
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
-        near = _near(given, names)
+        # Where a user gave a number, the error must say so, and not fail itself.
+        near = _near(str(given), names)
         if len(names) <= _FEW:
             near += [name for name in names if name not in near]
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""

@@ -69,7 +69,7 @@ class Exercise(ABC):
         try:
             findings.extend(self.findings(answer))
         except Exception as error:
-            findings.append(raised_by_answer(error))
+            findings.append(raised_by_answer(error, answer))
         return Verdict(self._name, findings)
 
     def hint(self, count: int | None = None) -> Card:

@@ -50,7 +50,7 @@ class GradientOperators:
         """version → the blob that holds its gradient from outside"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
-        self._seed(dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(seeds, ""))
+        self._seed(dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(seeds or (), ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._answer(written, operator)
         # Inputs of the net have no operator that asks for their gradient: their parts are joined at the end.

@@ -175,7 +175,8 @@ def _key(type_: Any) -> Any:
     if isinstance(type_, type) and not issubclass(type_, np.generic) and type_ not in (bool, int, float, complex):
         return type_
     try:
-        dtype = np.dtype(type_)
+        # NumPy takes None for float64.
+        dtype = _OBJECT if type_ is None else np.dtype(type_)
     except TypeError:
         dtype = _OBJECT
     if not is_element(dtype):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from explorer.core.argument_checks import check_type
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
@@ -170,6 +171,7 @@ class Optimizer:
 
     def step(self, gradients: Mapping[str, Any]) -> None:
         """Update all parameters by their gradients, arrays by name. Raises OperandError for one that is missing."""
+        check_type(gradients, "gradients", Mapping, "a mapping of parameter names to arrays", "module.gradients")
         missing = [name for name in self.parameters if name not in gradients]
         if missing:
             raise OperandError(
@@ -177,6 +179,14 @@ class Optimizer:
                 rule="each parameter must have a gradient",
                 fix="module.backward(label)",
             )
+        for name, held in self.parameters.items():
+            gradient = gradients[name] if hasattr(gradients[name], "dtype") else np.asarray(gradients[name])
+            if gradient.shape != held.type.shape or gradient.dtype.kind not in "biuf":
+                raise OperandError(
+                    f"a step of {self!r} with a gradient {gradient.dtype} {gradient.shape} of {name!r}",
+                    rule=f"a gradient must be real numbers of its parameter's shape, {held.type.shape}",
+                    fix="module.backward(label) computes them",
+                )
         self.begin()
         if self._compiled is None:
             types = {name: held.type for name, held in self.parameters.items()}
@@ -220,6 +230,10 @@ class Optimizer:
     def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
         """Take the arrays of ``state()``, and the number of steps taken; all are checked before one is assigned."""
         self.check_state(arrays)
+        if type(iteration) is not int or iteration < 0:
+            raise OperandError(
+                f"load_state(…, {iteration!r})", rule="the number of steps must be a whole one, 0 or more", fix="0"
+            )
         for key, array in arrays.items():
             fill(self._state_types[key], self._state[key], array)
         self._iteration[...] = iteration

@@ -63,11 +63,11 @@ class Loss:
         """Record the loss of operands whose shapes fit; class numbers become rows."""
         if self.takes_classes and label.dtype.kind in "iu" and label.shape == output.shape[:-1] and output.ndim:
             label = one_hot(label, output.shape[-1], output.dtype)
-        if label.shape != output.shape or not is_floating(output.dtype):
+        if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
             classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
             raise OperandError(
                 f"{self.type} of an output {output.type} and a label {label.type}",
-                rule=f"output and label must have one shape, and the output must be real{classes}",
+                rule=f"output and label must have one shape, output real, label not complex{classes}",
                 fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
             )
         loss = self.record(output, label)

@@ -172,6 +172,26 @@ def test_an_answer_that_is_refused_is_told_so() -> None:
     assert "✗ It cannot be planned and run: DeclarationError: OrderOfNothing.sequence with []" in said
 
 
+@pytest.mark.parametrize(("answer", "said"), [(lambda x: x, "`<lambda>(x)`"), (lambda x, w: None, "`<lambda>(x, w)`")])
+def test_a_function_of_other_parameters_or_results_is_told_so(answer: Any, said: str) -> None:
+    """A check that calls a function fails itself where it has other parameters: that is the answer's error."""
+    verdict = ex.exercise("05.1").check(answer)
+    assert not verdict
+    assert f"✗ Where {said} was called as the exercise calls it, this was raised: TypeError" in repr(verdict)
+
+
+def test_a_plan_that_has_run_is_checked_as_any_other() -> None:
+    plan = ex.EvalPlan()
+    plan.register(ex.tensor([1.0, 2.0]) + 1)
+    verdict = ex.exercise("12.2").check(plan.eval())
+    assert not verdict
+    assert "Written:" in repr(verdict)
+
+
+def test_an_answer_without_elements_is_not_right() -> None:
+    assert not ex.exercise("14.4").check(ex.tensor([]))
+
+
 def test_an_error_of_the_check_itself_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.course.chapters.notebook_09_fusion.recording_of", partial(divmod, 1))
     with pytest.raises(TypeError, match="divmod"):

@@ -18,6 +18,7 @@ from explorer.net.operator_call import own_name_of
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import OperatorSchema, accepts
+from tests.support.refusals import refused
 
 rng = np.random.default_rng(0)
 
@@ -286,6 +287,15 @@ def test_thousands_of_operators_are_written_one_by_one() -> None:
     assert net.definition.blob("x").name == "x@20000"
 
 
+@pytest.mark.spec("C-5")
+def test_a_convolutions_kernel_is_that_of_its_filters() -> None:
+    net = ex.Net("n")
+    net.Conv([net.input("x", (1, 1, 5, 5)), net.input("w", (1, 1, 3, 3))], "y", kernel=2)
+    net.output("y")
+    with refused(ex.OperandError, "kernel=2 with filters", "the filters' last two axes"):
+        net.run(np.ones((1, 1, 5, 5), "f"), np.ones((1, 1, 3, 3), "f"))
+
+
 x43 = rng.normal(size=(4, 3)).astype(np.float32)
 image = rng.normal(size=(2, 4, 6, 6)).astype(np.float32)
 labels = np.array([2, 0, 1, 1])
@@ -304,6 +314,8 @@ def softmax(x: np.ndarray) -> np.ndarray:
         ("FC", [image, np.ones((2, 144), np.float32)], {}, lambda x, w: x.reshape(2, -1) @ w.T),
         ("Conv", [image, np.ones((2, 2, 1, 1), np.float32)], {"group": 2, "stride": 2},
          lambda x, w: np.stack([x[:, :2, ::2, ::2].sum(1), x[:, 2:, ::2, ::2].sum(1)], 1)),
+        ("Conv", [image, np.ones((1, 4, 6, 5), np.float32)], {"kernel": (6, 5)},
+         lambda x, w: np.stack([x[..., :5].sum((1, 2, 3)), x[..., 1:].sum((1, 2, 3))], -1)[:, None, None]),
         ("MaxPool", [image], {"kernel": 2, "stride": 2}, lambda x: x.reshape(2, 4, 3, 2, 3, 2).max((3, 5))),
         ("MaxPool", [image], {"global_pooling": True}, lambda x: x.max((2, 3), keepdims=True)),
         ("AveragePool", [image], {"kernel": (3, 2), "stride": (3, 2)},

@@ -158,3 +158,9 @@ def test_elements_made_before_a_constructor_fails_are_ended() -> None:
     with pytest.raises(ValueError, match="no third"):
         meta.allocate(4)
     assert EVENTS == ["ended", "ended"]
+
+
+@pytest.mark.spec("C-3")
+def test_nothing_is_no_type() -> None:
+    with pytest.raises(ex.OperandError, match="a dtype of numbers or a class"):
+        ex.TypeMeta.make(None)

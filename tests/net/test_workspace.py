@@ -291,6 +291,8 @@ def test_values_that_a_net_cannot_read_are_named() -> None:
     workspace = ex.Workspace()
     with pytest.raises(ex.OperandError, match="must make a regular array"):
         workspace.feed_blob("x", [[1.0], [1.0, 2.0]])
+    with pytest.raises(ex.UnknownNameError, match="unknown blob of the workspace 3"):
+        workspace.blob(3)  # type: ignore[arg-type]
     workspace.feed_blob("words", {"a": 1})
     with pytest.raises(ex.OperandError, match="'words' holds a dict"):
         workspace.run_operator_once("Relu", "words", "y")

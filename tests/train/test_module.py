@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import signal
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -391,6 +393,12 @@ def test_wrong_inputs_are_named() -> None:
     whole.attach()
     with pytest.raises(ex.OperandError, match="float64"):
         whole.train_on(np.ones((2, 2), np.int64), np.ones((2, 1)))
+
+
+def test_a_module_is_not_copied() -> None:
+    for call in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"module\.save\(path\)"):
+            call(built())
 
 
 def test_a_function_that_returns_no_expression_is_named() -> None:

@@ -173,6 +173,14 @@ def test_steps_without_gradients_or_parameters_are_refused() -> None:
     optimizer.attach({"p": Parameter("p", ex.tensor([1.0]))})
     with pytest.raises(ex.OperandError, match="without gradients of 'p'"):
         optimizer.step({})
+    for wrong in ([1.0, 2.0], [1j], ["a"]):
+        with pytest.raises(ex.OperandError, match="real numbers of its parameter's shape"):
+            optimizer.step({"p": wrong})
+    with pytest.raises(ex.OperandError, match="gradients must be a mapping"):
+        optimizer.step(None)  # type: ignore[arg-type]
+    with pytest.raises(ex.OperandError, match="0 or more"):
+        optimizer.load_state(optimizer.state(), -1)
+    assert optimizer.iteration == 0
     with pytest.raises(ex.StateError, match="attached twice"):
         optimizer.attach({})
 

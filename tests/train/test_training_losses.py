@@ -82,6 +82,11 @@ def test_shapes_must_be_equal_and_a_loss_has_a_type() -> None:
     ]
 
 
+def test_a_label_is_no_complex_number() -> None:
+    with pytest.raises(ex.OperandError, match="label not complex"):
+        ex.train.MeanSquaredError()(np.ones(2), np.ones(2) * 1j)
+
+
 def test_a_loss_of_ones_own_is_a_scalar() -> None:
     class Wide(T.Loss):
         def record(self, output: Any, label: Any) -> Any:

@@ -82,6 +82,11 @@ class Device:
 
     def new(self, nbytes: int) -> Any:
         """Return ``nbytes`` bytes of uninitialised memory; NumPy's are aligned to 64 bytes."""
+        # Less than none would be a slice of what aligns it.
+        if not (isinstance(nbytes, (int, np.integer)) and nbytes >= 0):
+            raise OperandError(
+                f"new({nbytes!r})", rule="a number of bytes must be a whole one, 0 or more", fix="ex.cpu.new(64)"
+            )
         # NumPy itself may align to 16 bytes only
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
         start = -block.ctypes.data % _ALIGNMENT
@@ -167,6 +172,8 @@ class Device:
         device, and do not.
         """
         check_type(seed, "seed", int, "a whole number", "seed=0")
+        if seed < 0:
+            raise OperandError(f"seed={seed}", rule="seed must be 0 or more", fix="seed=0")
         return np.random.Generator(np.random.Philox(seed))
 
     def __repr__(self) -> str:

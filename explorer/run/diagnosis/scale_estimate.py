@@ -29,6 +29,9 @@ from explorer.record.lanes import Lane, Span, lanes_text
 from explorer.record.reasons import bytes_text, counted_text, micros_text
 from explorer.run.diagnosis.replan import recorded_input, replan
 
+MOST = 100_000
+"""workers of an estimate at most: each has its lane, and many more would fill the memory"""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScaleEstimate:
@@ -95,9 +98,9 @@ def scale_estimate(
     planned: Plan, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
 ) -> ScaleEstimate:
     """Estimate a plan on workers; see ``EvalPlan.estimate``."""
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST:
         raise OperandError(
-            f"estimate(workers={workers!r})", rule="workers must be a whole number of 1 or more", fix="workers=4"
+            f"estimate(workers={workers!r})", rule=f"workers must be a whole number from 1 to {MOST:,}", fix="workers=4"
         )
     _check_number("bandwidth", bandwidth, "MB/s above 0", bandwidth_is_legal(bandwidth), "bandwidth=1000")
     for name, value in (("latency", latency), ("overhead", overhead)):

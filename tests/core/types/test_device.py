@@ -45,6 +45,15 @@ def test_bytes_are_copied_between_any_two_kinds_of_memory(device: ex.Device) -> 
 
 
 @pytest.mark.spec("C-1")
+def test_numbers_that_are_none_are_refused() -> None:
+    for nbytes in (-1, "8", 2.5):
+        with refused(ex.OperandError, f"new({nbytes!r})", "0 or more"):
+            ex.cpu.new(nbytes)  # type: ignore[arg-type]
+    with refused(ex.OperandError, "seed=-1", "0 or more"):
+        ex.cpu.rng(-1)
+
+
+@pytest.mark.spec("C-1")
 def test_copies_of_arrays_keep_shape_and_dtype(log: list[str]) -> None:
     """Copy lies on top of bytes: typed, also of arrays with gaps; a device may know a shorter way to another one."""
     there = accelerator.put(X)

@@ -183,7 +183,7 @@ def test_lanes_are_drawn_to_scale() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("workers", 0), ("workers", 2.0), ("workers", True), ("bandwidth", 0), ("bandwidth", "fast"),
+    [("workers", 0), ("workers", 10**9), ("workers", 2.0), ("workers", True), ("bandwidth", 0), ("bandwidth", "fast"),
      ("latency", -1), ("overhead", math.inf), ("latency", math.nan)],
 )  # fmt: skip
 def test_a_wrong_network_is_refused(name: str, value: Any) -> None:

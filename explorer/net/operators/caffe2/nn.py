@@ -39,12 +39,19 @@ def Conv(
     w: Expr,
     b: Expr | None = None,
     *,
+    kernel: Annotated[Size | None, "h and w, which the filters say too"] = None,
     stride: Size = 1,
     pad: Size = 0,
     dilation: Size = 1,
     group: int = 1,
 ) -> Expr:
     """Cross-correlation of images (N, C, H, W) with filters (M, C / group, h, w) and a bias (M,)."""
+    if kernel is not None and w.shape[2:] != ((kernel, kernel) if isinstance(kernel, int) else tuple(kernel)):
+        raise OperandError(
+            f"kernel={kernel} with filters {w.type}",
+            rule="Conv: kernel must be the size of the filters' last two axes",
+            fix="leave kernel out, or give filters of that size",
+        )
     return conv2d(x, w, b, strides=stride, padding=pad, dilation=dilation, groups=group)
 
 
