@@ -311,6 +311,9 @@ class BuildableModule:
         hint = ": use module.to_device('cuda')" if name in ("to", "cuda", "cpu") else ""
         raise AttributeError(f"a module has no attribute {name!r}{hint}", name=name, obj=self)
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a module is not copied or pickled: module.save(path), and restore(path) in one built like it")
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attached" if self._attached else "being built"
         nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])

@@ -339,9 +339,6 @@ class Module(BuildableModule):
         self.loss = self.optimizer = self._last = None
         self._closed = True
 
-    def __reduce__(self) -> Any:
-        raise TypeError("a module is not copied or pickled: module.save(path), and restore(path) in one built like it")
-
     def __enter__(self) -> Self:
         return self
 

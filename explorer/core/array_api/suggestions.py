@@ -6,7 +6,13 @@ search; methods under those names would double the interface.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from explorer.core.registry import functions
+
+_NEAR = 0.75
+"""likeness from which a name is near"""
 
 _EVALUATE = "an expression has no value yet: ex.evaluate(x)"
 _FROM_VALUE = "it is not recorded; evaluate first: ex.evaluate(x).{name}(…)"
@@ -53,11 +59,19 @@ _HINTS = {
 """attribute → the suggestion; ``{name}`` stands for the attribute"""
 
 
-def hint(name: str) -> str:
-    """Return the suggestion for an unknown attribute of an expression, or "" if there is none."""
-    # Python and NumPy probe objects for such names: a suggestion would mislead
-    if name.startswith("__"):
+def hint(name: str, known: Iterable[str] = ()) -> str:
+    """Return the suggestion for an unknown attribute of an expression, or "" if there is none.
+
+    A misspelt name is near one of the ``known`` attributes, or near an operation's.
+    """
+    # Python, NumPy and notebooks probe objects for such names: a suggestion would mislead
+    if name.startswith("_"):
         return ""
     if name in _HINTS:
         return _HINTS[name].format(name=name)
-    return f"use ex.{name}(x)" if name in functions else ""
+    if name in functions:
+        return f"use ex.{name}(x)"
+    attributes = {*known}
+    near = get_close_matches(name, sorted({*attributes, *functions}), n=3, cutoff=_NEAR)
+    names = ", ".join([f"x.{each}" if each in attributes else f"ex.{each}(x)" for each in near])
+    return f"near names: {names}" if near else ""

@@ -77,7 +77,7 @@ class Expr(NumpyProtocol, Operators):
     if not TYPE_CHECKING:  # a type checker knows the attributes, and refuses others by itself
 
         def __getattr__(self, name: str) -> Any:
-            suggestion = hint(name)
+            suggestion = hint(name, [each for each in dir(type(self)) if each[0] != "_"])
             message = f"an expression has no attribute {name!r}" + (f"; {suggestion}" if suggestion else "")
             raise AttributeError(message, name=name, obj=self)
 

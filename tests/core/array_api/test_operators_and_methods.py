@@ -107,6 +107,17 @@ def test_habits_from_elsewhere_are_told_what_to_write(name: str, told: str) -> N
     assert not hasattr(np.exp(x), name)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("sofmax", "ex.softmax(x), "), ("shpe", "x.shape, "), ("transpoze", "x.transpose"), ("qqqq", "")]
+)
+def test_a_misspelt_name_is_told_those_near(name: str, told: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(ex.tensor(np.ones(3)), name)
+    message = f"an expression has no attribute {name!r}"
+    assert str(caught.value).startswith(f"{message}; near names: {told}" if told else message)
+    assert ("near" in str(caught.value)) == bool(told)
+
+
 @pytest.mark.parametrize("name", ["__array_interface__", "_repr_html_", "_ipython_display_", "__wrapped__"])
 def test_probes_find_nothing(name: str) -> None:
     """NumPy and IPython look for attributes of these names; nothing is said about them."""
