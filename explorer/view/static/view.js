@@ -88,9 +88,7 @@ export class View {
     this.shell = new Shell(this);
     this.stage = this.shell.stage;
     this.resized.disconnect();
-    this.resized.observe(this.root);
-    this.resized.observe(this.stage);
-    this.resized.observe(this.shell.timelineSlider.root);
+    for (const part of [this.root, this.stage, this.shell.timelineSlider.root]) this.resized.observe(part);
     listenToPointer(this);
   }
 
@@ -158,13 +156,10 @@ export class View {
   #measure() {
     this.sizes.measure();
     const { clientWidth: width, clientHeight: height } = this.stage;
-    const resize = () => {
-      const before = this.room;
-      this.room = { width, height };
-      if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
-    };
-    if (this.fitted) this.selection.keepInSight(resize);
-    else resize();
+    const [before, isSeen] = [this.room, this.fitted && this.selection.isInSight];
+    this.room = { width, height };
+    if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
+    if (isSeen) this.selection.reveal();
     this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;

@@ -91,12 +91,14 @@ export class Selection {
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 
-  /** Keep in sight what is selected, if it is, while the canvas gets another size. @param {() => void} resize */
-  keepInSight(resize) {
-    const { camera } = this.view;
-    const isSeen = this.rect && camera.shows(around([this.rect], 0));
-    resize();
-    if (isSeen) camera.reveal(around([this.rect], MARGIN));
+  /** Whether all of what is selected is in sight. */
+  get isInSight() {
+    return Boolean(this.rect) && this.view.camera.shows(around([this.rect], 0));
+  }
+
+  /** Bring what is selected into sight, by the least motion. */
+  reveal() {
+    if (this.rect) this.view.camera.reveal(around([this.rect], MARGIN));
   }
 
   /** Select a second node or box beside the first, or let it go: the panel says why these two are not one. @param {string} key "n7", "b2" */
