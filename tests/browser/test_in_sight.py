@@ -3,6 +3,7 @@
 from itertools import product
 
 import pytest
+from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.payload.payload import payload
@@ -100,6 +101,20 @@ def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
             room, place = view.locator(".ex-stage").bounding_box(), softmax.bounding_box()
             assert room["x"] <= place["x"]
             assert place["x"] + place["width"] <= room["x"] + room["width"]
+
+
+@pytest.mark.spec("V-9", "V-13")
+def test_a_selection_is_in_sight_whichever_way_values_flow(show):
+    """A turn begins where the graph begins, and goes on to what is selected."""
+    view = show(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording)
+    press(view, "/", *"softmax", "Enter", "Escape")
+    for _ in range(2):
+        press(view, "d")
+        view.page.evaluate(DRAWN)
+        expect(node(view, "softmax")).to_be_in_viewport(ratio=1)
+        room, place = view.locator(".ex-stage").bounding_box(), node(view, "softmax").bounding_box()
+        assert room["x"] <= place["x"]
+        assert place["x"] + place["width"] <= room["x"] + room["width"]
 
 
 def bring_to(view, item, edge):

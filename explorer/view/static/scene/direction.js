@@ -39,6 +39,7 @@ export class Turning {
     exchangeInsides(trace.layout);
     this.view.replace();
     this.view.begin();
+    this.view.selection.reveal();
     callbacks.onTurned?.();
   }
 }
