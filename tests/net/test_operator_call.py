@@ -287,6 +287,14 @@ def test_thousands_of_operators_are_written_one_by_one() -> None:
     assert net.definition.blob("x").name == "x@20000"
 
 
+@pytest.mark.spec("C-5", "C-8")
+def test_accuracy_must_not_be_differentiated() -> None:
+    net = ex.Net("n")
+    net.Accuracy([net.input("x", (2, 3)), net.input("label", (2,), "int64")], "share")
+    with refused(ex.StateError, "(Accuracy)", "must not be differentiated"):
+        net.add_gradient_operators(["share"])
+
+
 @pytest.mark.spec("C-5")
 def test_a_convolutions_kernel_is_that_of_its_filters() -> None:
     net = ex.Net("n")
@@ -299,6 +307,8 @@ def test_a_convolutions_kernel_is_that_of_its_filters() -> None:
 x43 = rng.normal(size=(4, 3)).astype(np.float32)
 image = rng.normal(size=(2, 4, 6, 6)).astype(np.float32)
 labels = np.array([2, 0, 1, 1])
+ranked = np.array([[0, 1, np.inf], [5, 5, 1], [3, 2, 1], [9, -np.inf, 8]], np.float32)
+"""the label's number is the first, the first of two equal ones, the second, the third"""
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -351,6 +361,8 @@ def softmax(x: np.ndarray) -> np.ndarray:
         ("ConstantFill", [x43], {"value": 2}, lambda x: np.full_like(x, 2)),
         ("SquaredL2Distance", [x43, x43 * 2], {}, lambda a, b: 0.5 * ((a - b) ** 2).sum(1)),
         ("AveragedLoss", [x43], {}, lambda x: x.mean()),
+        ("Accuracy", [ranked, labels], {}, lambda x, n: np.float32(0.5)),
+        ("Accuracy", [ranked, labels[:, None]], {"top_k": 2}, lambda x, n: np.float32(0.75)),
         ("LabelCrossEntropy", [softmax(x43), labels[:, None] % 3], {},
          lambda p, n: -np.log(p[np.arange(4), n[:, 0]])),
     ],

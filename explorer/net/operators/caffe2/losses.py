@@ -1,4 +1,4 @@
-"""Losses, and the distances and averages that they are made of; labels are class numbers (N,) or (N, 1).
+"""Losses, the distances and averages that they are made of, and accuracy; labels are class numbers (N,) or (N, 1).
 
 The names and limits are Caffe2's. SoftmaxWithLoss is one operator because its loss is taken of the scores, not of the
 probabilities, whose logarithm would lose small ones.
@@ -6,14 +6,20 @@ probabilities, whose logarithm would lose small ones.
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.caffe2.table import net_operator
-from explorer.ops.elementwise.arithmetic import maximum
+from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import equal, greater, less, logical_and, logical_or, maximum, where
 from explorer.ops.elementwise.unary import log
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.manipulation.reshape import flatten, reshape
 from explorer.ops.nn.softmax import log_softmax, softmax
+from explorer.ops.reduction.sorting import cumsum
 
 LEAST_PROBABILITY = 1e-20
 """the least probability; smaller ones count as this (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""
@@ -43,6 +49,20 @@ def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
     """Softmax of the rows (N, D), and the mean of −log of their labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)
     return softmax(rows, 1), -(log_softmax(rows, 1) * _chosen(rows, label)).sum(1).mean()
+
+
+@net_operator(gradient="refused")
+def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "labels among so many largest are right"] = 1) -> Expr:
+    """The share of the rows (N, D) whose label's number is among the largest, a scalar; of equal numbers the first."""
+    if top_k < 1:
+        raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be 1 or more", fix="top_k=1")
+    chosen = _chosen(x, label)
+    # Not a product with the row of ones: infinite scores would become NaN.
+    own = where(greater(chosen, 0.0), x, 0.0).sum(1, keepdims=True)
+    earlier = equal(cumsum(chosen, 1), 0.0)
+    before = logical_or(greater(x, own), logical_and(equal(x, own), earlier))
+    places = cast(before, np.dtype(np.float32)).sum(1)
+    return cast(less(places, float(top_k)), np.dtype(np.float32)).mean()
 
 
 def _chosen(rows: Expr, label: Expr) -> Expr:
