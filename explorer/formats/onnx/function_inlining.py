@@ -258,15 +258,21 @@ def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
 
 
 def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
-    """Return the outer values that the graphs among a node's attributes read, in order."""
+    """Return the outer values that the graphs among a node's attributes read, in order.
+
+    A name that an inner graph gives to a value of its own hides the outer value, in the graphs inside it, too.
+    """
     captures: dict[str, None] = {}
-    waiting = [graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
+    nothing: frozenset[str] = frozenset()
+    waiting = [(graph, nothing) for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
     while waiting:
-        graph = waiting.pop()
+        graph, hidden = waiting.pop()
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        hidden = hidden.union(own, *[inner.output for inner in graph.node])
+        read = [name for inner in graph.node for name in inner.input] + [output.name for output in graph.output]
+        captures.update(dict.fromkeys(name for name in read if name in outside and name not in hidden))
         for inner in graph.node:
-            captures.update(dict.fromkeys(name for name in inner.input if name in outside))
-            waiting += [g for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
-        captures.update(dict.fromkeys(output.name for output in graph.output if output.name in outside))
+            waiting += [(g, hidden) for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
     return [name for name in captures if name not in node.input]
 
 

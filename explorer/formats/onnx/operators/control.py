@@ -28,6 +28,7 @@ from explorer.ops.base import reshape
 from explorer.ops.control.cond import cond
 from explorer.ops.control.scan import scan_operands
 from explorer.ops.control.while_loop import while_loop
+from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import stack
 
 _NODES = 4
@@ -104,13 +105,15 @@ def loop(op: OperatorContext) -> Any:
         )
     probe = _probe(body, state)
     if probe is None or not all(isinstance(value, Expr) for value in state):
-        return _used(op, _one_by_one(op, body, state, limit, condition, stacked))
+        return _used(op, _one_by_one(op, body, state, limit, condition, stacked, probe))
     if limit is not None and is_known(limit) and is_known(condition):
         turns = int(value_of(limit)) if bool(value_of(condition)) else 0
         again = probe[0]
         # Where the body may end the loop earlier, how many turns there are is known after them only.
         if is_known(again) and (value_of(again).all() or turns <= 1):
             return _used(op, _repeated(op, body, state, turns, stacked, probe))
+    if any(before.shape != after.shape for before, after in zip(state, probe[1:], strict=False)):
+        return _used(op, _one_by_one(op, body, state, limit, condition, stacked, probe))
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
@@ -147,7 +150,7 @@ def _repeated(
     # The number of turns is known, so that no turn asks its condition.
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
-        return _unrolled(op, body, state, turns, stacked)
+        return _unrolled(op, body, state, turns, stacked, probe)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
         results = body([elements[0], always, *state])[1:]
@@ -158,7 +161,13 @@ def _repeated(
 
 
 def _one_by_one(
-    op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr, stacked: int
+    op: OperatorContext,
+    body: BuildBody,
+    state: list[Any],
+    limit: Expr | None,
+    condition: Expr,
+    stacked: int,
+    probe: Sequence[Any] | None,
 ) -> list[Any]:
     """Return the results of turns whose number, and whether each is taken, are computed while they are recorded."""
 
@@ -169,7 +178,7 @@ def _one_by_one(
         return bool(value("the condition", _as_scalar(op, "cond", again, "b")))
 
     turns = None if limit is None else max(0, value("the number of turns", limit))
-    return _unrolled(op, body, state, turns if goes_on(condition) else 0, stacked, goes_on)
+    return _unrolled(op, body, state, turns if goes_on(condition) else 0, stacked, probe, goes_on)
 
 
 def _unrolled(
@@ -178,10 +187,12 @@ def _unrolled(
     state: list[Any],
     turns: int | None,
     stacked: int,
+    probe: Sequence[Any] | None,
     goes_on: Callable[[Expr], bool] | None = None,
 ) -> list[Any]:
     """Return the results of turns that are recorded one after the other, since a value changes its shape.
 
+    ``probe`` is what one turn records, where that could be found out: stacks of no turns have its types.
     ``goes_on`` tells whether a turn's condition asks for another one; without a number of ``turns`` it decides alone.
     """
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
@@ -198,9 +209,11 @@ def _unrolled(
             break
         claim_steps("a loop whose values change their shapes", _NODES * number)
     if stacked and not number:
-        raise OperandError(
-            "a loop of no turns with stacked outputs", rule="Loop: there must be a turn that gives their shapes"
-        )
+        if probe is None:
+            raise OperandError(
+                "a loop of no turns with stacked outputs", rule="Loop: there must be a turn that gives their shapes"
+            )
+        return [*state, *[zeros((0, *value.shape), value.dtype) for value in probe[1 + len(state) :]]]
     return [*state, *[stack(values) for values in outputs]]
 
 

@@ -157,6 +157,43 @@ def test_a_loop_whose_values_grow_is_unrolled(tmp_path: Path) -> None:
     assert {"turn 0", "turn 2"} <= {scope.name for scope in net.preview_plan().recording.scopes}
 
 
+def growing(limit: float | None) -> GraphProto:
+    """Another row each turn, as decoders append tokens, and the sum; up to a sum that is beyond the limit."""
+    nodes = [node("Concat", ["total", "x"], ["after"], axis=0), node("ReduceSum", ["after"], ["sum"], keepdims=0)]
+    if limit is None:
+        nodes.append(node("Identity", ["go"], ["go_on"]))
+    else:
+        nodes.append(node("Less", ["sum", "limit"], ["go_on"]))
+    return graph(nodes, ["i", "go", "total"], ["go_on", "after", "sum"], {"limit": np.float32(limit or 0)})
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(None, 4), (7.0, 2)])
+def test_a_loop_whose_values_grow_as_often_as_the_run_says(limit: float | None, kept: int, tmp_path: Path) -> None:
+    nodes = [node("Loop", ["n", "", "x"], ["last", "sums"], "turns", body=growing(limit))]
+    net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "sums"]), tmp_path)
+    assert X.sum() == 3
+    for asked in (4, 1, 0, 4):
+        turns = min(asked, kept)
+        results = net.run(np.array(asked), X)
+        np.testing.assert_array_equal(results["last"], np.concatenate([X] * (1 + turns)))
+        np.testing.assert_allclose(results["sums"], 3 * np.arange(2, 2 + turns, dtype="float32"), rtol=1e-6)
+
+
+def test_a_name_of_an_inner_graph_hides_that_of_the_outer_one(tmp_path: Path) -> None:
+    """Writers of files name outputs of a body as those of the operator; a body does not read what it names itself."""
+    inner = graph([node("Mul", ["x", "k"], ["y"])], [], ["y"], {"k": np.float32(3)})
+    then = graph([node("If", ["c"], ["y"], "inner", then_branch=inner, else_branch=inner)], [], ["y"])
+    other = graph([node("Neg", ["x"], ["y"])], [], ["y"])
+    nodes = [
+        node("ReduceSum", ["x"], ["s"], keepdims=0),
+        node("Greater", ["s", "k"], ["c"]),
+        node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["y"], {"k": np.float32(0)}), tmp_path)
+    np.testing.assert_array_equal(net.run(X), 3 * X)
+    np.testing.assert_array_equal(net.run(-X), X)
+
+
 def test_stacked_outputs_of_a_number_of_turns_that_depends_on_values(tmp_path: Path) -> None:
     """The loop runs without its stacks first, to count the turns; the plan says so."""
     nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())]
