@@ -16,6 +16,7 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
+from explorer.plan.memory.buffers_reasons import BuffersReasons
 from explorer.plan.passes import Inline, Recall
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
@@ -34,7 +35,7 @@ from tests.laws.claims import (
     weights,
 )
 from tests.laws.claims.decisions import CHECKS, At, Claim, verify
-from tests.laws.occasions import LIMITS, OCCASIONS, occasion, row, x, zero
+from tests.laws.occasions import LIMITS, OCCASIONS, occasion, pair, row, x, y, zero
 from tests.support.programs import prepared, programs
 
 OWN = [
@@ -74,6 +75,15 @@ def check(planned: Plan, recall: Recall | None = None) -> None:
 def test_every_decision_about_a_random_program_is_true(roots: Any, limit: int, lanes: int, without: Any) -> None:
     """Random programs and options: each decision's claim holds of the graph, the schedule and the values."""
     check(prepared(*roots, inline=Inline(limit), lanes=lanes, without=tuple(without)).planned)
+
+
+@pytest.mark.spec("P-15", "P-17")
+def test_a_reshape_of_the_result_of_a_call_is_a_copy_as_claimed() -> None:
+    """A call leaves its results in row-major order; what lies below them is in another plan."""
+    flat = ex.reshape(ex.transpose(pair(x, y)[0]), (-1,))
+    planned = prepared(flat.sum(), inline=Inline(0)).planned
+    assert BuffersReasons.copied in [decision.reason for decision in planned.graph.decisions]
+    check(planned)
 
 
 @pytest.mark.spec("P-15", "P-17")

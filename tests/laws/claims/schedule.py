@@ -8,6 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 import explorer as ex
+from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.memory import offsets
@@ -132,12 +133,12 @@ def reused(claim: Claim) -> Facts:
 
 @of_decision(BuffersReasons.copied)
 def copied(claim: Claim) -> Facts:
-    """NumPy copies, where an array lies as the kernel below all views writes it."""
+    """NumPy copies, where an array lies as the kernel below all views writes it, or as a call leaves its results."""
     (node,) = claim.subjects
     (operand,) = claim.kernels[node.uid].reads
     views = [node]
-    while views[-1].operation.view:
-        views.append(claim.kernels[views[-1].uid].reads[0])
+    while views[-1].operation.view and type((read := claim.kernels[views[-1].uid].reads[0]).type) is TensorType:
+        views.append(read)
     shape = views[-1].shape
     array = np.zeros(shape)
     if claim.kernels[views[-1].uid].channels_last:
