@@ -166,6 +166,7 @@ class _Reader:
         try:
             values = infer_shapes(sketch).graph.value_info
         except (InferenceError, RuntimeError, ValueError):
+            # Such a file may still be drawn: an operator whose definition stays unknown is named when the net is run.
             values = []
         return {**{value.name: value.type for value in values}, **self.noted}
 
