@@ -105,6 +105,14 @@ class Notebook:
             assert time.monotonic() < end, f"{code} answers {answer!r}, not {text!r}"
             self.page.wait_for_timeout(100)
 
+    def keep_busy(self, seconds: float) -> None:
+        """Let the kernel sleep; what the page sends meanwhile waits for it."""
+        self.page.evaluate(
+            """code => void window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel
+                .requestExecute({ code, stop_on_error: false })""",
+            f"import time; time.sleep({seconds})",
+        )
+
     def output(self, index: int) -> str:
         """Return what a cell that ran printed; fails when it raised."""
         printed, error = self._answer(index)

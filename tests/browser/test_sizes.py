@@ -180,6 +180,20 @@ def test_a_view_of_a_notebook_opens_in_a_tab_of_its_own(notebook):
     tab.close()
 
 
+def test_a_tab_of_its_own_stands_where_the_reader_does_while_the_kernel_is_busy(notebook):
+    """The request for the page overtakes the steps, which JupyterLab holds back until the kernel is idle."""
+    book = notebook(SHOW)
+    view = book.view()
+    book.keep_busy(2)
+    for number in (1, 2, 3):
+        press(view, ".")
+        expect(view.locator(".ex-say")).to_contain_text(f"decision {number} of")
+    with book.page.expect_popup() as opened:
+        view.get_by_role("button", name="open in a tab of its own").click()
+    expect(opened.value.locator(".ex-say")).to_contain_text("decision 3 of")
+    opened.value.close()
+
+
 def test_all_tools_stand_on_one_line_of_600_px(show):
     """The names of costs may be as long as they like: the choice has a width of its own."""
     view = show(sample.resnet())

@@ -58,6 +58,9 @@ function telling(model) {
   };
 }
 
+/** The traits that a file of a view repeats (explorer.view.export.writers.ViewState). */
+const SEEN = ["theme", "step", "stage", "selected", "open_boxes", "direction"];
+
 /** The text that the kernel writes for the ending of a file. @param {string} ending @returns {Promise<string>} */
 function written(model, ending) {
   return new Promise((done) => {
@@ -67,7 +70,7 @@ function written(model, ending) {
       done(message.text);
     };
     model.on("msg:custom", take);
-    model.send({ kind: "file", ending });
+    model.send({ kind: "file", ending, state: Object.fromEntries(SEEN.map((name) => [name, model.get(name)])) });
   });
 }
 

@@ -106,7 +106,9 @@ class GraphView(SteppedWidget):
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
         elif content.get("kind") == "file" and (ending := content["ending"]) in _SAVED:
-            self.send({"kind": "file", "ending": ending, "text": WRITERS[ending](self.recording, self.state)})
+            # Traits wait in the browser while the kernel is busy, and messages overtake them: it says what is seen.
+            state = replace(self.state, **content["state"])
+            self.send({"kind": "file", "ending": ending, "text": WRITERS[ending](self.recording, state)})
 
     @property
     def state(self) -> ViewState:

@@ -13,11 +13,14 @@ class Page:
         self.view = view
         self.state = dict(view.get_state())
         self.waiting = []
+        self.files = []
         monkeypatch.setattr(view, "_send", lambda message, buffers=None: self.hear(message))
 
     def hear(self, message):
         if message["method"] in ("update", "echo_update"):
             self.state.update({name: dict(v) if isinstance(v, dict) else v for name, v in message["state"].items()})
+        elif message["method"] == "custom" and message["content"]["kind"] == "file":
+            self.files.append(message["content"]["text"])
 
     def change(self, **values):
         """Set traits, as ``saveChanged`` of explorer.js does."""
@@ -81,3 +84,13 @@ def test_callbacks_that_answer_a_page_do_not_hold_its_next_changes_up(view, monk
         page.change(step=step, stage="simplify")
     page.deliver()
     assert (view.step, view.selected) == (3, 3)
+
+
+@pytest.mark.spec("V-1")
+def test_a_file_shows_what_the_page_does_although_its_steps_are_under_way(view, monkeypatch):
+    page = Page(view, monkeypatch)
+    page.change(step=2, stage="simplify", selected=5)
+    state = {name: page.state[name] for name in ("theme", "step", "stage", "selected", "open_boxes", "direction")}
+    view._handle_custom_msg({"kind": "file", "ending": ".html", "state": state}, [])
+    assert r"stage=simplify\u0026step=2\u0026node=5" in page.files[0]
+    assert (view.step, view.selected) == (0, -1)
