@@ -16,9 +16,13 @@ from explorer.run.recording.recorder import build_recorded
 
 @contextmanager
 def bar() -> Iterator[ProgressCallback]:
-    """Show a bar in the notebook by the progress that long work reports; its button cancels the work."""
+    """Show a bar to a notebook's reader by the progress that long work reports; its button cancels the work."""
+    from explorer.view.widget.attended import is_attended
     from explorer.view.widget.progress_bar import Bar
 
+    if not is_attended():
+        yield lambda progress: None
+        return
     shown = Bar()
 
     def report(progress: Progress) -> None:

@@ -102,10 +102,6 @@ class SideBySide(NotebookWidget):
         finally:
             self._following = False
 
-    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live views; for readers without widgets, both pictures and the canonical text."""
-        bundle = super()._repr_mimebundle_(**options)
-        if bundle is None:
-            return None
-        data, metadata = bundle
-        return {**data, "text/plain": text(self.compared), "text/html": html(self.compared)}, metadata
+    def static_outputs(self) -> dict[str, Any]:
+        """Return both pictures and the canonical text."""
+        return {"text/plain": text(self.compared), "text/html": html(self.compared)}

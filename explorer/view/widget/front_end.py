@@ -19,6 +19,9 @@ import traitlets
 from IPython import get_ipython
 
 from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.widget.attended import is_attended
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class FrontEnd(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
@@ -82,10 +85,20 @@ class NotebookWidget(anywidget.AnyWidget):
             vars(widget).pop("_repr_mimebundle_", None)
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live widget with its static outputs; these alone where no reader can see a widget."""
         self._enter()
         _cells().show(self)
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**options)
-        return bundle
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        if not is_attended():
+            data = {mime: part for mime, part in data.items() if mime != WIDGET}
+        return {**data, **self.static_outputs()}, metadata
+
+    def static_outputs(self) -> dict[str, Any]:
+        """Return the outputs, by MIME type, for readers without a kernel."""
+        raise NotImplementedError
 
 
 class Cells:

@@ -17,6 +17,8 @@ from IPython.display import display
 
 from explorer.record import Recording
 from explorer.view.payload.payload import answer
+from explorer.view.widget.attended import is_attended
+from explorer.view.widget.front_end import WIDGET
 from explorer.view.widget.widget import GraphView, json_text
 
 LARGE = 600
@@ -28,9 +30,9 @@ _OPTIONS = ("theme", "height", "direction")
 
 
 def is_wanted() -> bool:
-    """Whether the running cell of a notebook ends with a call of ``explore``, whose view it will show."""
+    """Whether the running cell of a notebook ends with a call of ``explore``, whose view it will show to a reader."""
     kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None or threading.current_thread() is not threading.main_thread():
+    if kernel is None or not is_attended() or threading.current_thread() is not threading.main_thread():
         return False
     source = kernel.get_parent().get("content", {}).get("code", "")
     return shows_view(get_ipython().transform_cell(source))
@@ -78,7 +80,7 @@ class Preview:
     def __init__(self, recording: Recording, options: Mapping[str, Any]) -> None:
         self._view = PreviewView(recording, **{name: options[name] for name in _OPTIONS if name in options})
         # Without text: the notebook's own output has the text of the whole plan.
-        shown = {"application/vnd.jupyter.widget-view+json": self._view.get_view_spec()}
+        shown = {WIDGET: self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         get_ipython().events.register("post_execute", self._leave)
         if len(recording.nodes) >= LONG:

@@ -274,22 +274,19 @@ class GraphView(SteppedWidget):
         return node
 
     @gc_paused()
-    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live widget; for readers without a kernel the view itself, a picture, and the canonical text.
+    def static_outputs(self) -> dict[str, Any]:
+        """Return, for readers without a kernel, the view itself, a picture, and the canonical text.
 
         The JupyterLab extension renders the stored view; the picture stands in the HTML too, as an image, since
         JupyterLab shows no SVG of a notebook that it does not trust. ``ex.outputs`` leaves parts out.
         """
-        bundle = super()._repr_mimebundle_(**options)
-        if bundle is None:
-            return None
-        data, metadata = bundle
+        data: dict[str, Any] = {}
         if outputs.views and (kept := stored(self._stored_payload())):
             data[MIME] = kept
         if outputs.pictures:
             picture = svg(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
             data |= {"text/html": image(picture, self.recording.title or "recording"), "image/svg+xml": picture}
-        return {**data, "text/plain": text(self.recording, short=True)}, metadata
+        return {**data, "text/plain": text(self.recording, short=True)}
 
     def _stored_payload(self) -> dict[str, Any]:
         """Return the payload without measured times, and with the layouts of the boxes that are open at first."""

@@ -1,0 +1,82 @@
+"""Cells that programs run: nobody sees a widget, and pages made of their notebooks show the pictures."""
+
+from __future__ import annotations
+
+import re
+import types
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+from explorer.cell_outputs import bar
+from explorer.core.progress import Progress
+from explorer.view.widget import attended, preview
+from explorer.view.widget.attended import is_attended
+from explorer.view.widget.front_end import WIDGET
+
+VIEW = "import explorer as ex\nx = ex.tensor([1.0, 2.0])\ny = ex.exp(x) + 1\nex.explore(y)"
+PAIR = """
+plans = ex.EvalPlan(), ex.EvalPlan(without=["fuse"])
+for plan in plans:
+    plan.register(y)
+    plan.prepare()
+plans[0].compare(plans[1]).explore()
+"""
+
+
+@pytest.mark.spec("V-15", "V-16")
+def test_a_page_of_a_notebook_that_nbconvert_executed_shows_its_pictures():
+    """`nbconvert --execute`, then `--to html`: a view is an image, a pair two drawings; nothing waits for a widget."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (VIEW, PAIR)])
+    NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    assert [WIDGET in output.data for cell in notebook.cells for output in cell.outputs] == [False, False]
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    main_part = page[page.index("<main") : page.index("</main>")]
+    assert len(re.findall(r'<img [^>]*src="data:image/svg\+xml;base64,', main_part)) == 1
+    assert main_part.count("<svg") == 2
+    assert WIDGET not in main_part
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """A kernel whose request can be set."""
+    running = types.SimpleNamespace(request={})
+    shell = types.SimpleNamespace(
+        kernel=types.SimpleNamespace(get_parent=lambda: running.request), transform_cell=lambda code: code
+    )
+    for module in (attended, preview):
+        monkeypatch.setattr(module, "get_ipython", lambda: shell)
+    return running
+
+
+@pytest.mark.parametrize(
+    ("request_sent", "attended_by"),
+    [
+        ({}, True),  # nothing was asked yet
+        ({"content": {"comm_id": "a", "data": {}}}, True),  # a page's message to a widget
+        ({"content": {"code": VIEW, "allow_stdin": True}}, True),
+        ({"content": {"code": VIEW, "allow_stdin": False}, "metadata": {"cellId": "a"}}, True),
+        ({"content": {"code": VIEW, "allow_stdin": False}, "metadata": {}}, False),
+    ],
+)
+def test_a_cell_without_a_reader_is_one_that_allows_no_input(kernel, request_sent, attended_by):
+    kernel.request = request_sent
+    assert is_attended() == attended_by
+    assert preview.is_wanted() == (attended_by and "code" in request_sent.get("content", {}))
+
+
+@pytest.mark.parametrize("variable", [("SERVER_SOFTWARE", "voila/0.5.8"), ("VOILA_PREHEAT", "True")])
+def test_voila_runs_cells_for_a_reader(kernel, monkeypatch, variable):
+    kernel.request = {"content": {"allow_stdin": False}}
+    monkeypatch.setenv(*variable)
+    assert is_attended()
+
+
+def test_a_program_is_shown_no_progress(kernel, monkeypatch):
+    """A bar that has gone leaves an empty output, of which nbconvert warns."""
+    kernel.request = {"content": {"allow_stdin": False}}
+    monkeypatch.setattr("explorer.view.widget.progress_bar.display", pytest.fail)
+    with bar() as report:
+        report(Progress("planning", "fuse", 1, 2))
