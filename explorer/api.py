@@ -94,11 +94,51 @@ class SavableView(GraphView):
         """
         save(self.recording, path, self.state)
 
+    def _node_of(self, what: Expr | int | str) -> int | str:
+        check_type(what, "node", (int, str), "a node's number, or a name", 'view.focus("conv1"), view.why(x, "conv1")')
+        return what  # type: ignore[return-value]  # checked above
+
+    def focus(self, what: Expr | int | str) -> None:
+        """Select a node, open the boxes around it and bring it into sight.
+
+        Takes an expression, a node's id, or the name of an operator, a layer, a scope, a variable or an operation.
+        """
+        super().focus(self._node_of(what))
+
+    def trace(self, node: Expr | int | str, way: str = "inputs") -> None:
+        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
+
+        Takes an expression, a node's id, or a name. Example: ``view.trace(y, "outputs")``.
+        """
+        super().trace(self._node_of(node), way)
+
+    def why(self, one: Expr | int | str, other: Expr | int | str | None = None) -> str:
+        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
+
+        Takes expressions, ids of nodes, or names. Example: ``print(view.why(x, y))``.
+        """
+        return super().why(self._node_of(one), None if other is None else self._node_of(other))
+
+    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+        """Return the nodes recorded at a line, and select the first one; see ``GraphView.from_line``."""
+        check_type(line, "line", (int, str), "a line's number, or a part of its text", 'view.from_line("tanh", cell=3)')
+        return super().from_line(line, cell)
+
+    def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
+        """Colour the graph by numbers of expressions, nodes or names; see ``GraphView.overlay``.
+
+        Example: ``view.overlay({y: 0.25, "conv1": 0.5}, name="error")``.
+        """
+        check_type(values, "values", Mapping, "numbers by node", 'view.overlay({"conv1": 0.5})')
+        numbers = {self._node_of(key): value for key, value in values.items()}
+        super().overlay(numbers, name=name, unit=unit, text=text)
+
     def overlay_times(self, before: EvalPlan | Recording) -> None:
         """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.
 
         Example: ``plan.explore().overlay_times(other)``. Raises ValueError if either has not run.
         """
+        check_type(before, "before", (EvalPlan, Recording), "a plan, or a recording", "view.overlay_times(plan)")
         earlier = before if isinstance(before, Recording) else before.recording
         times: dict[int | str, float] = dict(time_difference(earlier, self.recording).items())
         text = f"the time of a kernel, less that of its counterpart in {earlier.title or 'the other run'}"
@@ -127,36 +167,7 @@ class ExpressionView(SavableView):
         return expressions(self.planned)[self.selected] if self.selected >= 0 else None
 
     def _node_of(self, what: Expr | int | str) -> int | str:
-        return node_id(self.planned, what) if isinstance(what, Expr) else what
-
-    def focus(self, what: Expr | int | str) -> None:
-        """Select a node, open the boxes around it and bring it into sight.
-
-        Takes an expression, a node's id, or the name of an operator, a layer, a scope, a variable or an operation.
-        """
-        super().focus(self._node_of(what))
-
-    def trace(self, node: Expr | int | str, way: str = "inputs") -> None:
-        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
-
-        Takes an expression, a node's id, or a name. Example: ``view.trace(y, "outputs")``.
-        """
-        super().trace(self._node_of(node), way)
-
-    def why(self, one: Expr | int | str, other: Expr | int | str | None = None) -> str:
-        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
-
-        Takes expressions, ids of nodes, or names. Example: ``print(view.why(x, y))``.
-        """
-        return super().why(self._node_of(one), None if other is None else self._node_of(other))
-
-    def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
-        """Colour the graph by numbers of expressions, nodes or names; see ``GraphView.overlay``.
-
-        Example: ``view.overlay({y: 0.25, "conv1": 0.5}, name="error")``.
-        """
-        numbers = {self._node_of(key): value for key, value in values.items()}
-        super().overlay(numbers, name=name, unit=unit, text=text)
+        return node_id(self.planned, what) if isinstance(what, Expr) else super()._node_of(what)
 
 
 def explore(

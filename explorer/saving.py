@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from explorer.core.argument_checks import check_type
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
 from explorer.record import Recording
@@ -18,7 +19,8 @@ _AS_SEEN = ViewState()
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise FileError if no writer, or no package for it, is there; nothing has been computed by then."""
+    """Raise FileError if no writer, or no package for it, is there, OperandError for what is no path; nothing has been computed by then."""
+    check_type(path, "path", (str, os.PathLike), "the path of a file", 'view.save("view.html")')
     output = Path(path)
     ending = output.suffix.lower()
     if ending not in WRITERS:

@@ -259,3 +259,39 @@ def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             plan.prepare().explore().focus(name)
+
+
+@pytest.mark.spec("V-9")
+@pytest.mark.parametrize("of_recording", [False, True])
+@pytest.mark.parametrize(
+    ("method", "arguments", "given"),
+    [
+        ("focus", (None,), "node=None"),
+        ("focus", (1.5,), "node=1.5"),
+        ("trace", ([],), r"node=\[\]"),
+        ("why", (None, None), "node=None"),
+        ("why", (0, 2.5), "node=2.5"),
+        ("from_line", (None,), "line=None"),
+        ("overlay", (None,), "values=None"),
+        ("overlay", ({None: 1},), "node=None"),
+        ("overlay_times", ("plan",), "before='plan'"),
+        ("save", (None,), "path=None"),
+        ("save", (3,), "path=3"),
+    ],
+)
+def test_an_argument_of_a_view_that_is_of_a_wrong_class_is_named_with_the_rule(
+    program: tuple[ex.Expr, ex.Expr], of_recording: bool, method: str, arguments: tuple[Any, ...], given: str
+) -> None:
+    """Whatever is given to a view's methods, the error says what it was, the rule, and something to type."""
+    view: Any = ex.explore(program[1], run=False)
+    if of_recording:
+        view = ex.explore(view.recording)
+    with pytest.raises(ex.OperandError, match=given + r"\n  rule: \w+ must be .+\n  fix: view\.\w+\(") as caught:
+        getattr(view, method)(*arguments)
+    assert caught.traceback[-1].name == "check_type"
+
+
+def test_a_depth_that_is_no_number_is_refused(program: tuple[ex.Expr, ex.Expr]) -> None:
+    view: Any = ex.explore(program[1], run=False)
+    with pytest.raises(ValueError, match="depth None: it must be 0, which closes all boxes"):
+        view.collapse(None)

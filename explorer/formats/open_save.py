@@ -84,6 +84,14 @@ def open(
     entry = format_of(model_path.name)
     if entry is None:
         raise _unknown_ending(model_path)
+    if not os.path.lexists(model_path):
+        near = near_file(model_path, endings())
+        fix = f"correct the path of the {model_path.suffix} file"
+        raise FileError(
+            "the file cannot be read: No such file or directory",
+            path=printable(model_path),
+            fix=f"{fix}; near is {near}" if near else fix,
+        )
     if not entry.weights_ending:
         if weights is not None:
             raise FileError(
@@ -134,7 +142,7 @@ def _unknown_ending(path: Path) -> FileError:
     elif foreign is not None:
         fix = foreign.fix_for(path)
     else:
-        near = "" if path.exists() else near_file(path)
+        near = "" if path.exists() else near_file(path, endings())
         such = f"give such a file, near is {near}" if near else "give such a file"
         fix = f"{such}; a torch module is opened by ex.open(module, example_inputs)"
     owner = "not that of a model's file" if foreign is None else f"that of {foreign.name}, which is not opened"

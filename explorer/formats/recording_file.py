@@ -17,9 +17,12 @@ from explorer.record.json_form.codec import loads
 
 
 def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
-    """Return the recording in a file, None if it holds anything else; raises FileError for a damaged recording."""
+    """Return the recording in a file, None if it is absent or holds anything else.
+
+    Raises FileError for a damaged recording.
+    """
     file = Path(path)
-    if file.suffix.lower() != ".json":
+    if file.suffix.lower() != ".json" or not os.path.lexists(file):
         return None
     data = content(file, "correct the path of the .json file")
     if not is_recording(data):

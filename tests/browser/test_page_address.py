@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+import explorer as ex
 from tests.browser.player import node, press, stage
 from tests.view import sample
 
@@ -20,6 +23,21 @@ def test_a_link_leads_to_a_stage_and_a_node(show, page):
     page.goto(page.url + "#stage=fuse&node=tanh")
     expect(stage(view)).to_contain_text("fuse")
     expect(node(view, "tanh")).to_have_class(re.compile(r"\bex-selected\b"))
+
+
+def test_a_name_in_an_address_is_the_node_that_focus_takes(show, page):
+    """Of several nodes of one name a link leads to the last, as `view.focus` does; a part of a scope's path is enough."""
+    x = ex.tensor(np.ones((2, 3), np.float32), name="x")
+    with ex.scope("block"), ex.scope("inner"):
+        first = ex.tanh(x)
+    second = ex.tanh(ex.exp(first) * 2)
+    widget = ex.explore(second + 1, run=False)
+    view = show(widget.recording)
+    for name in ("tanh", "inner", "block / inner", "block.inner", "second", "multiply 2", "x"):
+        widget.focus(name)
+        page.goto(page.url.split("#")[0] + "#" + urlencode({"stage": "recorded", "node": name}))
+        page.wait_for_url(re.compile(rf"&node={widget.selected}(&|$)"), timeout=15_000)
+        expect(view.locator(".ex-selected")).to_have_count(1)
 
 
 def test_what_a_reader_does_stands_in_the_address(show, page):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from difflib import get_close_matches
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -84,16 +85,42 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
 
 
-def near_file(path: str | os.PathLike[str]) -> str:
-    """Return the path of the file in the same folder whose name is nearest to that of an absent one, or ""."""
+def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
+    """Return the path of the file in the same folder whose name is nearest to that of an absent one, or "".
+
+    Files with one of ``endings`` come before all others, also where only the rest of their names is near; of equally
+    near ones that with the first ending.
+    """
     folder, name = os.path.split(os.fspath(path))
     try:
         with os.scandir(folder or ".") as entries:
             names = [entry.name for entry in islice(entries, _SEARCHED) if entry.is_file()]
     except OSError:
         return ""
-    near = get_close_matches(name, names, 1, _NEAR)
-    return visible(printable(os.path.join(folder, near[0]))) if near else ""
+    stem, ending = _parted(name, endings)
+    ranked: list[tuple[tuple[float, ...], str]] = []
+    for other in names:
+        other_stem, other_ending = _parted(other, endings)
+        whole = _likeness(name, other)
+        if other_ending not in endings:
+            if whole >= _NEAR:
+                ranked.append(((1, -whole), other))
+            continue
+        stems = max(_likeness(stem, other_stem), float(other.startswith(f"{name}.")))
+        if max(whole, stems) >= _NEAR:
+            alike = _likeness(ending, other_ending)
+            ranked.append(((0, -stems, -alike if alike >= _NEAR_ENDING else 0, endings.index(other_ending)), other))
+    return visible(printable(os.path.join(folder, min(ranked)[1]))) if ranked else ""
+
+
+def _parted(name: str, endings: Sequence[str]) -> tuple[str, str]:
+    """Return a file's name without its ending, and the ending: the longest known one, or what follows the last dot."""
+    known = max((ending for ending in endings if name.endswith(ending)), key=len, default=os.path.splitext(name)[1])
+    return name.removesuffix(known), known
+
+
+def _likeness(name: str, other: str) -> float:
+    return SequenceMatcher(None, name, other, autojunk=False).ratio()
 
 
 def printable(path: str | os.PathLike[str]) -> str:
@@ -104,8 +131,8 @@ def printable(path: str | os.PathLike[str]) -> str:
 
 
 _SHOWN = 1024
-_SEARCHED, _NEAR = 1000, 0.8
-"""most files of a folder that are looked at for a near name; likeness from which a name is near"""
+_SEARCHED, _NEAR, _NEAR_ENDING = 1000, 0.8, 0.7
+"""most files of a folder that are looked at for a near name; likeness from which a name is near, and an ending"""
 
 
 def _reason(error: Exception) -> str:

@@ -88,8 +88,8 @@ class Tree:
 
     def opened_to(self, depth: int) -> set[int]:
         """Return the boxes that are open where boxes are open down to a depth: at 0 none is; ValueError below."""
-        if depth < 0:
-            raise ValueError(f"depth {depth}: it must be 0, which closes all boxes, or more")
+        if not isinstance(depth, int) or depth < 0:
+            raise ValueError(f"depth {depth!r}: it must be 0, which closes all boxes, or a larger whole number")
         return {box for box, inside in self._depths().items() if 0 < inside <= depth}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -80,3 +81,28 @@ def test_an_absent_file_is_told_with_a_near_one_of_its_folder(tmp_path: Path) ->
         opened(tmp_path / "something-else")
     with pytest.raises(ex.FileError, match=r"fix: correct the path$"):
         opened(tmp_path / "no-folder" / "resnet18.onnx")
+
+
+@pytest.mark.parametrize(
+    ("absent", "near"),
+    [
+        ("digits.onnx", "digits.pnnx.param"),
+        ("digits", "digits.pnnx.param"),
+        ("digits.pnnx", "digits.pnnx.param"),
+        ("digits.json", "digits.pnnx.param"),
+        ("digitz.param", "digits.pnnx.param"),
+        ("digits.npx", "digits.npz"),
+        ("digits_opt.onnx", "digits_opt1.pnnx.param"),
+        ("labels.tx", "labels.txt"),
+    ],
+)
+def test_of_near_files_one_that_a_graph_is_read_from_comes_first(tmp_path: Path, absent: str, near: str) -> None:
+    """Neither the weights beside a graph nor arrays of a like name are proposed where a graph is near."""
+    names = ("digits.npz", "digits.py", "digits.pnnx.bin", "digits.pnnx.param", "digits_opt1.pnnx.param", "labels.txt")
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(ex.FileError, match=rf"near is \S*{re.escape(near)}(;|$)"):
+        ex.open(tmp_path / absent)
+    if "." in absent:
+        with pytest.raises(ex.FileError, match=rf"near is \S*{re.escape(near)}(;|$)"):
+            ex.explore(str(tmp_path / absent))

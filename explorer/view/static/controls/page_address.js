@@ -72,11 +72,27 @@ function stepOf({ trace, timeline }, parts, stage) {
   return number("step");
 }
 
-/** The node of a number, or of a name or a scope ("layer1 / conv2"): the last one that exists at the present moment, or ever; −1 for none. @param {import("../view.js").View} view @param {string} named */
+/** The node of a number, or of a name: of several the last one that exists at the present moment, or ever; −1 for none. @param {import("../view.js").View} view @param {string} named */
 function nodeOf({ trace, now }, named) {
   if (/^\d+$/.test(named)) return Number(named) < trace.count ? Number(named) : -1;
   if (!named) return -1;
-  const isNamed = (node) => [trace.label(node), trace.variable(node)].includes(named) || trace.scopePath(node).join(" / ") === named;
-  const nodes = [...trace.nodes.label.keys()].filter(isNamed);
+  const nodes = nodesNamed(trace, named);
   return nodes.filter((node) => trace.exists(node, now.position)).at(-1) ?? nodes.at(-1) ?? -1;
+}
+
+/** The nodes of a name, in the order of `view.focus`: of a scope or operator by its path or a part of it, else of a variable, else of an operation. @param {import("../data/recording.js").Trace} trace @param {string} named */
+function nodesNamed(trace, named) {
+  const paths = [named.split(" / "), named.split(/[/.]/).filter(Boolean)].filter(({ length }) => length);
+  const all = [...trace.nodes.label.keys()];
+  const isNamed = [
+    (node) => paths.some((path) => isWithin(trace.scopePath(node), path)),
+    (node) => trace.variable(node) === named,
+    (node) => [trace.label(node), trace.namedLabel(node)].includes(named),
+  ];
+  return isNamed.map((is) => all.filter(is)).find(({ length }) => length) ?? [];
+}
+
+/** Whether a path has another one as a stretch of it. @param {string[]} path @param {string[]} part */
+function isWithin(path, part) {
+  return path.some((_, start) => part.every((name, index) => path[start + index] === name));
 }
