@@ -19,7 +19,10 @@ _AS_SEEN = ViewState()
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise FileError if no writer, or no package for it, is there, OperandError for what is no path; nothing has been computed by then."""
+    """Raise FileError if no writer, or no package for it, is there, and OperandError for an argument that is no path.
+
+    Nothing has been computed by then.
+    """
     check_type(path, "path", (str, os.PathLike), "the path of a file", 'view.save("view.html")')
     output = Path(path)
     ending = output.suffix.lower()

@@ -26,14 +26,14 @@ def test_a_link_leads_to_a_stage_and_a_node(show, page):
 
 
 def test_a_name_in_an_address_is_the_node_that_focus_takes(show, page):
-    """Of several nodes of one name a link leads to the last, as `view.focus` does; a part of a scope's path is enough."""
+    """Of several nodes of one name a link leads to the last, as `view.focus` does; a part of a path is enough."""
     x = ex.tensor(np.ones((2, 3), np.float32), name="x")
     with ex.scope("block"), ex.scope("inner"):
         first = ex.tanh(x)
     second = ex.tanh(ex.exp(first) * 2)
     widget = ex.explore(second + 1, run=False)
     view = show(widget.recording)
-    for name in ("tanh", "inner", "block / inner", "block.inner", "second", "multiply 2", "x"):
+    for name in ("tanh", "inner", "second", "block / inner", "x", "block.inner", "multiply 2"):
         widget.focus(name)
         page.goto(page.url.split("#")[0] + "#" + urlencode({"stage": "recorded", "node": name}))
         page.wait_for_url(re.compile(rf"&node={widget.selected}(&|$)"), timeout=15_000)
