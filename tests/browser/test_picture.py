@@ -1,7 +1,10 @@
 """The static pictures as Chromium draws them."""
 
+import numpy as np
 import pytest
+from playwright.sync_api import expect
 
+import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.picture.svg import svg
 from tests.view import sample
@@ -74,3 +77,21 @@ def test_without_scripts_the_picture_stands(browser, tmp_path):
     page.goto(path.as_uri())
     assert page.locator("svg[role=img]").is_visible()
     page.context.close()
+
+
+@pytest.mark.spec("V-4")
+def test_the_mark_of_an_output_covers_no_type(show):
+    """The word output stands below the type of a value, of a leaf, too, which is less high."""
+    x = ex.tensor(np.ones((2, 3), np.float32), name="x")
+    plan = ex.EvalPlan()
+    for each in (x, ex.tanh(x)):
+        plan.register(each)
+    view = show(plan.prepare().recording)
+    expect(view.locator(".ex-node .ex-asked")).to_have_count(2)
+    gaps = view.locator(".ex-node:has(.ex-asked)").evaluate_all(
+        """(nodes) => nodes.map((node) => {
+            const type = Number(node.querySelector(".ex-second").getAttribute("y"));
+            return Number(node.querySelector(".ex-asked rect").getAttribute("y")) - type;
+        })"""
+    )
+    assert min(gaps) >= 2.5  # letters of the type reach as far below their line

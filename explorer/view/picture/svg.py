@@ -74,7 +74,7 @@ def svg(
 
 def _below(output: bool) -> int:
     """Return how far below its lower border the mark of an item's difference stands: under that of an output."""
-    return 16 if output else 5
+    return 20 if output else 5
 
 
 class _Picture:
@@ -297,9 +297,9 @@ class _Picture:
         return element("g", *parts, class_=f"{css_class} member" if slot in self.fused else css_class)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:
-        """Draw the mark of an output, at the lower right corner."""
+        """Draw the mark of an output, at the lower right corner, below the type."""
         room = round(font.width("output", 9, True)) + 12
-        x, y = right - room + 8, bottom - 7
+        x, y = right - room + 8, bottom - 3
         return [
             element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
             element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),

@@ -14,6 +14,8 @@ from explorer.view.picture.svg import svg
 from tests.golden.programs import PROGRAMS, recorded
 from tests.view import sample
 
+DESCENT = 2.5
+"""px that letters of a type reach below their line"""
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 WRITE = (
     "from explorer.view.picture.svg import svg; from tests.view import sample; print(svg(sample.transformer()), end='')"
@@ -163,6 +165,21 @@ def test_outputs_are_marked_by_word_and_outline(theme):
     assert [sorted(names) for names in steps] == [["log", "nll"], ["log", "nll"], ["log-softmax", "nll"]]
     assert sum("output" in each.split() for each in classes(svg(recording, theme=theme))) == 2
     assert ".output rect{stroke:var(--ink)" in svg(recording, theme=theme)
+
+
+@pytest.mark.spec("V-4")
+def test_the_mark_of_an_output_covers_no_type():
+    """The word output stands below the type of a value, of a leaf, too, which is less high."""
+    x = ex.tensor(np.ones((2, 3), np.float32), name="x")
+    plan = ex.EvalPlan()
+    for each in (x, ex.tanh(x)):
+        plan.register(each)
+    groups = ElementTree.fromstring(svg(plan.prepare().recording)).findall(".//{*}g")
+    marked = [group for group in groups if group.find("{*}rect[@class='mark']") is not None]
+    assert len(marked) == 2
+    for group in marked:
+        top = float(group.find("{*}rect[@class='mark']").get("y"))
+        assert top >= float(group.find("{*}text[@class='type']").get("y")) + DESCENT
 
 
 @pytest.mark.spec("V-4", "V-7")

@@ -7,6 +7,8 @@ import { LIT, SPOKEN } from "../scene/gradient_links.js";
 import { tintOf } from "../scene/heat.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
+/** How far the mark of an output lies below the border: it covers none of the type. */
+const DROP = 4;
 
 /** Drawing of one slot; only changed parts are touched. */
 export class SlotView {
@@ -143,16 +145,16 @@ export class SlotView {
     if (pillar) fillPill(pillar, `${difference.sign} ${difference.word}`, x - 6, y);
   }
 
-  /** The mark of an output, at the lower right corner. */
+  /** The mark of an output, at the lower right corner, below the type. */
   #output(wanted, right, bottom) {
     const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
-    if (mark) fillPill(mark, "output", right - 41, bottom);
+    if (mark) fillPill(mark, "output", right - 41, bottom + DROP);
   }
 }
 
 /** How far below its lower border the mark of an item's difference stands: under that of an output. */
 function below(isOutput) {
-  return isOutput ? 16 : 5;
+  return isOutput ? 16 + DROP : 5;
 }
 
 function outline(shape, x, y, wide, high) {
@@ -220,7 +222,7 @@ export class BoxView {
       put(text, "x", x + wide / 2);
       put(text, "y", y + 36 + 14 * line);
     }
-    fillPill(this.output, "output", x + wide - 41, y + high);
+    fillPill(this.output, "output", x + wide - 41, y + high + DROP);
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
