@@ -1,5 +1,7 @@
 """Write the course: goals and links of the notebooks, the map in README.md, the glossary: ``python assets/course.py``.
 
+`REPOSITORY` is the name on GitHub under which README.md has the notebooks opened by Binder and Colab.
+
 Each notebook's first cell ends with its goal, the notebooks that it needs, and minutes; its exercises stand before
 "What to try next", or where a cell shows them; its last cell leads to those before and behind it; the first use of a
 term in the course leads to the glossary; slides begin at headings. What a new exercise shows comes of
@@ -25,6 +27,8 @@ from explorer.record.glossary import GLOSSARY, inflections  # noqa: E402
 
 NOTEBOOKS = ROOT / "notebooks"
 README, GLOSSARY_PAGE = ROOT / "README.md", HERE / "glossary.md"
+REPOSITORY = "OWNER/REPOSITORY"
+"""name on GitHub of the copy that Binder and Colab open: README.md has it from here"""
 LINKS = "course-links"
 """id of the cell with the links to other notebooks"""
 
@@ -215,6 +219,7 @@ _EXERCISE = re.compile(r"(exercises?|answer)-\d\d")
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./assets/glossary\.md#[^)]+\)")
 _GOAL = re.compile(r"\n\n\*\*Goal:\*\* [^\n]+\Z")
 _SKIPPED = re.compile(r"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]+>|^#[^\n]*|\$[^$]+\$", re.DOTALL | re.MULTILINE)
+_ADDRESS = re.compile(r"(?<=https://mybinder\.org/v2/gh/)[^/]+/[^/]+(?=/HEAD)|(?<=git clone https://github\.com/)\S+")
 _TABLE = re.compile(r"\| notebook \| shows \|.*?(?=\n\n)", re.DOTALL)
 
 
@@ -227,7 +232,8 @@ def main() -> None:
 
 def pages() -> dict[Path, str]:
     """Every file of the course as it should be."""
-    found = {README: _TABLE.sub(lambda _: table(), README.read_text(encoding="utf-8")), GLOSSARY_PAGE: glossary()}
+    readme = _ADDRESS.sub(REPOSITORY, _TABLE.sub(lambda _: table(), README.read_text(encoding="utf-8")))
+    found = {README: readme, GLOSSARY_PAGE: glossary()}
     waiting = list(LINKED)
     for lesson in LESSONS:
         path = NOTEBOOKS / f"{lesson.name}.ipynb"

@@ -133,10 +133,12 @@ from explorer.run.execution.executors import register_executor as register_execu
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from typing import Unpack
 
     from explorer import testing as testing
     from explorer import train as train
     from explorer.api import register_heat as register_heat
+    from explorer.core.ir.view_options import ExploreOptions
     from explorer.core.progress import ProgressCallback
     from explorer.course import exercise as exercise
     from explorer.formats.open_save import save as save
@@ -162,12 +164,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def explore(what: Any, *more: Any, **options: Any) -> "View":
+def explore(what: Any, *more: Any, **options: "Unpack[ExploreOptions]") -> "View":
     """A widget to step through: of expressions or containers of them, of a plan, a net, or a recording.
 
     ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
     ``open_boxes`` or ``depth`` (down to which boxes are open), ``direction`` (where values flow, "down" or "right") and
-    ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`).
+    ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`), for layers ``inputs``.
     Raises UnknownNameError for another option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)

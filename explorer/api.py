@@ -16,6 +16,7 @@ from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
+from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.pytree import flatten
 from explorer.formats import open
 from explorer.formats.recording_file import stored_recording
@@ -27,7 +28,6 @@ from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
-from explorer.run.plan_options import RecordOption
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.saving import save
 from explorer.view.compare.comparison_view import Compared
@@ -48,7 +48,7 @@ _MOST_DECLINED = 3
 """declined decisions about an expression for which it is told what would make them apply, at most"""
 
 
-_VIEW = ("theme", "position", "height", "selected", "open_boxes", "depth", "direction", "layout", "source")
+_VIEW = tuple(ViewOptions.__annotations__)
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
@@ -133,6 +133,11 @@ class SavableView(GraphView):
         numbers = {self._node_of(key): value for key, value in values.items()}
         super().overlay(numbers, name=name, unit=unit, text=text)
 
+    @property
+    def selected_expression(self) -> Expr | None:
+        """The expression of the selected node, None when nothing is selected, and for a recording without its plan."""
+        return None
+
     def overlay_times(self, before: EvalPlan | Recording) -> None:
         """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.
 
@@ -171,7 +176,12 @@ class ExpressionView(SavableView):
 
 
 def explore(
-    what: Any, *, run: bool = True, record: RecordOption = "values", plan: dict[str, Any] | None = None, **options: Any
+    what: Any,
+    *,
+    run: bool = True,
+    record: RecordOption = "values",
+    plan: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> View:
     """A widget to step through: of an expression or a container of them, of a layer, a net, a plan, or a recording.
 
@@ -224,15 +234,16 @@ def explore(
 def explore_layer(
     layer: Layer,
     *,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Any = None,
     run: bool = True,
     record: RecordOption = "values",
-    plan: dict[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ExpressionView:
     """A widget of a layer's graph and, of a training layer, of the gradients that it builds.
 
-    ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
+    ``inputs`` are types or values by port, or the only one. A layer for inference is run if its inputs and parameters
+    have values.
     """
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)

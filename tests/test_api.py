@@ -125,7 +125,7 @@ def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
     plan.prepare()
     told = plan.explain(first)
     assert told.index("[other_consumers]") < told.index("what it would take:")
-    assert "✓ one reader of add: relu reading another value: " in told
+    assert "✓ if negative alone read add, and relu another value: " in told
 
 
 @pytest.mark.spec("P-16")

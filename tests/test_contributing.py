@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,13 @@ def test_every_cell_of_your_own_has_twenty_lines_at_most() -> None:
     code = [[line for line in cell["source"] if line.strip()] for cell in cells if cell["cell_type"] == "code"]
     assert len(code) == 19
     assert max(map(len, code)) <= 20
+
+
+def test_the_root_holds_no_outputs() -> None:
+    """What examples and screenshots write stays out of the repository's root: it has texts and settings alone."""
+    listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("no checkout")
+    endings = {Path(name).suffix for name in listed.stdout.split()}
+    assert endings <= {"", ".md", ".toml", ".yaml", ".txt", ".py", ".json"}
+    assert [name for name in listed.stdout.split() if name.endswith(".json")] == ["tsconfig.json"]

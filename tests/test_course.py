@@ -31,6 +31,23 @@ def test_the_course_is_that_of_its_lessons() -> None:
     assert [path.name for path, text in course.pages().items() if path.read_text(encoding="utf-8") != text] == []
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_cell_and_no_heading_of_a_notebook_stands_twice(path: Path) -> None:
+    """Links to other notebooks end it once, and a heading leads to one place."""
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    headings = re.findall(r"^#+ (.+)$", "\n".join(cells), re.MULTILINE)
+    for texts in (cells, [heading for heading in headings if heading != "Exercises"]):
+        assert sorted(texts) == sorted(set(texts))
+
+
+def test_one_name_leads_binder_and_colab_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course, "REPOSITORY", "someone/explorer")
+    readme = course.pages()[course.README]
+    assert "https://mybinder.org/v2/gh/someone/explorer/HEAD?urlpath=lab/tree/notebooks`" in readme
+    assert "git clone https://github.com/someone/explorer copy &&" in readme
+    assert "OWNER" not in readme
+
+
 def test_a_lesson_needs_lessons_before_it() -> None:
     for place, lesson in enumerate(course.LESSONS):
         assert 10 <= lesson.minutes <= 60
@@ -61,12 +78,14 @@ def nearest_view(notebook: nbformat.NotebookNode, cell: int) -> Any:
     return unpack(restored(min(views, key=lambda view: view[0])[1])["recording"])
 
 
-def scope_path(recording: Any, node: int) -> str:
+def scope_paths(recording: Any, node: int) -> list[str]:
+    """Paths of the boxes around a node, the outermost first."""
     names, row = [], recording["nodes"]["scope"][node]
     while row >= 0 and recording["scopes"][row]["kind"] != "top":
         names.append(recording["scopes"][row]["name"])
         row = recording["scopes"][row]["parent"]
-    return " / ".join(reversed(names))
+    names.reverse()
+    return [" / ".join(names[: depth + 1]) for depth in range(len(names))]
 
 
 @pytest.mark.spec("V-21")
@@ -90,7 +109,7 @@ def test_links_into_a_view_name_what_it_holds(path: Path) -> None:
                 assert 1 <= int(named["kernel"]) <= len(recording["schedule"]["kernels"]), link
             if "node" in named:
                 labels = recording["nodes"]["label"]
-                paths = {scope_path(recording, node) for node in range(len(labels))}
+                paths = {path for node in range(len(labels)) for path in scope_paths(recording, node)}
                 assert named["node"] in {*labels, *paths}, link
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
+from explorer.core.ir.view_options import ViewOptions
 from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Array
 from explorer.net.building.containers import named_leaves
@@ -150,7 +151,7 @@ class Net(RunnableNet):
         return plan.prepare(interface=interface(build))
 
     @long_running
-    def explore(self, x: Any = None, **options: Any) -> View:
+    def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
         """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
 
         A shape as input, as for ``plan``, has no values: nothing is run.

@@ -8,13 +8,14 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Never, overload
+from typing import Any, Never, Unpack, overload
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View, hooks
+from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array
@@ -30,7 +31,7 @@ from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
-from explorer.run.plan_options import CostsOption, RecordOption, Without, plan_options
+from explorer.run.plan_options import CostsOption, Without, plan_options
 from explorer.run.plan_text import plan_text
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.recording.interface_table import InterfaceValue
@@ -324,7 +325,7 @@ class EvalPlan(InspectablePlan):
             self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
             self._recording = None
 
-    def explore(self, **options: Any) -> View:
+    def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 
         Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, unless

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from explorer.core.argument_checks import check_name, check_type
+from explorer.core.ir.view_options import RecordOption
 from explorer.core.types.device import Device, check_device
 from explorer.plan.passes import Inline
 from explorer.plan.pipeline import PassName
@@ -20,7 +21,6 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.run.workers.workers import open_network
 
 CostsOption: TypeAlias = Literal["reference", "measured"]
-RecordOption: TypeAlias = Literal["times", "values", "off"]
 Without: TypeAlias = PassName | str | Sequence[PassName | str]
 
 

@@ -29,6 +29,15 @@ DRIVEN = [
     "09_fusion_and_stability",
     "10_memory",
     "11_order_and_executors",
+    "02_a_models_graph",
+    "03_layers_and_parameters",
+    "04_composites_and_policies",
+    "06_layers_fed_backward",
+    "08_dedup_and_batching",
+    "12_a_picture_through_a_classifier",
+    "14_data_types_and_the_default_plan",
+    "16_training",
+    "18_write_the_pass_yourself",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -12,12 +12,16 @@ import explorer as ex
 from explorer.api import ExplorableComparison, ExpressionView, SavableView
 from explorer.core.checked_functions import has_options
 from explorer.core.errors import ExplorerError
+from explorer.core.ir.view_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict
 from explorer.plan.pipeline import PassName
 from explorer.plan.planner import PASSES
 from explorer.run.diagnosis.what_if import WhatIf
 from explorer.run.execution.executors import ExecutorName
-from explorer.run.plan_options import CostsOption, RecordOption
+from explorer.run.plan_options import CostsOption
+from explorer.view.layout.direction import DIRECTIONS
+from explorer.view.payload.payload import THEMES
+from explorer.view.widget.widget import GraphView
 
 MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}
 RETURNED = (SavableView, ExpressionView, ExplorableComparison, WhatIf, Exercise, Card, Verdict)
@@ -174,6 +178,17 @@ def test_types_of_results_are_public_names(name: str, returned: str) -> None:
 def test_a_plan_of_expressions_says_that_they_are_registered() -> None:
     with pytest.raises(ex.OperandError, match=r"expressions must be registered[\s\S]*plan.register\(loss\)"):
         ex.EvalPlan(X + 1)  # type: ignore[arg-type]
+
+
+def test_options_of_views_have_types_by_which_editors_complete_them() -> None:
+    """Each is a parameter or a trait of the view; what is planned for a view has ``run``, ``record``, ``plan``, too."""
+    options, hints = set(ViewOptions.__annotations__), get_type_hints(ViewOptions)
+    known = set(inspect.signature(GraphView.__init__).parameters) | set(GraphView.class_traits()) | {"source"}
+    assert options <= known
+    assert set(ExploreOptions.__annotations__) - options == {"run", "record", "plan", "inputs"}
+    assert (get_args(hints["theme"]), get_args(hints["direction"])) == (THEMES, DIRECTIONS)
+    for call in (ex.explore, ex.EvalPlan.explore, ex.Net.explore, ex.Expr.explore):
+        assert "Unpack" in str(inspect.signature(call).parameters["options"].annotation)
 
 
 def test_choices_of_options_are_those_that_plans_accept() -> None:

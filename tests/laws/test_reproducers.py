@@ -82,6 +82,20 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     assert "title='x\"); import os #'" in told["prepared_once"]
 
 
+@pytest.mark.spec("P-19")
+def test_a_reproducer_names_values_by_their_operations_and_ends_in_the_picture() -> None:
+    """Its lines read like the program that a user would write, and the cell shows the plan."""
+    loss = ex.tensor(np.ones((2, 3), np.float32), name="loss")
+    shared = ex.tanh(loss)
+    plan = prepared(ex.exp(shared), shared.sum(axis=0), shared * loss)
+    declined = next(each for each in plan.recording.declined if each.code == "other_consumers")
+    lines = plan.reproducer(declined).splitlines()
+    assert lines[-1] == "plan.explore()"
+    assert "tanh = ex.tanh(loss2)" in lines  # the cell has a loss of its own where it differentiates
+    assert "exp = ex.exp(tanh)" in lines
+    assert any(line.startswith("sum_ = ") for line in lines)  # Python's own sum stays
+
+
 @pytest.mark.spec("P-15", "P-19")
 def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() -> None:
     """What rests on functions being called the same, as why their calls are not grouped does, is shown again too."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.recording_context import Scope, line_of, state
 from explorer.core.ir.source_location import Place, place_of
+from explorer.core.ir.view_options import ExploreOptions
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
 from explorer.core.types.device import Device
@@ -136,7 +137,7 @@ class Expr(NumpyProtocol, Operators):
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
-    def explore(self, **options: Any) -> View:
+    def explore(self, **options: Unpack[ExploreOptions]) -> View:
         """Show the expression's graph and its plan in a widget; ``options`` are those of ``explorer.explore``."""
         return hooks.explore(self, **options)
 

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 if TYPE_CHECKING:
+    from explorer.core.ir.view_options import ExploreOptions
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
     from explorer.record.lanes import Lane
@@ -47,6 +48,10 @@ class View(Protocol):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the view to a file, whose ending chooses the form."""
+
+    @property
+    def selected_expression(self) -> Any:
+        """The expression of the selected node, in a view of a plan; None when nothing is selected."""
 
     def focus(self, what: Any) -> None:
         """Select a node and bring it into sight."""
@@ -108,7 +113,7 @@ class Register(Protocol):
 class Explore(Protocol):
     """``ex.explore``: a view of an expression, a layer, a net, a plan or a recording."""
 
-    def __call__(self, what: Any, **options: Any) -> View: ...
+    def __call__(self, what: Any, **options: Unpack[ExploreOptions]) -> View: ...
 
 
 class CheckView(Protocol):

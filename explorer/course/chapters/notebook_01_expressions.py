@@ -198,7 +198,7 @@ answer = ex.cond(True, ex.tanh, ex.sin, z)
 
 class Cube(Exercise):
     """Write an operation of your own, x³, with its gradient: a subclass of `ex.Elementwise` whose kernel writes to
-    `out`. Nobody but you can say that the gradient is right, so compare it with differences.
+    `out`. Is the gradient right? `ex.check` compares it with differences.
     """
 
     number = "01.5"

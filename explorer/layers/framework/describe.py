@@ -87,10 +87,10 @@ class Describable:
             waiting += reversed([*_sublayers(layer).values()])
         return "\n".join(layer_lines(rows)) + "\n"
 
-    def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> View:
+    def explore(self, inputs: Any = None, **options: Any) -> View:
         """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
 
-        ``inputs`` are types by port, or values; a layer built for types needs none.
+        ``inputs`` are types by port, or values, or the only input itself; a layer built for types needs none.
         """
         return hooks.explore(self, inputs=inputs, **options)
 

@@ -39,8 +39,10 @@ class ExpandedLayer:
     """whether all inputs and parameters have values, so that it can be run"""
 
 
-def expand(layer: LayerBase, inputs: Mapping[str, Any] | None = None) -> ExpandedLayer:
+def expand(layer: LayerBase, inputs: Any = None) -> ExpandedLayer:
     """Record the expressions of a layer for inputs by port, types or values; for a training layer the gradients too.
+
+    A layer with one input may be given that one, without its port.
 
     Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
     """
@@ -57,14 +59,17 @@ def expand(layer: LayerBase, inputs: Mapping[str, Any] | None = None) -> Expande
     return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
-def _input_values(layer: LayerBase, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    chosen = {**layer.types, **layer._as_ports(layer.inputs, "input", (inputs,), {})} if inputs else dict(layer.types)
+def _input_values(layer: LayerBase, inputs: Any) -> dict[str, Any]:
+    chosen = dict(layer.types)
+    if inputs is not None and not (isinstance(inputs, Mapping) and not inputs):
+        chosen.update(layer._as_ports(layer.inputs, "input", (inputs,), {}))
     missing = [port for port in layer.inputs if port not in chosen]
     if missing:
         raise OperandError(
             f"{layer!r} without a type for its input {', '.join(missing)}",
             rule="every input port must have a type or a value",
-            fix=f'inputs={{"{missing[0]}": ex.TensorType((2, 3), np.float32), …}}, or values',
+            fix=f'inputs={{"{missing[0]}": ex.TensorType((2, {getattr(layer, "in_features", 3)}), np.float32)}},'
+            " or values, in the shapes that the layer takes",
         )
     values = {
         port: tensor(value, name=port) if isinstance(value, np.ndarray) else value

@@ -36,13 +36,13 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
     if not (other_readers or dropped):
         return
     names = " and ".join(dict.fromkeys([reader.operation.label for reader in other_readers]))
-    edits = [f"{names} reading another value"] * bool(other_readers)
-    edits += [f"{operand.operation.label} not asked for"] * bool(dropped)
+    changes = [f"{node.operation.label} alone read {operand.operation.label}"]
+    changes += [f"{names} another value"] * bool(other_readers)
+    changes += [f"{operand.operation.label} were not asked for"] * bool(dropped)
     edges = {(reader.uid, operand.uid): _another(operand, graph) for reader in other_readers}
     if len(base.roots) > len(dropped):
-        yield Counterfactual(
-            f"one reader of {operand.operation.label}: {', '.join(edits)}", edges=edges, dropped=dropped
-        )
+        text = f"if {', '.join(changes[:-1])}, and {changes[-1]}"
+        yield Counterfactual(text, edges=edges, dropped=dropped)
 
 
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:

@@ -6,6 +6,7 @@ and it needs no file of values: decisions depend on types and structure, not on 
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +27,8 @@ from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
-_TAKEN = frozenset({"ex", "np", "plan", "random", *keyword.kwlist, *keyword.softkwlist})
+_CELL_NAMES = ("decision", "loss", "output", "outputs", "root", "taken")
+_TAKEN = frozenset({"ex", "np", "plan", "random", *_CELL_NAMES, *keyword.kwlist, *keyword.softkwlist})
 
 
 class Source:
@@ -46,13 +48,14 @@ class Source:
         for body in _bodies(node for node in nodes if node.uid not in cut):
             self._function(body)
         for node in nodes:
-            self.names[node.uid] = name = self._name(node.label if not node.operands or node.uid in cut else "")
+            self.names[node.uid] = name = self._name(node.label)
             self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
     def _name(self, wish: str) -> str:
-        """Return a unique name: the leaf's label if it is an identifier, else v1, v2 …"""
+        """Return a unique name: that of the leaf or operation if it is an identifier, else v1, v2 …"""
         clean = re.sub(r"[^A-Za-z0-9_]", "_", wish).strip("_")
         base = clean if re.match("[A-Za-z]", clean) and len(clean) <= 24 else "v"
+        base += "_" * hasattr(builtins, base)  # the cell leaves Python's own sum and max as they are
         number = 1
         name = base if base != "v" else "v1"
         while name in self._used:
@@ -102,7 +105,7 @@ class Source:
         arguments = ", ".join([self.names[node.uid] for node in inputs])
         for node in body.nodes:
             if node.uid not in self.names:
-                self.names[node.uid] = self._name("")
+                self.names[node.uid] = self._name(node.label)
                 self.lines.append(f"{self.names[node.uid]} = {self._value(node)}")
         results = ", ".join([self.names[node.uid] for node in body.outputs])
         inside = [*self.lines, f"return {results}"]

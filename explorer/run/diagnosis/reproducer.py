@@ -32,7 +32,7 @@ class _Part(NamedTuple):
 
 
 def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
-    """Return Python source that records a small graph, plans it, and asserts that the decision is taken again.
+    """Return Python source that records a small graph, plans it, asserts the decision again, and shows the plan.
 
     The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, recorded
     anew, does not show the decision.
@@ -187,4 +187,5 @@ def _claim(decision: Decision) -> str:
     return (
         "taken = [(decision.rule, decision.code) for decision in plan.recording.decisions]\n"
         f"assert ({decision.rule!r}, {decision.code!r}) in taken, taken\n"
+        "plan.explore()\n"
     )

@@ -182,6 +182,28 @@ def test_types_are_enough_to_explore_and_a_missing_one_is_an_error() -> None:
     assert ex.explore(layers.Linear("root", 2, 3, inputs={"input": KIND})).recording.title == "root · Linear"
 
 
+@pytest.mark.spec("M-L5")
+def test_the_only_input_of_a_layer_is_explored_without_its_port() -> None:
+    """An array, a type or an expression alone is the only input's; of several inputs each is named by its port."""
+    linear = layers.Linear("root", 2, 3)
+    array = np.ones((4, 2), np.float32)
+    for value in (array, KIND, ex.tensor(array)):
+        recording = linear.explore(value).recording
+        assert recording.type_text(recording.roots[0]).endswith("×3 float32")
+    with pytest.raises(ex.OperandError, match="the port 'right' of Add"):
+        layers.Add("sum").explore(array)
+
+
+@pytest.mark.spec("M-L5")
+def test_the_fix_for_a_missing_input_is_one_that_the_layer_takes() -> None:
+    """Typed as it stands, the fix explores the layer: its shape has the layer's own number of features."""
+    linear = layers.Linear("root", 5, 3)
+    with pytest.raises(ex.OperandError) as refusal:
+        linear.explore()
+    typed = refusal.value.fix.partition(", or values")[0].removeprefix("inputs=")
+    assert linear.explore(eval(typed)).recording.roots
+
+
 @pytest.mark.spec("M-L5", "V-6")
 def test_an_initialised_layer_with_values_is_run() -> None:
     """A layer for inference whose inputs and parameters have values is run when it is explored: values are seen."""

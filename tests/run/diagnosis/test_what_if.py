@@ -41,12 +41,12 @@ def test_one_consumer_less_lets_an_operation_fuse() -> None:
     found, other = [plan.what_if(each) for each in plan.recording.declined if each.code == "other_consumers"]
     assert found.change is not None
     assert other.change is not None
-    assert other.change.change == "one reader of add: negative reading another value"
-    assert found.change.change == "one reader of add: relu reading another value"
+    assert other.change.change == "if relu alone read add, and negative another value"
+    assert found.change.change == "if negative alone read add, and relu another value"
     assert found.change.estimated_us < found.estimated_us
     told = str(found)
     assert told.splitlines()[0] == "✗ " + found.declined
-    assert told.splitlines()[1].startswith("  ✓ one reader of add: relu reading another value: ")
+    assert told.splitlines()[1].startswith("  ✓ if negative alone read add, and relu another value: ")
     assert " → " in told.splitlines()[1]
 
 
