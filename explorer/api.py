@@ -125,10 +125,7 @@ class SavableView(GraphView):
         return super().from_line(line, cell)
 
     def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
-        """Colour the graph by numbers of expressions, nodes or names; see ``GraphView.overlay``.
-
-        Example: ``view.overlay({y: 0.25, "conv1": 0.5}, name="error")``.
-        """
+        """Colour the graph by numbers of expressions, nodes or names: ``view.overlay({y: 0.25, "conv1": 0.5})``."""
         check_type(values, "values", Mapping, "numbers by node", 'view.overlay({"conv1": 0.5})')
         numbers = {self._node_of(key): value for key, value in values.items()}
         super().overlay(numbers, name=name, unit=unit, text=text)
