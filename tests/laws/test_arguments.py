@@ -36,6 +36,7 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
     "conv3d": (real(1, 2, 4, 4, 4), real(2, 2, 3, 3, 3)),
     "conv_transpose1d": (real(1, 2, 5), real(2, 2, 3)),
     "conv_transpose2d": (real(1, 2, 5, 5), real(2, 2, 3, 3)),
+    "conv_transpose3d": (real(1, 2, 4, 4, 4), real(2, 2, 3, 3, 3)),
     **dict.fromkeys(
         ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool", "resize", "pixel_shuffle"),
         (real(1, 4, 6, 6),),
@@ -52,6 +53,8 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
     "take": (real(3, 4), whole(2)),
     "take_along_axis": (real(3, 4), whole(3, 4)),
     "tensordot": (real(2, 3), real(3, 2)),
+    **dict.fromkeys(("put_along_axis", "add_along_axis"), (real(3, 4), whole(3, 4), real(3, 4))),
+    "adaptive_avg_pool3d": (real(1, 2, 4, 4, 4),),
     "softmax_gradient": (real(2, 3), real(2, 3)),
     "where": (ex.tensor([True, False]), real(2), real(2)),
 }

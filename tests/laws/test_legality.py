@@ -21,7 +21,7 @@ CASES = [case for case in every_case() if not isinstance(case.operation, (Parame
 COMPUTED = [case for case in CASES if case.example.operands]
 ONE_EACH = list({case.operation.name: case for case in CASES}.values())
 DTYPES = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
-NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient")
+NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient", "put_along")
 """Operations whose whole numbers must name rows that there are, which no type can vouch for."""
 shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 types = st.builds(lambda shape, dtype: TensorType(shape, np.dtype(dtype)), shapes, st.sampled_from(DTYPES))

@@ -103,6 +103,8 @@ from explorer.ops.manipulation.gather import take as take
 from explorer.ops.manipulation.gather import take_along_axis as take_along_axis
 from explorer.ops.manipulation.one_hot import one_hot as one_hot
 from explorer.ops.manipulation.padding import pad as pad
+from explorer.ops.manipulation.put import add_along_axis as add_along_axis
+from explorer.ops.manipulation.put import put_along_axis as put_along_axis
 from explorer.ops.manipulation.rearrange import channel_shuffle as channel_shuffle
 from explorer.ops.manipulation.rearrange import flip as flip
 from explorer.ops.manipulation.rearrange import moveaxis as moveaxis
@@ -141,6 +143,7 @@ from explorer.ops.nn.activation import selu as selu
 from explorer.ops.nn.activation import silu as silu
 from explorer.ops.nn.activation import softsign as softsign
 from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
 from explorer.ops.nn.adaptive_pooling import adaptive_max_pool as adaptive_max_pool
 from explorer.ops.nn.attention import attention as attention
 from explorer.ops.nn.attention import attention_weights as attention_weights
@@ -149,6 +152,7 @@ from explorer.ops.nn.conv_1d_3d import conv1d as conv1d
 from explorer.ops.nn.conv_1d_3d import conv3d as conv3d
 from explorer.ops.nn.conv_transpose import conv_transpose1d as conv_transpose1d
 from explorer.ops.nn.conv_transpose import conv_transpose2d as conv_transpose2d
+from explorer.ops.nn.conv_transpose_3d import conv_transpose3d as conv_transpose3d
 from explorer.ops.nn.losses import nll_loss as nll_loss
 from explorer.ops.nn.losses import nll_loss_gradient as nll_loss_gradient
 from explorer.ops.nn.normalization import batch_norm as batch_norm

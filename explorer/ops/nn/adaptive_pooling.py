@@ -6,7 +6,7 @@ its window alone, so that an ∞ or NaN elsewhere does not reach it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,14 +15,16 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_steps
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
-from explorer.ops.base import float_dtype, reshape
+from explorer.ops.base import cast, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.slicing import part_of
-from explorer.ops.nn.kernels.window import Pair, pair
-from explorer.ops.reduction.reduce import max
+from explorer.ops.nn.kernels.window import Pair, for_each, pair
+from explorer.ops.reduction.reduce import max, mean
 
 
 class AdaptiveAvgPool2d(Operation):
@@ -153,22 +155,45 @@ def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
 
 
 @public
+@composition
+def adaptive_avg_pool3d(x: Any, output: int | tuple[int, int, int], *, policies: Items = ()) -> Expr:
+    """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
+
+    Recorded as slices, means and concatenations, axis by axis: every row of a window counts alike. Integers become
+    floating. (PNNX: nn.AdaptiveAvgPool3d, F.adaptive_avg_pool3d.)
+
+    >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
+    (1, 2, 3, 1, 5)
+    """
+    (x,) = as_operands((x,))
+    if x.ndim != 5:
+        raise OperandError(
+            f"adaptive_avg_pool3d of {x.type}", rule="volumes must be (N, C, D, H, W)", fix="x[None] adds the axis N"
+        )
+    return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), for_each(output, 3, "output size"), mean)
+
+
+@public
 def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
     """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
     1.
 
     Recorded as slices, maxima and concatenations, axis by axis: the largest of a rectangle is the largest of its rows'
-    largest, and these operations bring their gradients. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d and 2d.)
+    largest, and these operations bring their gradients. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d to 3d.)
 
     >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
     array([[[1., 3., 5.]]])
     """
     (x,) = as_operands((x,))
-    sizes = output if isinstance(output, (tuple, list)) else (output,)
-    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
+    return _axis_by_axis("adaptive_max_pool", x, output if isinstance(output, (tuple, list)) else (output,), max)
+
+
+def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
+    """Reduce the windows along each of the last axes."""
+    counts = [whole(count, f"{name}: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
-            f"adaptive_max_pool: {counts} windows of {x.type}",
+            f"{name}: {counts} windows of {x.type}",
             rule="there must be at least one window along each of the last axes, and an element in each",
             fix="1 along an axis pools all of it",
         )
@@ -177,8 +202,8 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
         length = y.shape[axis]
         if count == length:
             continue
-        claim_steps("adaptive_max_pool", 2 * count)
+        claim_steps(name, 2 * count)
         front = [slice(None)] * axis
         parts = [part_of(y, (*front, window)) for _, window in _windows(length, count)]
-        y = concatenate([max(part, axis, keepdims=True) for part in parts], axis)
+        y = concatenate([reduce(part, axis, keepdims=True) for part in parts], axis)
     return y

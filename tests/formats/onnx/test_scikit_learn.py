@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("I-5", "I-9")
 MODELS = Path(__file__).parents[3] / "assets" / "models"
 FILES = sorted((MODELS / "sklearn").glob("*.onnx"))
 reference = np.load(MODELS / "reference_sklearn.npz")
-DELEGATED = {"tfidf_logistic", "counts_bayes", "characters", "hashes", "holes_nearest"}
+DELEGATED = {"tfidf_logistic", "counts_bayes", "characters", "holes_nearest"}
 """files with an operator that the onnx package computes"""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from explorer.formats.pnnx.operators import TABLE
 from explorer.formats.pnnx.operators.expression import apply
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, WeightReference
+from tests.formats.pnnx.nets import net_of
 from tests.support.refusals import refused
 
 reference = np.load(Path(__file__).parents[3] / "assets" / "reference.npz")
@@ -44,25 +44,6 @@ WEIGHTS = {
     "linear": ("weight", "bias"),
     "layer_norm": ("weight", "bias"),
 }
-
-
-def net_of(
-    type: str,
-    inputs: int,
-    arguments: Mapping[str, Any] | None = None,
-    weights: Mapping[str, Any] | None = None,
-    outputs: int = 1,
-    names: Mapping[str, str] | None = None,
-) -> Net:
-    """A net of one operator."""
-    held = {f"op.{name}": np.asarray(array) for name, array in (weights or {}).items()}
-    declared = {
-        name: WeightReference(f"op.{name}", held[f"op.{name}"].shape, held[f"op.{name}"].dtype.name)
-        for name in weights or {}
-    }
-    reads, makes = tuple(f"x{i}" for i in range(inputs)), tuple(f"y{i}" for i in range(outputs))
-    operator = OperatorDefinition(type, "op", reads, makes, arguments or {}, names or {}, declared)
-    return Net(NetDefinition.of("one", [operator], reads, makes, weights=held), TABLE)
 
 
 @pytest.mark.spec("I-6")

@@ -16,6 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.common.flat_places import flat_places
 from explorer.formats.common.known_inputs import (
     fold,
     integers,
@@ -129,14 +130,6 @@ def _checked(op: OperatorContext, indices: Expr, size: int) -> Expr:
     return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
 
 
-def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
-    """Return indices into an axis of a size, counted from its front; known ones are checked."""
-    # unsigned ones cannot count from the end
-    if indices.dtype.kind == "u" or is_known(indices):
-        return _checked(op, indices, size)
-    return where(indices < 0, indices + size, indices)
-
-
 @operator("GatherND")
 def gather_parts(op: OperatorContext) -> Any:
     """Parts at rows of indices into the first axes, or into those behind the axes of a batch."""
@@ -151,12 +144,9 @@ def gather_parts(op: OperatorContext) -> Any:
         )
     parts = [indices[..., axis] for axis in range(depth)]
     if is_known(indices):
-        parts = [fold(part) for part in parts]
-    places = [_from_front(op, part, x.shape[axis]) for axis, part in enumerate(parts)]
-    # a row of indices as one index into the merged axes, row-major
-    flat = places[0]
-    for axis in range(1, depth):
-        flat = flat * x.shape[axis] + places[axis]
+        for axis, part in enumerate(parts):
+            _checked(op, fold(part), x.shape[axis])
+    flat = fold(flat_places(parts, x.shape[:depth])) if is_known(indices) else flat_places(parts, x.shape[:depth])
     return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), flat, 0)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TensorType
-from explorer.formats.onnx.writing.node_writer import WRITERS, GraphWriter, unwritten, written
+from explorer.formats.onnx.writing.node_writer import WRITERS, GraphWriter, written
 from explorer.ops.manipulation.slicing import index_of
 
 _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
@@ -162,6 +162,37 @@ def take_along(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("GatherElements", names[0], numbers, axis=node.operation.axis)
 
 
+@written("put_along")
+def put_along(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Elements replaced at indices along an axis."""
+    numbers = _indices(graph, node.operands[1], names[1])
+    return graph.node("ScatterElements", names[0], numbers, names[2], axis=node.operation.axis)
+
+
+@written("take_along_gradient")
+def add_along(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Elements added, in zeros, at indices along an axis."""
+    numbers = _indices(graph, node.operands[1], names[1])
+    return _added(graph, node, numbers, names[0])
+
+
+@written("take_gradient")
+def add_parts(graph: GraphWriter, node: Any, *names: str) -> Any:
+    """Parts added, in zeros, at indices along an axis."""
+    axis, numbers = node.operation.axis, node.operands[1]
+    parts = [*node.shape[:axis], numbers.size, *node.shape[axis + 1 :]]
+    along = [1] * axis + [numbers.size] + [1] * (node.ndim - axis - 1)
+    flat = graph.node("Reshape", _indices(graph, numbers, names[1]), graph.constant(along))
+    everywhere = graph.node("Expand", flat, graph.constant(parts))
+    return _added(graph, node, everywhere, graph.node("Reshape", names[0], graph.constant(parts)))
+
+
+def _added(graph: GraphWriter, node: Any, numbers: str, values: str) -> Any:
+    zero = graph.constant(0, node.dtype)
+    zeros = graph.node("Expand", zero, graph.shape(node, node.shape, graph.counterpart(node).shape))
+    return graph.node("ScatterElements", zeros, numbers, values, axis=node.operation.axis, reduction="add")
+
+
 @written("one_hot")
 def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
     """1 at the position of each class number, 0 elsewhere."""
@@ -253,8 +284,3 @@ def accumulated_in(graph: GraphWriter, node: Any, *names: str) -> Any:
     inner = node.operation.operation(*operands)
     cast = [graph.cast(name, each.dtype, wide) for name, each in zip(names, node.operands, strict=True)]
     return graph.cast(str(WRITERS[inner.operation.name](graph, inner, *cast)), wide, node.dtype)
-
-
-unwritten(
-    "gradients are for training, and a file holds what is computed forwards", "take_gradient", "take_along_gradient"
-)

@@ -73,6 +73,12 @@ def size(op: OperatorContext) -> Any:
     return x.shape if dim is None else apply("size", [x, dim])
 
 
+@file_operator("aten::numel", "torch.numel", "Tensor.numel", operands=Count(1, 1))
+def numel(op: OperatorContext) -> int:
+    """The number of elements of a tensor."""
+    return op.x.size
+
+
 @file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit", operands=Count(1, 1))
 def number(op: OperatorContext) -> Any:
     """A plain number as it is."""

@@ -17,6 +17,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.conv_1d_3d import conv1d, conv3d
 from explorer.ops.nn.conv_transpose import conv_transpose1d, conv_transpose2d
+from explorer.ops.nn.conv_transpose_3d import conv_transpose3d
 
 
 def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:
@@ -93,7 +94,8 @@ def _convolve_back(op: OperatorContext, axes: int) -> Expr:
     if axes == 1:
         options = {name: values[0] for name, values in options.items()}
         return conv_transpose1d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
-    return conv_transpose2d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
+    transpose = conv_transpose2d if axes == 2 else conv_transpose3d
+    return transpose(op.x, filters, bias, groups=op.integer("groups", 1), **options)
 
 
 def _enter(axes: int) -> None:
@@ -102,8 +104,6 @@ def _enter(axes: int) -> None:
         return _convolve(op, axes)
 
     convolution.__doc__ = 'Cross-correlation; padding is a number an axis, "same" or "valid".'
-    if axes == 3:
-        return
 
     @file_operator(f"nn.ConvTranspose{axes}d", f"F.conv_transpose{axes}d")
     def transposed(op: OperatorContext) -> Expr:

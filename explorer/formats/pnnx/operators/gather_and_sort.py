@@ -12,7 +12,6 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.arguments import flag, integer, value
@@ -96,24 +95,6 @@ def index_select(op: OperatorContext) -> Expr:
     return take(op.x, op.tensor(1 if op.has("dim") else 2, "index"), integer(op, 1, "dim"))
 
 
-@file_operator("Tensor.index")
-def index(op: OperatorContext) -> Expr:
-    """The parts of an axis at numbers, as x[:, numbers] chooses them."""
-    expression = value(op, 1, "expr")
-    items = expression if isinstance(expression, tuple) else (expression,)
-    chosen = [axis for axis, item in enumerate(items) if item is not None]
-    numbers = items[chosen[0]] if len(chosen) == 1 else None
-    if isinstance(numbers, tuple) and all(type(number) is int and abs(number) < 2**63 for number in numbers):
-        numbers = tensor(np.array(numbers, np.int64))
-    if not isinstance(numbers, Expr) or numbers.dtype.kind not in "iu":
-        raise OperandError(
-            f"the index {expression!r}",
-            rule="Tensor.index must have whole numbers for one axis",
-            fix="register Tensor.index yourself with file_operator",
-        )
-    return take(op.x, numbers, chosen[0])
-
-
 @file_operator("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
 def masked_fill(op: OperatorContext) -> Expr:
     """A value where the mask holds, the elements elsewhere."""
@@ -157,6 +138,23 @@ def _enter_logic(name: str) -> None:
 
 for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
     _enter_logic(_name)
+
+
+def _enter_bits(name: str, word: str) -> None:
+    @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
+    def bits(op: OperatorContext) -> Expr:
+        operands = (op.x,) if name == "bitwise_not" else (op.x, value(op, 1, "other"))
+        result: Expr = function(word)(*operands)
+        return result
+
+    bits.__doc__ = f"{name} of whole numbers, bit by bit, or of truths."
+
+
+for _name, _word in {
+    "bitwise_not": "invert", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+}.items():  # fmt: skip
+    _enter_bits(_name, _word)
 
 
 def _enter_predicate(name: str) -> None:

@@ -1,7 +1,9 @@
-"""Poolings over windows of images and of sequences."""
+"""Poolings over windows of sequences, images and volumes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from explorer.core.errors import OperandError
@@ -9,44 +11,52 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.arguments import sizes
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
-from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_max_pool
+from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
+from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
+
+_SHAPES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
 def _axes(op: OperatorContext) -> int:
     return int(op.definition.type[-2])
 
 
-def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1) -> tuple[int, int]:
-    """A parameter of a window for rows and columns; a sequence is an image of one row."""
+def _types(name: str, function: str, axes: tuple[int, ...] = (1, 2, 3)) -> tuple[str, ...]:
+    return tuple([f"{kind}{count}d" for count in axes for kind in (f"nn.{name}", f"F.{function}")])
+
+
+def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1) -> tuple[int, ...]:
+    """A parameter of a window, one number for each axis; a sequence is an image of one row."""
     lengths = sizes(op, name, _axes(op)) if default is None else sizes(op, name, _axes(op), default)
-    return (lengths[0], lengths[1]) if len(lengths) == 2 else (filler, lengths[0])
+    return (filler, lengths[0]) if len(lengths) == 1 else lengths
 
 
 def _image(op: OperatorContext) -> Expr:
     x, axes = op.x, _axes(op)
     if x.ndim != axes + 2:
         raise OperandError(
-            f"an operand {x.type}",
-            rule=f"{op.definition.type}: the operand must be (N, C, {'H, W' if axes == 2 else 'L'})",
+            f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, {_SHAPES[axes]})"
         )
-    return x if axes == 2 else expand_dims(x, 2)
+    return expand_dims(x, 2) if axes == 1 else x
 
 
 def _result(op: OperatorContext, y: Expr) -> Expr:
-    return y if _axes(op) == 2 else squeeze(y, 2)
+    return squeeze(y, 2) if _axes(op) == 1 else y
 
 
-def _strides(op: OperatorContext) -> tuple[int, int]:
+def _strides(op: OperatorContext) -> tuple[int, ...]:
     return _window(op, "kernel_size" if op.argument("stride", None) is None else "stride")
 
 
-@file_operator("nn.MaxPool1d", "nn.MaxPool2d", "F.max_pool1d", "F.max_pool2d")
+@file_operator(*_types("MaxPool", "max_pool"))
 def max_pool(op: OperatorContext) -> Expr:
     """The largest element of each window."""
     op.only("return_indices", False)
-    y = max_pool2d(
+    pool: Callable[..., Expr] = max_pool3d if _axes(op) == 3 else max_pool2d
+    y = pool(
         _image(op),
         _window(op, "kernel_size"),
         _strides(op),
@@ -57,43 +67,68 @@ def max_pool(op: OperatorContext) -> Expr:
     return _result(op, y)
 
 
-@file_operator("nn.AvgPool1d", "nn.AvgPool2d", "F.avg_pool1d", "F.avg_pool2d")
+@file_operator(*_types("AvgPool", "avg_pool"))
 def avg_pool(op: OperatorContext) -> Expr:
-    """The mean of each window."""
-    op.only("divisor_override", None)
-    y = avg_pool2d(
-        _image(op),
-        _window(op, "kernel_size"),
-        _strides(op),
-        _window(op, "padding", 0, 0),
-        op.flag("ceil_mode", False),
-        op.flag("count_include_pad", True),
-    )
-    return _result(op, y)
+    """The mean of each window, or its sum divided by a number."""
+    counted = op.flag("count_include_pad", True)
+    if op.argument("divisor_override", None) is None:
+        return _result(op, _means(op, _image(op), op.flag("ceil_mode", False), counted))
+    divisor = op.integer("divisor_override")
+    if divisor == 0:
+        raise OperandError("divisor_override=0", rule=f"{op.definition.type}: divisor_override must not be 0")
+    return _result(op, _sums(op) / divisor)
 
 
-def _output(op: OperatorContext, x: Expr) -> tuple[int, int]:
-    """Return the numbers of windows along both axes; a None in the file stands for the image's own size."""
-    lengths = op.argument("output_size")
-    counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * _axes(op)
-    if len(counts) != _axes(op) or not all(count is None or type(count) is int for count in counts):
+def _means(op: OperatorContext, x: Expr, ceil: bool, counted: bool = True) -> Expr:
+    pool: Callable[..., Expr] = avg_pool3d if x.ndim == 5 else avg_pool2d
+    return pool(x, _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0, 0), ceil, counted)
+
+
+def _sums(op: OperatorContext) -> Expr:
+    """The sum of each window, of which the last one may reach beyond the padding."""
+    x, size, steps, sides = _image(op), _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0, 0)
+    counts = _means(op, x, op.flag("ceil_mode", False)).shape[2:]
+    # zeros behind the padding, until the last window fits into them: then each mean is of a whole window
+    ends = [
+        max((count - 1) * step + width - length - 2 * side, 0)
+        for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
+    ]
+    return _means(op, padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends])), False) * math.prod(size)
+
+
+@file_operator(*_types("LPPool", "lp_pool"))
+def norm_pool(op: OperatorContext) -> Expr:
+    """(Σ xᵖ)^(1/p) of each window; one that reaches beyond the edge counts as if its mean filled it, as in torch."""
+    power = op.number("norm_type")
+    if power == 0:
+        raise OperandError("norm_type=0", rule=f"{op.definition.type}: norm_type must not be 0")
+    means = _means(op, _image(op) ** power, op.flag("ceil_mode", False))
+    return _result(op, (means * math.prod(_window(op, "kernel_size"))) ** (1 / power))
+
+
+def _output(op: OperatorContext, x: Expr) -> tuple[int, ...]:
+    """Return the numbers of windows along each axis; a None stands for the axis' own size, which pnnx writes as 0."""
+    lengths, axes = op.argument("output_size"), _axes(op)
+    counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * axes
+    if len(counts) != axes or not all(count is None or type(count) is int for count in counts):
         raise OperandError(
             f"output_size={lengths!r} for {x.type}", rule="sizes must be whole numbers or None, one for each axis"
         )
-    rows, columns = counts if len(counts) == 2 else (1, counts[0])
-    return x.shape[2] if rows is None else rows, x.shape[3] if columns is None else columns
+    counts = (1, *counts) if axes == 1 else counts
+    return tuple([count or size for count, size in zip(counts, x.shape[2:], strict=True)])
 
 
-@file_operator("nn.AdaptiveAvgPool1d", "nn.AdaptiveAvgPool2d", "F.adaptive_avg_pool1d", "F.adaptive_avg_pool2d")
+@file_operator(*_types("AdaptiveAvgPool", "adaptive_avg_pool"))
 def adaptive_avg_pool(op: OperatorContext) -> Expr:
-    """The means of windows that cover the image evenly; a size None is the image's own."""
+    """The means of windows that cover the operand evenly; a size None is its own."""
     x = _image(op)
-    return _result(op, adaptive_avg_pool2d(x, _output(op, x)))
+    pool: Callable[..., Expr] = adaptive_avg_pool3d if x.ndim == 5 else adaptive_avg_pool2d
+    return _result(op, pool(x, _output(op, x)))
 
 
-@file_operator("nn.AdaptiveMaxPool1d", "nn.AdaptiveMaxPool2d", "F.adaptive_max_pool1d", "F.adaptive_max_pool2d")
+@file_operator(*_types("AdaptiveMaxPool", "adaptive_max_pool"))
 def adaptive_max_pool_(op: OperatorContext) -> Expr:
-    """The largest elements of windows that cover the image evenly; a size None is the image's own."""
+    """The largest elements of windows that cover the operand evenly; a size None is its own."""
     op.only("return_indices", False)
     x = _image(op)
     return _result(op, adaptive_max_pool(x, _output(op, x)))

@@ -14,7 +14,8 @@ from explorer.core.ir.recording_context import scope
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.control.recurrence import recurrence
+from explorer.ops.control.recurrence import lstm_cell, recurrence
+from explorer.ops.control.scan import scan_operands
 from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import concatenate, stack
 
@@ -41,18 +42,23 @@ def rnn(op: OperatorContext) -> Any:
 
 
 def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> Any:
-    op.only("proj_size", 0)
-    x, hidden = op.x, op.integer("hidden_size")
+    x, hidden, short = op.x, op.integer("hidden_size"), op.integer("proj_size", 0)
+    if not 0 <= short < hidden or (short and cell != "lstm"):
+        raise OperandError(
+            f"proj_size={short} with hidden_size={hidden}",
+            rule=f"{op.definition.type}: proj_size must be 0, or for an LSTM smaller than hidden_size",
+        )
     time_axis = 1 if op.flag("batch_first", False) else 0
     with_rank(op, "the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
     directions = 2 if op.flag("bidirectional", False) else 1
     layers = op.integer("num_layers", 1)
-    start_shape = (layers * directions, x.shape[1 - time_axis], hidden)
+    lengths = (short or hidden, hidden)[:states]
+    members = x.shape[1 - time_axis]
     initial = [
-        with_shape(op, f"first state {i}", op.tensor(1 + i), start_shape)
-        for i in range(states if len(op.operands) > 1 else 0)
+        with_shape(op, f"first state {i}", op.tensor(1 + i), (layers * directions, members, length))
+        for i, length in enumerate(lengths if len(op.operands) > 1 else ())
     ]
-    absent = (zeros((x.shape[1 - time_axis], hidden), x.dtype),) * (0 if initial else states)
+    absent = () if initial else tuple(zeros((members, length), x.dtype) for length in lengths)
     last: list[tuple[Expr, ...]] = []
     for layer in range(layers):
         sequences = []
@@ -60,8 +66,12 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             suffix = f"_l{layer}" + "_reverse" * direction
             start = tuple(whole[layer * directions + direction] for whole in initial) or absent
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
-                weights = _weights(op, suffix, gates, x, hidden)
-                sequence, state = recurrence(cell, name, *weights, start, time_axis, bool(direction))
+                weights = _weights(op, suffix, gates, x, hidden, short)
+                if short:
+                    shorten = with_shape(op, "weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
+                    sequence, state = _projected(weights, shorten, start, time_axis, bool(direction))
+                else:
+                    sequence, state = recurrence(cell, name, *weights, start, time_axis, bool(direction))
             sequences.append(sequence)
             last.append(state)
         x = sequences[0] if directions == 1 else concatenate(sequences, 2)
@@ -70,7 +80,24 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
 
 
-def _weights(op: OperatorContext, suffix: str, gates: int, x: Expr, hidden: int) -> tuple[Expr, Expr, Expr | None]:
+def _projected(
+    parts: tuple[Expr, Expr, Expr | None], shorten: Expr, start: tuple[Expr, ...], axis: int, backwards: bool
+) -> tuple[Expr, tuple[Expr, ...]]:
+    """Return the sequence and the last states of an LSTM whose output is a product, shorter than its memory."""
+    entering, weights, bias = parts
+
+    def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
+        long, memory = lstm_cell(elements[0], weights, bias, *state)
+        output = long @ shorten
+        return [output, memory], [output]
+
+    *last, sequence = scan_operands(step, start, [entering], (axis,), (axis,), backwards, "lstm")
+    return sequence, tuple(last)
+
+
+def _weights(
+    op: OperatorContext, suffix: str, gates: int, x: Expr, hidden: int, short: int
+) -> tuple[Expr, Expr, Expr | None]:
     """The inputs' part of the gates, the state's weights and their bias, of one layer in one direction."""
     has_bias = op.flag("bias", True)
 
@@ -81,4 +108,4 @@ def _weights(op: OperatorContext, suffix: str, gates: int, x: Expr, hidden: int)
     if has_bias:
         entering = entering + weight("bias_ih", gates * hidden)
     bias = weight("bias_hh", gates * hidden) if has_bias else None
-    return entering, weight("weight_hh", gates * hidden, hidden).T, bias
+    return entering, weight("weight_hh", gates * hidden, short or hidden).T, bias

@@ -31,7 +31,7 @@ from explorer.net.operators.context import OperatorContext
 TYPES = (
     "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "ImageDecoder", "MaxUnpool",
     "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign", "STFT",
-    "ScatterElements", "ScatterND", "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
+    "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
 """operator types that are delegated"""
 

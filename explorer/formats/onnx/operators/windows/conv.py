@@ -10,7 +10,6 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.windows.conv_3d_transposed import transposed_over_volumes
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
@@ -26,6 +25,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.conv_1d_3d import conv3d
 from explorer.ops.nn.conv_transpose import conv_transpose2d
+from explorer.ops.nn.conv_transpose_3d import conv_transpose3d
 
 
 @operator("Conv")
@@ -77,7 +77,16 @@ def transposed_convolution(op: OperatorContext) -> Expr:
     )
     cut, bias, groups = _cut(op, x, strides, reach), optional(op, "B"), op.integer("group", 1)
     if x.ndim == 5:
-        return transposed_over_volumes(x, filters, bias, strides, cut, extra, dilation, groups)
+        return conv_transpose3d(
+            x,
+            filters,
+            bias,
+            strides=strides,
+            padding=cut,
+            output_padding=extra,
+            dilation=dilation,
+            groups=groups,
+        )
     y = conv_transpose2d(
         as_image(x),
         as_image(filters),

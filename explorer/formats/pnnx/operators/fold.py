@@ -1,0 +1,79 @@
+"""Windows of images as columns, and columns added up to images again.
+
+Unfold gathers: each element of a column is a place in the padded image. Fold, its adjoint, adds at these places.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.memory_budget import claim_constant
+from explorer.core.types.tensor_type import Array
+from explorer.formats.pnnx.operators.arguments import sizes
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.manipulation.gather import TakeGradient, take
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.manipulation.reshape import reshape
+
+
+def _places(op: OperatorContext, image: tuple[int, ...]) -> tuple[Array, tuple[int, int]]:
+    """Return the places of the columns' elements in a padded image (tap, window), and the padding; row-major."""
+    size, steps = sizes(op, "kernel_size", 2), sizes(op, "stride", 2, 1)
+    gaps, sides = sizes(op, "dilation", 2, 1), sizes(op, "padding", 2, 0)
+    counts = [
+        (length + 2 * side - gap * (width - 1) - 1) // step + 1 if min(step, gap, width) > 0 and side >= 0 else 0
+        for length, side, gap, width, step in zip(image, sides, gaps, size, steps, strict=True)
+    ]
+    if min(counts) < 1:
+        raise OperandError(
+            f"an image of {image} with kernel_size={size}, stride={steps}, dilation={gaps}, padding={sides}",
+            rule=f"{op.definition.type}: sizes, strides and dilation must be at least 1, padding at least 0, and the "
+            "window must fit into the padded image",
+            fix="a smaller kernel_size, or padding",
+        )
+    claim_constant("places of windows", prod(size) * prod(counts))
+    rows, columns = (
+        np.arange(width)[:, None] * gap + np.arange(count) * step
+        for width, gap, count, step in zip(size, gaps, counts, steps, strict=True)
+    )
+    places = rows[:, None, :, None] * (image[1] + 2 * sides[1]) + columns[None, :, None, :]
+    return places.reshape(-1), (sides[0], sides[1])
+
+
+@file_operator("nn.Unfold", "F.unfold")
+def unfold(op: OperatorContext) -> Expr:
+    """The windows of images (N, C, H, W) as columns (N, C · h · w, windows)."""
+    x = op.x
+    if x.ndim not in (3, 4):
+        raise OperandError(f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, H, W)")
+    places, (high, wide) = _places(op, x.shape[-2:])
+    around = padded(x, (*[(0, 0)] * (x.ndim - 2), (high, high), (wide, wide)))
+    columns = take(reshape(around, (*x.shape[:-2], -1)), places, x.ndim - 2)
+    taps = prod(sizes(op, "kernel_size", 2))
+    return reshape(columns, (*x.shape[:-3], x.shape[-3] * taps, places.size // taps))
+
+
+@file_operator("nn.Fold", "F.fold")
+def fold(op: OperatorContext) -> Expr:
+    """Columns (N, C · h · w, windows) added up to images (N, C, H, W) at the places of their windows."""
+    x, image = op.x, sizes(op, "output_size", 2)
+    places, (high, wide) = _places(op, image)
+    taps = prod(sizes(op, "kernel_size", 2))
+    if x.ndim not in (2, 3) or x.shape[-2] % taps or x.shape[-1] * taps != places.size:
+        raise OperandError(
+            f"an operand {x.type} for windows of {taps} elements in images of {image}",
+            rule=f"{op.definition.type}: the operand must be (N, C · {taps}, {places.size // taps})",
+        )
+    front = (*x.shape[:-2], x.shape[-2] // taps)
+    around = (image[0] + 2 * high, image[1] + 2 * wide)
+    claim_constant("images of columns", prod(front) * prod(around), x.dtype.itemsize)
+    columns = reshape(x, (*front, places.size))
+    whole = TakeGradient(len(front), (*front, prod(around)))(columns, *as_operands((places,)))
+    y = reshape(whole, (*front, *around))
+    return y[..., high : high + image[0], wide : wide + image[1]]

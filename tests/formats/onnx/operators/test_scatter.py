@@ -1,0 +1,48 @@
+"""Elements written and added at indices: the standard's values, on Explorer's own operations, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
+from tests.support.refusals import refused
+
+RANDOM = np.random.default_rng(7)
+X = RANDOM.normal(size=(4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduction: str, tmp_path: Path) -> None:
+    """Places twice, places from the end, fewer rows than the data: without the reference evaluator in the graph."""
+    i = np.array([[1, -1], [1, 0], [3, 2]])
+    updates = RANDOM.normal(size=(3, 2) if operator == "ScatterElements" else (3,)).astype(np.float32)
+    attributes = {"axis": 1} if operator == "ScatterElements" else {}
+    shapes = {"x": (FLOAT, [4, 5]), "i": (INT64, [3, 2]), "u": (FLOAT, list(updates.shape))}
+    made = model([node(operator, ["x", "i", "u"], ["y"], reduction=reduction, **attributes)], shapes, ["y"])
+    net, given = opened(made, tmp_path), {"x": X, "i": i, "u": updates}
+    (expected,) = ReferenceEvaluator(made).run(None, given)
+    np.testing.assert_allclose(net.run(given), expected, rtol=1e-6)
+    assert not any("delegated" in label for label in net.plan(given).recording.nodes.label)
+
+
+def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:
+    made = node("ScatterND", ["x", "i", "u"], ["y"])
+    net = opened(model([made], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2]), "u": (FLOAT, [1])}, ["y"]), tmp_path)
+    with pytest.raises(ex.RunError, match="row 5"):
+        net.run({"x": X, "i": np.array([[0, 5]]), "u": X[0, :1]})
+    gather = model([node("GatherND", ["x", "i"], ["y"])], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2])}, ["y"])
+    with pytest.raises(ex.RunError, match="row 5"):
+        opened(gather, tmp_path).run({"x": X, "i": np.array([[0, 5]])})
+
+
+def test_updates_that_misfit_are_refused(tmp_path: Path) -> None:
+    made = node("ScatterElements", ["x", "i", "u"], ["y"])
+    net = opened(model([made], {"x": (FLOAT, [4, 5]), "i": (INT64, [2, 5]), "u": (FLOAT, [1, 5])}, ["y"]), tmp_path)
+    with refused(ex.FileError, "ScatterElements", "update"):
+        net.run({"x": X, "i": np.zeros((2, 5), int), "u": X[:1]})
