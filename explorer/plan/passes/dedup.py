@@ -55,8 +55,8 @@ class Dedup(Pass):
     )
     order_of_zeros = Reason(
         "order_of_zeros",
-        "`{operation}` is computed, not taken from `{other}`, which has the same operands in the other order, "
-        "because the two may differ: where one operand is 0.0 and the other −0.0, `{operation}` gives the first.",
+        "`{node}` is computed, although `{other}` has the same operands in the other order, because the results may "
+        "differ: of 0.0 and −0.0, `{operation}` gives the operand that is written first.",
         meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write the operands in the same order in both places.",
     )
@@ -125,7 +125,7 @@ class Dedup(Pass):
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
-                facts = {"other": other, "operation": node.operation.name}
+                facts = {"node": node, "other": other, "operation": node.operation.name}
                 graph.decline(self, self.order_of_zeros, facts, node)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:

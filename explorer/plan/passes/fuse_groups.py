@@ -81,13 +81,17 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
     same_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
     reason = FuseReasons.reduced_whole
     if in_parts:
-        exact = last.dtype.kind in _ORDERLESS or last.operation.idempotent
-        joined = FuseReasons.reduced_halved if same_bits else FuseReasons.reduced_joined
-        reason = FuseReasons.reduced_exact if exact else joined
+        if last.operation.idempotent:
+            reason = FuseReasons.reduced_exact
+        elif last.dtype.kind in _ORDERLESS:
+            reason = FuseReasons.reduced_integers
+        else:
+            reason = FuseReasons.reduced_halved if same_bits else FuseReasons.reduced_joined
     label = _label(members)
     facts = {
         "operations": label.replace(" · ", " → "),
         "last": last.operation.label,
+        "given": str(last.dtype),
         "count": len(members),
         "shape": shape_text(tiling.shape),
         "temporaries": len(members) - 1,

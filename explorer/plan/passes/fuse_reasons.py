@@ -14,6 +14,13 @@ _APART = f"{_LOOP}. Operations that are not fused write whole arrays to memory, 
 _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
 _UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation by itself.'
 _SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
+_UNWRITTEN = "then {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
+_IN_PARTS = (
+    "`{operations}` are fused into one loop over {blocks:block}, because "
+    f"{_UNWRITTEN}. "
+    "Each block is a part of a row, since `{last}` combines the elements of a row, and whole rows do not fit into the "
+    "cache."
+)
 _ONE_PRODUCT = "and one loop can compute only one matrix product, convolution or pooling"
 
 
@@ -44,31 +51,35 @@ class FuseReasons:
     reduced_whole = Reason(
         "reduction",
         "`{operations}` are fused into {blocks:pass over all rows|passes, each over some of the rows}, because "
-        "`{last}` combines the elements of a row, and whole rows fit into the cache, " + f"{_SAVED}.",
+        f"{_UNWRITTEN}: "
+        "`{last}` combines the elements of a row, and whole rows fit into the cache.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}, so each block holds whole rows.",
         change=_UNFUSED,
     )
     reduced_halved = Reason(
         "reduction",
-        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
-        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The parts are "
-        "added in NumPy's own order, so the result has the same bits as without fusion.",
+        f"{_IN_PARTS} The parts are added in the order in which NumPy adds them, so the result has the same bits as "
+        "without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows too long for the cache are cut where NumPy's summation cuts them, too.",
         change=_UNFUSED,
     )
     reduced_exact = Reason(
         "reduction",
-        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
-        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The order in "
-        "which the parts are combined makes no difference to the result.",
+        f"{_IN_PARTS} "
+        "The result is the same in every order of the parts: `{last}` gives an element, and rounds nothing.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. The largest of several largest elements, for one, is the largest of all.",
+        change=_UNFUSED,
+    )
+    reduced_integers = Reason(
+        "reduction",
+        f"{_IN_PARTS} The result is the same in every order of the parts, because {{given}} numbers are not rounded.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}. Only floating-point numbers are rounded, where they are added or multiplied.",
         change=_UNFUSED,
     )
     reduced_joined = Reason(
         "reduction",
-        "`{operations}` are fused into one loop over {blocks:block}, because `{last}` combines the elements of a row, "
-        "and whole rows do not fit into the cache, but parts of them do, " + f"{_SAVED}. The parts are "
-        "added up in another order than without fusion, so the last digits may differ.",
+        f"{_IN_PARTS} The parts end where the cache asks for it, not where NumPy's own sum would split a row, so the "
+        "additions have another order than without fusion, and the last digits may differ.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Floating-point sums are rounded, differently for each order of the terms.",
         change=f"For the last digits as without fusion: {_UNFUSED}",
     )
@@ -110,8 +121,8 @@ class FuseReasons:
     )
     from_second_product = Reason(
         "second_product",
-        "`{operand}`, which is fused with `{second}`, is not fused into one loop with `{reader}`, which reads it, "
-        "because `{reader}` is fused with `{first}` already, " + f"{_ONE_PRODUCT}.",
+        "`{operand}` is not fused into one loop with `{reader}`, which reads it, because `{operand}` is fused with "
+        f"`{{second}}` already, and `{{reader}}` with `{{first}}`, {_ONE_PRODUCT}.",
         meaning=f"{_APART} Products, convolutions and poolings are computed in blocks of different sizes and orders.",
     )
     view_between = Reason(

@@ -76,7 +76,7 @@ class Folding:
     fails = Reason(
         "fails",
         "`{operation}` is computed in the run, not while the plan is built, although it reads only constants, because "
-        "computing it from these fails: {error}. The run will fail there with the same error.",
+        "computing it fails: “{error}”. The run will fail there with the same error.",
         meaning="Where the run reaches it, it will fail there with the same error.",
         change="Correct the constants.",
     )

@@ -77,7 +77,7 @@ def rows_batched(at: At, node: Expr) -> Facts:
 
 
 of_nodes(symbolic_constants.ZeroThroughView.moved, holds=lambda at, node: is_zero(at.below_at(node, 0)))(
-    lambda at, node: names(at, node, x=(0,))
+    lambda at, node: {"node": node, **names(at, node, x=(0,))}
 )
 of_nodes(symbolic_constants.SumWithZero.dropped)(
     lambda at, node: {

@@ -62,7 +62,11 @@ def fused_kernel(claim: Claim) -> Kernel:
 
 
 @of_decision(
-    FuseReasons.reduced_whole, FuseReasons.reduced_halved, FuseReasons.reduced_exact, FuseReasons.reduced_joined
+    FuseReasons.reduced_whole,
+    FuseReasons.reduced_halved,
+    FuseReasons.reduced_exact,
+    FuseReasons.reduced_integers,
+    FuseReasons.reduced_joined,
 )
 def reduced(claim: Claim) -> Facts:
     kernel = fused_kernel(claim)
@@ -77,13 +81,14 @@ def reduced(claim: Claim) -> Facts:
     same_bits = tiling.blocks == 1 or orderless or flat
     expected = FuseReasons.reduced_whole
     if tiling.in_parts:
-        expected = FuseReasons.reduced_joined
-        if orderless or same_bits:
-            expected = FuseReasons.reduced_exact if orderless else FuseReasons.reduced_halved
+        expected = FuseReasons.reduced_halved if same_bits else FuseReasons.reduced_joined
+        if orderless:
+            expected = FuseReasons.reduced_exact if last.operation.idempotent else FuseReasons.reduced_integers
     assert claim.choice.reason is expected
     return {
         "operations": label(kernel.nodes),
         "last": last.operation.label,
+        "given": str(last.dtype),
         "count": len(kernel.nodes),
         "shape": sizes_text(tiling.shape) or "scalar",
         "temporaries": len(inner),

@@ -86,7 +86,7 @@ def order_of_zeros(claim: Claim) -> Facts:
         for each in claim.last.live.values()
         if each.operation is node.operation and [operand.uid for operand in claim.last.operands(each)] == turned
     ]
-    return {"other": other, "operation": node.operation.name}
+    return {"node": node, "other": other, "operation": node.operation.name}
 
 
 @of_decision(Dedup.augmented)

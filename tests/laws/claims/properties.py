@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.ops.elementwise.unary import Exp, Expm1, Log1p
+from explorer.ops.reduction.reduce import Min
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rules import (
     declared_properties,
@@ -157,7 +158,8 @@ extreme = properties.ExtremeBeforeMonotone
 
 
 def extreme_facts(at: At, node: Expr) -> Facts:
-    return {"f": kind(at.below_at(node, 0)), **names(at, node, x=(0, 0), y=(0,))}
+    picked = "smallest" if isinstance(node.operation, Min) else "largest"
+    return {"f": kind(at.below_at(node, 0)), "picked": picked, **names(at, node, x=(0, 0), y=(0,))}
 
 
 def swapped_type(at: At, node: Expr) -> Any:

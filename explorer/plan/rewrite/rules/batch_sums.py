@@ -55,8 +55,9 @@ class SumOfMembers(Rule):
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms are "
-        "{given}: that sum would add the rows in their own dtype, not in {wanted}, the dtype of the result.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms of the "
+        "addition are {given}: one sum would add the rows of `{whole}` in their own dtype, not in {wanted}, the dtype "
+        "of the result.",
         meaning="With y of float64 and rows of float32, y + x[0] + x[1] adds in float64, and y + x.sum(axis=0) adds "
         "the rows in float32.",
         change="Convert all terms to one dtype first: x.astype(...).",

@@ -205,9 +205,9 @@ class LogOfPowers(Rule):
     )
     tensor_weights = Reason(
         "weights",
-        "The log of `{y}` is computed as written, not as one logsumexp of the operand of `{powers}`, because "
-        "`{weights}`, by which `{y}` multiplies `{powers}`, is not known to be positive.",
-        meaning="The log of Σ w · exp(x) is logsumexp(x + log w), and log w is a number only where w is positive.",
+        "The log of `{y}`, a sum of w · exp(x), is computed as written, not as logsumexp(x + log w), because the "
+        "weights w, `{weights}`, are not known to be positive, and log w is a number only where they are.",
+        meaning="The log of Σ w · exp(x) is logsumexp(x + log w), in which no exp overflows.",
         change="Use weights that are known to be positive, such as ex.exp(…).",
     )
 

@@ -31,8 +31,8 @@ class Idempotent(Rule):
     )
     equal_operands = Reason(
         "idempotent",
-        "`{operation}` is left out, because both of its operands are `{x}`, and of two equal operands `{operation}` "
-        "gives that same number.",
+        "`{operation}` is left out, because both of its operands are `{x}`, and `{operation}` of two equal numbers is "
+        "that number.",
         meaning="maximum(x, x) is x. The property is declared as idempotent.",
     )
 
@@ -179,8 +179,8 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "The largest or smallest elements are picked first, and `{f}` is then computed for {kept:element} instead of "
-        "{all}, because `{f}` never decreases: max(f(x)) = f(max(x)).",
+        "The {picked} elements are picked first, and `{f}` is then computed for {kept:element} instead of {all}, "
+        "because `{f}` never decreases: the {picked} of all f(x) is f of the {picked} x.",
         meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
     )
     complex = Reason(
@@ -218,7 +218,8 @@ class ExtremeBeforeMonotone(Rule):
         if not operation.monotone or not operation.elementwise or len(y.operands) != 1 or node.size >= y.size:
             return None
         (x,) = graph.operands(y)
-        facts = {"f": operation.name, "x": x, "y": y}
+        picked = "smallest" if isinstance(node.operation, Min) else "largest"
+        facts = {"f": operation.name, "x": x, "y": y, "picked": picked}
         if "c" in (x.dtype.kind, y.dtype.kind):
             return self.complex.declined(**facts)
         if not operation.defined_everywhere:

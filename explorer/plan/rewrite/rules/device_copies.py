@@ -44,8 +44,8 @@ class RecreateConstantOnDevice(Rule):
 
     recreated = Reason(
         "applied",
-        "The constant `{x}` is created on the device {there} itself, not copied to it, because all of its elements "
-        "are one number, so that only this number and a shape are stored: there is no array to copy.",
+        "The constant `{x}` is created on the device `{there}`, not copied to it, because all of its elements are "
+        "one number, so that only this number and a shape are stored: there is no array to copy.",
         meaning="ex.ZeroTensor and ex.TrivialTensor are such constants; arrays of several numbers have to be copied.",
     )
 

@@ -264,8 +264,8 @@ class WideningRoundTrip(Rule):
     )
     lossy = Reason(
         "lossy",
-        "`{inner}` is kept, although its result is converted back to {given} at once, because {wanted} holds fewer "
-        "digits than {given}: without it, the numbers would not be rounded.",
+        "The conversion `{inner}` to {wanted} is kept, although its result is converted back to {given} at once, "
+        "because {wanted} holds fewer digits than {given}: the conversions round the numbers, as the program asks.",
         meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
         change="Leave the conversions out where no rounding is wanted.",
     )

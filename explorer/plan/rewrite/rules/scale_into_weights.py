@@ -51,9 +51,9 @@ class IntoWeights(Rule, abstract=True):
 
     other_consumers = Reason(
         "other_consumers",
-        "`{operation}` is computed as written, not moved into the weights that `{product}` multiplies by, because "
-        "{consumers} operations read `{product}`: those that need it without `{operation}` would need a product of "
-        "their own.",
+        "`{operation}` is computed as written, on the result of `{product}`, instead of changing the weights of "
+        "`{product}`, because {consumers} operations read that result: those that need it without `{operation}` would "
+        "need a second product.",
         meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
         change="Nothing, where all of its readers are needed.",
     )
@@ -161,7 +161,8 @@ class TermsOfWeights(IntoWeights):
     merged = Reason(
         "terms_of_weights",
         "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
-        "other, because neither depends on an input: their sum is the same in every run, and computed once.",
+        "other, because `{first}` and `{second}` depend on no input: their sum is the same in every run, and computed "
+        "once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )

@@ -189,15 +189,17 @@ class LogOfSigmoid(Rule):
 
     log_sigmoid = Reason(
         "log_sigmoid",
-        "The log of `{inner}` is computed as −log(1 + exp(−x)), where x is the operand of `{inner}`, because that is "
-        "the same number, and finite also where `{inner}` is rounded to 0, whose log is −∞.",
-        meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(0) would be −∞.",
+        "The log of `{inner}` is computed as −softplus(−x), where x is the operand of `{inner}`, and softplus(x) is "
+        "log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is rounded "
+        "to 0: log(0) is −∞.",
+        meaning="sigmoid(x) is 1 / (1 + exp(−x)), so its log is −log(1 + exp(−x)).",
     )
     complement = Reason(
         "log_one_minus_sigmoid",
-        "The log of 1 − `{inner}` is computed as −log(1 + exp(x)), where x is the operand of `{inner}`, because that "
-        "is the same number, and finite also where `{inner}` is rounded to 1: log(1 − 1) is −∞.",
-        meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(1 − 1) would be −∞.",
+        "The log of 1 − `{inner}` is computed as −softplus(x), where x is the operand of `{inner}`, and softplus(x) "
+        "is log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is "
+        "rounded to 1: log(1 − 1) is −∞.",
+        meaning="1 − sigmoid(x) is 1 / (1 + exp(x)), so its log is −log(1 + exp(x)).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

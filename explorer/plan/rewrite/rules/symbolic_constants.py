@@ -162,8 +162,8 @@ class ZeroThroughView(Rule):
 
     moved = Reason(
         "zero_moved",
-        "The operation is not computed: a ZeroTensor (zeros that are not stored) stands for its result, because its "
-        "operand `{x}` is a ZeroTensor, and zeros that are moved or added up are zeros.",
+        "`{node}` is not computed: a ZeroTensor (zeros that are not stored) stands for its result, because its operand "
+        "`{x}` is a ZeroTensor, and zeros that are reshaped, transposed, repeated or added up are zeros.",
         meaning="A ZeroTensor has a shape and a dtype, and stores no numbers.",
     )
 
@@ -171,7 +171,7 @@ class ZeroThroughView(Rule):
         (x,) = graph.operands(node)
         if producer(x, Zero) is None:
             return None
-        return self.moved.applied(_zero(node), x=x)
+        return self.moved.applied(_zero(node), node=node, x=x)
 
 
 class SumWithZero(Rule):
