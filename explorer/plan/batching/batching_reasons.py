@@ -28,7 +28,7 @@ class BatchReasons:
     device_calls = Reason(
         "device",
         "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
-        "that needs the operation `{operation}`, and the device `{device}` has no function for it.",
+        "that needs the operation `{operation}`, for which the device `{device}` has no code.",
         meaning=_BATCH,
         change="Register a function for it: @ex.kernel(operation, on=device).",
     )

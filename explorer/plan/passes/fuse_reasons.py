@@ -174,8 +174,8 @@ class FuseReasons:
     )
     nothing_to_join = Reason(
         "nothing_to_join",
-        "`{operation}` is fused with no other operation, because no operation comes before it, and none after it: all "
-        "that it reads is there before the run, and its result was asked for.",
+        "`{operation}` is fused with no other operation, because no operation comes before it, and none after it: it "
+        "reads only values that are there before the run, and its result was asked for.",
         meaning=_APART,
     )
     reader = Reason(

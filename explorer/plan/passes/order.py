@@ -119,8 +119,8 @@ class Order(Pass):
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time, although {lanes} could run, because each of the {count} kernels needs the result "
-        "of the one before.",
+        "One kernel runs at a time, although {lanes} may run at once, because each of the {count} kernels but the "
+        "first needs the result of the one before.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at one time.",
     )

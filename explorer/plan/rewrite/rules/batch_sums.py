@@ -154,30 +154,33 @@ class SumOfProducts(Rule):
 
     longer_axis = Reason(
         "sum_of_products",
-        "{members:matrix product|matrix products} and their sum are computed as one product of longer matrices, "
-        "because that gives the same sum, and the separate products ({saved_bytes} together) are never stored.",
+        "{members:matrix product|matrix products} and their sum are computed as one product, np.hstack of the left "
+        "matrices @ np.vstack of the right ones, because that gives the same sum, and the separate products "
+        "({saved_bytes} together) are never stored.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
         change="A product that is asked for, or read by another operation too, must be stored.",
     )
     rank = Reason(
         "rank",
-        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
-        "end to end, because they all share one matrix, and only pairs of different matrices can be joined.",
-        meaning="A0 @ B0 + A1 @ B1 is one product of longer matrices where both factors differ from term to term.",
+        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
+        "np.hstack and np.vstack, because they all share one matrix, and only pairs of different matrices can be "
+        "joined.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]); A0 @ B + A1 @ B is (A0 + A1) @ B.",
         change="Add the matrices that differ first: (A0 + A1) @ B.",
     )
     dtype = Reason(
         "dtype",
-        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
-        "end to end, because that product would be {given}, and the sum must be {wanted}.",
+        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
+        "np.hstack and np.vstack, because that product would be {given}, and the sum must be {wanted}.",
         meaning="A rule never changes the dtype of a result.",
         change="Convert the matrices first: x.astype(...).",
     )
     other_consumers = Reason(
         "other_consumers",
-        "The matrix products in `{product}` are computed and then added, not as one product of the matrices joined "
-        "end to end, because something else reads the single products, too, so they must be stored anyway.",
-        meaning="A sum of products is one product of longer matrices, in which the single products do not appear.",
+        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
+        "np.hstack and np.vstack, because another operation reads the products themselves, too, so they must be stored "
+        "anyway.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), in which A0 @ B0 does not appear.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -90,8 +90,8 @@ class Involution(Rule):
 
     undone = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both left out, because the same operation twice gives back the numbers "
-        "that there were before.",
+        "`{inner}` and `{outer}` after it are both left out, because each undoes the other: together they give back "
+        "the numbers that there were before.",
         meaning="−(−x) is x; 1 / (1 / x) is x but for rounding. The property is declared as involution.",
     )
     dtype = Reason(

@@ -34,9 +34,9 @@ class NormIntoWeights(IntoWeights):
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}`, with the multiplications and additions right before it, is left out, because they only multiply by "
-        "weights and add weights: the same is done to `{weights}`, the weights of `{product}`, which reads the "
-        "result; at most one term is added after `{product}`.",
+        "`{norm}` and the multiplications and additions right before it are left out, because they only multiply by "
+        "weights and add weights, and `{product}` reads their result: its own weights, `{weights}`, are multiplied "
+        "instead, and what was added, if anything, becomes one term after `{product}`.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W. Here s and t have one number for each row of W, or, "
         "before a convolution, for each channel. A norm vanishes into the product after it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
@@ -50,16 +50,16 @@ class NormIntoWeights(IntoWeights):
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written: it is not left out and done to the weights of the product or convolution "
-        "after it instead, because {consumers} operations read the result of `{norm}`, so it must be computed anyway.",
+        "`{norm}` is computed as written, instead of changing the weights of the product or convolution after it, "
+        "because {consumers} operations read the result of `{norm}`, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
         change="Nothing, where all of its readers are needed.",
     )
     dear = Reason(
         "price",
-        "The multiplications and additions before a product or convolution are computed as written: they are not left "
-        "out and done to its weights instead, because the weights would be computed anew in every run, which takes an "
-        "estimated {after_us}, and saves only {before_us}.",
+        "The multiplications and additions before a product or convolution are computed as written, instead of "
+        "changing its weights, because these would be changed anew in every run, which takes an estimated {after_us}, "
+        "and saves only {before_us}.",
         meaning="(x · s) @ W is x @ (s[:, None] · W). This program has no inputs: all its values are constants. Where "
         "x is an input, s[:, None] · W is computed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",

@@ -55,8 +55,8 @@ class QuotientOfExponentials(Rule):
 
     softmax = Reason(
         "softmax",
-        "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest exponent "
-        "first: exp of what is left cannot overflow to ∞, as it can in the form that was written.",
+        "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest operand "
+        "of exp first: exp of what is left cannot overflow to ∞, as it can in the form that was written.",
         meaning="exp overflows beyond 709 (88 in float32); exp(x − m) / Σ exp(x − m) is the same number for every m.",
     )
     difference = Reason(
@@ -196,9 +196,9 @@ class LogOfSigmoid(Rule):
     )
     complement = Reason(
         "log_one_minus_sigmoid",
-        "The log of 1 − `{inner}` is computed as −softplus(x), where x is the operand of `{inner}`, and softplus(x) "
-        "is log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is "
-        "rounded to 1: log(1 − 1) is −∞.",
+        "The log of 1 − `{inner}` is computed as −softplus(x), where x is the operand of `{inner}`, and softplus(x) is "
+        "log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is rounded "
+        "to 1: log(1 − 1) is −∞.",
         meaning="1 − sigmoid(x) is 1 / (1 + exp(x)), so its log is −log(1 + exp(x)).",
     )
 
@@ -231,7 +231,7 @@ class LogSumExponentials(Rule):
     logsumexp = Reason(
         "logsumexp",
         "The log of the sum of `{powers}` is computed in one step (logsumexp) instead of three, because logsumexp "
-        "subtracts the largest exponent first: exp of what is left cannot overflow to ∞.",
+        "subtracts the largest operand of exp first: exp of what is left cannot overflow to ∞.",
         meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
     )
 
@@ -265,9 +265,9 @@ class LogOfOnePlusExp(Rule):
     )
     broadcast = Reason(
         "broadcast",
-        "The log of 1 + `{powers}` is computed as written, not in one step (softplus), because the addition "
-        "broadcasts `{powers}`: its shape is {before}, that of the result {after}. So an overflow of `{powers}` to ∞ "
-        "stays possible.",
+        "The log of 1 + `{powers}` is computed as written, not in one step (softplus), because the addition broadcasts "
+        "`{powers}`: its shape is {before}, that of the result {after}. So an overflow of `{powers}` to ∞ stays "
+        "possible.",
         meaning="A rule never changes the shape of a result.",
         change="Broadcast the exponent, or the log.",
     )
