@@ -19,6 +19,7 @@ ACCOUNTS = {
     "reads": "{reader} reads the result of {node} from memory: a kernel fuses elementwise operations, with at most one "
     "product, convolution or pooling before them, or one reduction behind them.",
     "through": "{reader} reads the result of {node} through {members}.",
+    "through_planned": "In the final graph, {reader} reads the result of {node} through {members}.",
     "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
 """sentences about one node, or about two in two kernels, where no decision is about both"""
@@ -75,28 +76,36 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
     apart = [
         ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader)) for node, reader in pairs
     ]
-    return [*dict.fromkeys(apart), *became, *_relation(recording, nodes, others)]
+    return [*dict.fromkeys(apart), *became, *_relation(recording, nodes, others, final)]
 
 
-def _relation(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return how the one reads the other as recorded, where it does so through others or not at all."""
-    for readers, sources in ((others, nodes), (nodes, others)):
-        path = _path(recording, readers, {*sources})
-        if len(path) > 2:
-            between = path[1:-1]
-            rest = len(between) - _NAMED
-            shown = between if rest <= 1 else between[: _NAMED - 1]
-            names = [*map(recording.label, shown), *[f"{rest:,} more", recording.label(between[-1])] * (rest > 1)]
-            members = " → ".join(names)
-            words = {"reader": recording.label(path[-1]), "node": recording.label(path[0]), "members": members}
-            return [ACCOUNTS["through"].format(**words)]
-        if path:
-            return []
+def _relation(
+    recording: Recording, nodes: Collection[int], others: Collection[int], final: Mapping[int, int]
+) -> list[str]:
+    """Return how the one reads the other, where it does so through others or not at all: as recorded, or once equal
+    values are computed once."""
+    unchanged: Mapping[int, int] = {}
+    for sentence, resolved in (("through", unchanged), ("through_planned", final)):
+        for readers, sources in ((others, nodes), (nodes, others)):
+            first, last = (dict.fromkeys(resolved.get(node, node) for node in side) for side in (readers, sources))
+            path = _path(recording, first, last, resolved)
+            if len(path) > 2:
+                between = path[1:-1]
+                rest = len(between) - _NAMED
+                shown = between if rest <= 1 else between[: _NAMED - 1]
+                names = [*map(recording.label, shown), *[f"{rest:,} more", recording.label(between[-1])] * (rest > 1)]
+                members = " → ".join(names)
+                words = {"reader": recording.label(path[-1]), "node": recording.label(path[0]), "members": members}
+                return [ACCOUNTS[sentence].format(**words)]
+            if path:
+                return []
     return [ACCOUNTS["apart"]]
 
 
-def _path(recording: Recording, readers: Collection[int], sources: Collection[int]) -> list[int]:
-    """Return a shortest path from a source to a reader along recorded operands; empty where there is none."""
+def _path(
+    recording: Recording, readers: Collection[int], sources: Collection[int], resolved: Mapping[int, int]
+) -> list[int]:
+    """Return a shortest path from a source to a reader along operands, or what stands for them; empty without one."""
     reached = dict.fromkeys(readers, -1)
     waiting = list(reached)
     for node in waiting:
@@ -105,7 +114,8 @@ def _path(recording: Recording, readers: Collection[int], sources: Collection[in
             while reached[path[-1]] >= 0:
                 path.append(reached[path[-1]])
             return path
-        for operand in recording.nodes.operands[node]:
+        for recorded in recording.nodes.operands[node]:
+            operand = resolved.get(recorded, recorded)
             if operand not in reached:
                 reached[operand] = node
                 waiting.append(operand)

@@ -269,7 +269,10 @@ def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place(
     assert codes(planned, "buffers") == ["reused", "reused", "in_place"]
     schedule = planned.schedule
     assert len(schedule.buffers) == 2
-    assert facts(planned, "in_place") == {"count": 9, "saved_bytes": 9 * 20_000}
+    in_place = facts(planned, "in_place")
+    assert (in_place["count"], in_place["saved_bytes"]) == (9, 9 * 20_000)
+    assert [getattr(node, "operation", node) for node in in_place["written"]][-1] == "6 more"
+    assert [written.operands[0] for written in in_place["written"][:3]] == in_place["operands"][:3]
     assert (schedule.peak_lower_bound, schedule.peak_without_reuse) == (40_000, 19 * align_up(20_000) + 20_000)
     assert schedule.arena == sum(schedule.buffers) == 2 * align_up(20_000)
     assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.record.pairs import accounts
 from tests.golden.programs import recorded
 
@@ -20,3 +22,17 @@ def test_boxes_read_each_other_as_their_nodes_do() -> None:
     answers = accounts(recording, first, second)
     assert {text for text in answers if "from memory" in text} == expected
     assert "from memory" in answers[0]
+
+
+@pytest.mark.spec("V-2")
+def test_a_node_that_reads_another_only_as_planned_is_told_so() -> None:
+    """As recorded the deviation has a difference of its own, which the plan computes once for both."""
+    x = ex.tensor(np.arange(6.0))
+    centred = x - x.mean()
+    deviation = ex.sqrt(ex.square(x - x.mean()).mean())
+    plan = ex.EvalPlan()
+    for value in (centred, deviation):
+        plan.register(value)
+    answer = plan.prepare().why(centred, deviation)
+    assert "In the final graph, sqrt reads the result of subtract through square → mean." in answer
+    assert "Neither reads" not in answer

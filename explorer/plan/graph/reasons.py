@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -20,6 +21,8 @@ from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
 """Facts of a decision: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+_LISTED = 4
+"""names that a sentence lists"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,11 @@ class RuleInfo:
         # No absolute paths: recordings are compared between machines, and shared.
         short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
         return f"{short}:{line}"
+
+
+def shortened(names: Sequence[Any]) -> list[Any]:
+    """Return names for a sentence: all of a few, else the first ones and how many more there are."""
+    return [*names] if len(names) <= _LISTED else [*names[: _LISTED - 1], f"{len(names) - _LISTED + 1:,} more"]
 
 
 class Decider(Protocol):

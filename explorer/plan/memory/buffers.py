@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import RuleInfo
+from explorer.plan.graph.reasons import Facts, RuleInfo, shortened
 from explorer.plan.memory.block_memory import record_blocks
 from explorer.plan.memory.buffer_assignment import assign_buffers
 from explorer.plan.memory.buffers_reasons import BuffersReasons
@@ -99,12 +99,14 @@ class Buffers(BuffersReasons, Pass):
         """
         results_of: list[list[Expr]] = [[] for _ in schedule.buffers]
         overwriting: list[Expr] = []
+        overwritten: list[Expr] = []
         saved_bytes = 0
         for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True):
             if placement.buffer >= 0:
                 results_of[placement.buffer].append(kernel.result)
             if placement.reuses is not None and placement.buffer >= 0:
                 overwriting.append(kernel.result)
+                overwritten.append(placement.reuses)
                 saved_bytes += kernel.cost.bytes
         if schedule.arena < separate:
             results = [node for nodes in results_of for node in nodes]
@@ -121,8 +123,13 @@ class Buffers(BuffersReasons, Pass):
                 facts = {"buffer": buffer, "size_bytes": size, "count": len(nodes)}
                 graph.decide(self.reuse, self.reused, facts, nodes)
         if overwriting:
-            facts = {"count": len(overwriting), "saved_bytes": saved_bytes}
-            graph.decide(self.over, self.in_place, facts, overwriting)
+            over: Facts = {
+                "count": len(overwriting),
+                "written": shortened(overwriting),
+                "operands": shortened(overwritten),
+                "saved_bytes": saved_bytes,
+            }
+            graph.decide(self.over, self.in_place, over, overwriting)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return figures of memory, in bytes but for the number of buffers."""

@@ -35,7 +35,7 @@ class BuffersReasons:
     in_place = Reason(
         "in_place",
         "{count:result is|results are} written over an operand, instead of into new memory, because nothing reads "
-        "that operand afterwards; {saved_bytes} of memory are saved.",
+        "that operand afterwards: {written} over {operands}. {saved_bytes} of memory are saved.",
         meaning="As NumPy's out= does it: np.add(x, y, out=x).",
         change="An operand that is read later, or asked for, is not written over.",
     )

@@ -17,15 +17,12 @@ from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Facts, RuleInfo
+from explorer.plan.graph.reasons import Facts, RuleInfo, shortened
 from explorer.plan.passes.fuse_groups import FusionGroup, merged, record_elementwise, record_reduction
 from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.schedule.blocked_kernel import tiling_for
 from explorer.plan.schedule.tiling import MOST_BLOCKS, Tiling
 from explorer.record.dimension_names import shape_text
-
-_READERS = 3
-"""readers of a value that a decision names"""
 
 
 @dataclass(frozen=True)
@@ -260,8 +257,7 @@ def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
 def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
     """Return the facts of a value that several operations read: how many there are, and the first of them by name."""
     readers = [node.operation.label for node in graph.readers(operand)]
-    shown = [*readers[:_READERS], *["…"] * (len(readers) > _READERS)]
-    return {"consumers": len(readers), "readers": shown}
+    return {"consumers": len(readers), "readers": shortened(readers)}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:

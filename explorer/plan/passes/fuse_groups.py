@@ -17,7 +17,7 @@ from explorer.record.dimension_names import shape_text
 
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
-_SHOWN = 4
+_SHOWN = 5
 """operations that a kernel's label names"""
 
 
@@ -125,5 +125,5 @@ def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
 
 
 def _label(members: list[Expr]) -> str:
-    shown = " · ".join([node.operation.label for node in members[:_SHOWN]])
-    return shown + " · …" * (len(members) > _SHOWN)
+    names = [node.operation.label for node in members]
+    return " · ".join(names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]])

@@ -19,7 +19,8 @@ Expr = ex.Expr
 
 
 def label(nodes: Sequence[Expr]) -> str:
-    return " → ".join([*[node.operation.label for node in nodes[:4]], *["…"] * (len(nodes) > 4)])
+    names = [node.operation.label for node in nodes]
+    return " → ".join(names if len(names) < 6 else [*names[:3], "…", names[-1]])
 
 
 @of_decision(
@@ -150,7 +151,7 @@ def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     """An operation that reads the operand in two places is one reader; three are named, and a mark for the others."""
     readers = [node.operation.label for node in readers_of(claim, operand)]
     assert len(readers) > 1
-    shown = [*readers[:3], *["…"] * (len(readers) > 3)]
+    shown = readers if len(readers) < 5 else [*readers[:3], f"{len(readers) - 3} more"]
     return {"operand": operand, "reader": reader.operation.label, "consumers": len(readers), "readers": shown}
 
 

@@ -153,6 +153,7 @@ def copied(claim: Claim) -> Facts:
 def in_place(claim: Claim) -> Facts:
     """The operand that is overwritten is dead: no kernel that begins later reads it, and nobody asked for it."""
     kernels = claim.planned.schedule.kernels
+    operands = []
     for node in claim.subjects:
         number = next(number for number, kernel in enumerate(kernels) if kernel.result is node)
         dead = claim.planned.schedule.placements[number].reuses
@@ -160,7 +161,13 @@ def in_place(claim: Claim) -> Facts:
         assert any(read is dead for read in kernels[number].reads)
         assert not any(read is dead for kernel in kernels[number + 1 :] for read in kernel.reads)
         assert not any(root is dead for root in claim.planned.schedule.roots)
-    return {"count": len(claim.subjects), "saved_bytes": sum(node.type.nbytes for node in claim.subjects)}
+        operands.append(dead)
+    listed = {"written": list(claim.subjects), "operands": operands}
+    return {
+        "count": len(claim.subjects),
+        **{name: nodes if len(nodes) < 5 else [*nodes[:3], f"{len(nodes) - 3} more"] for name, nodes in listed.items()},
+        "saved_bytes": sum(node.type.nbytes for node in claim.subjects),
+    }
 
 
 def one_by_one(claim: Claim, kernel: Kernel, place: Placement) -> int:

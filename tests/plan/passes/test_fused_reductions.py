@@ -39,7 +39,8 @@ def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> 
     (choice,) = choices(planned)
     assert (choice.applied, choice.code) == (True, "reduction")
     assert choice.facts == {
-        "operations": "tanh → sin → multiply → subtract → …",
+        "operations": "tanh → sin → multiply → subtract → sum",
+        "given": "float64",
         "last": "sum",
         "count": 5,
         "shape": "30×40",

@@ -216,7 +216,7 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
     assert found.nodes.equal
     assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
     assert "batched" in {decision.code for decision in found.before.decisions}
-    assert "1,000 calls of `sample`" in found.text()
+    assert "1,000 calls of the function `sample`" in found.text()
     assert len(found.text()) < 6_000
     assert len(json.dumps(found._repr_mimebundle_())) < 150_000
 

@@ -35,16 +35,18 @@ export function accounts(trace, nodes, others) {
   const became = [...nodes, ...others].map((node) => account(trace, node, final[node]));
   const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)]
     .map(([node, reader]) => worded(trace.recording.accounts.reads, { node: trace.label(node), reader: trace.label(reader) }));
-  return [...new Set([...apart, ...became]), ...relation(trace, nodes, others)];
+  return [...new Set([...apart, ...became]), ...relation(trace, nodes, others, final)];
 }
 
-/** How the one reads the other as recorded, where it does so through others or not at all. @returns {string[]} */
-function relation(trace, nodes, others) {
-  const { through, apart } = trace.recording.accounts;
-  for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
-    const path = pathTo(trace, readers, new Set(sources));
-    if (path.length > 2) return [worded(through, { reader: trace.label(path[path.length - 1]), node: trace.label(path[0]), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
-    if (path.length) return [];
+/** How the one reads the other, where it does so through others or not at all: as recorded, or once equal values are computed once. @returns {string[]} */
+function relation(trace, nodes, others, final) {
+  const { through, through_planned: planned, apart } = trace.recording.accounts;
+  for (const [sentence, resolved] of [[through, (node) => node], [planned, (node) => final[node]]]) {
+    for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
+      const path = pathTo(trace, readers.map(resolved), new Set(sources.map(resolved)), resolved);
+      if (path.length > 2) return [worded(sentence, { reader: trace.label(path[path.length - 1]), node: trace.label(path[0]), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
+      if (path.length) return [];
+    }
   }
   return [apart];
 }
@@ -55,8 +57,8 @@ function named(names) {
   return rest > 1 ? [...names.slice(0, NAMED - 1), `${grouped(rest)} more`, names[names.length - 1]] : names;
 }
 
-/** A shortest path from a source to a reader along recorded operands; empty where there is none. @returns {number[]} */
-function pathTo(trace, readers, sources) {
+/** A shortest path from a source to a reader along operands, or what stands for them; empty without one. @returns {number[]} */
+function pathTo(trace, readers, sources, resolved) {
   const reached = new Map(readers.map((reader) => [reader, -1]));
   for (const [node] of reached) {
     if (sources.has(node)) {
@@ -64,7 +66,7 @@ function pathTo(trace, readers, sources) {
       while (reached.get(path[path.length - 1]) >= 0) path.push(reached.get(path[path.length - 1]));
       return path;
     }
-    for (const operand of trace.nodes.operands[node]) if (!reached.has(operand)) reached.set(operand, node);
+    for (const operand of trace.nodes.operands[node].map(resolved)) if (!reached.has(operand)) reached.set(operand, node);
   }
   return [];
 }
