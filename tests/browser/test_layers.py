@@ -1,5 +1,7 @@
 """A layer on the page: its boxes and ports, what the panel tells of it, and the gradient that a selection lights."""
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -84,7 +86,10 @@ def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
     """Names of ports stand at the boxes of layers, and follow when a box is closed."""
     view = show(perceptron)
     ports = view.locator(".ex-port")
-    expect(ports.filter(has_text="left, right").first).to_be_visible()
+    left, right = (ports.filter(has_text=re.compile(f"^{name}$")).first for name in ("left", "right"))
+    boxes = [place.bounding_box() for place in (right, left)]  # the weight is an edge from the left, to the port right
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    assert boxes[0]["y"] == boxes[1]["y"]
     before = ports.count()
     title = box(view, "linear · Linear")
     title.dblclick(position={"x": 60, "y": 12})
@@ -107,6 +112,26 @@ def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
     assert view.evaluate(CUT) == []
 
 
+@pytest.mark.spec("M-L10", "V-13")
+@pytest.mark.parametrize("keys", [[], ["d"]], ids=["down", "right"])
+def test_no_name_of_a_port_lies_over_another(show, keys):
+    """Where two layers are close together, or two edges meet at one, each name is read by itself."""
+    float32 = np.dtype(np.float32)
+    types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
+    view = show(layers.GRUStep("step", 1, 4).explore(types).recording)
+    view.page.set_viewport_size({"width": 3000, "height": 1400})
+    press(view, "e", *keys, "f")
+    expect(view.locator(".ex-port").first).to_be_visible()
+    assert view.evaluate(OVER) == []
+
+
+OVER = """view => {
+    const shown = [...view.querySelectorAll(".ex-port")];
+    const names = shown.map((name) => [name.textContent, name.getBoundingClientRect()]);
+    return names.flatMap(([text, a], index) => names.slice(index + 1)
+        .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+        .map(([other]) => `${text} over ${other}`));
+}"""
 CUT = """view => {
     const of = (selector) => [...view.querySelectorAll(selector)].filter((part) => part.checkVisibility());
     const shapes = of(".ex-node > .ex-shape, .ex-closed > .ex-shape, .ex-under, .ex-asked rect").map((shape) => shape.getBoundingClientRect());

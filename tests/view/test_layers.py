@@ -67,11 +67,12 @@ def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) ->
     assert inside["root · SingleLayerPerceptron"] == {"input", "output"}
     edges = [edge for box in layout_json(perceptron)["boxes"] for edge in box["edges"]]
     assert {len(edge) for edge in edges} == {5, 7}
-    drawn = [
-        text.text for text in ET.fromstring(svg(perceptron, 0)).findall(".//{*}text") if text.get("class") == "port"
-    ]
-    assert "left, right" in drawn
-    assert drawn.count("output") >= 5
+    texts = ET.fromstring(svg(perceptron, 0)).findall(".//{*}text")
+    drawn = [(text.text, text.get("style")) for text in texts if text.get("class") == "port"]
+    # Two edges that meet at a box: each name on the side that its edge comes from, the weight's on the left.
+    assert ("right", "text-anchor:end") in drawn
+    assert ("left", None) in drawn
+    assert drawn.count(("output", None)) >= 5
 
 
 @pytest.mark.spec("M-L10", "V-15")

@@ -79,22 +79,31 @@ def cross(points: list[int]) -> str:
 
 
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
-    """Draw the names of layers' ports next to the edges that end there, each once at a place."""
-    labels: dict[tuple[int, int, str | None], dict[str, None]] = {}
+    """Draw the names of layers' ports next to the edges that end there, each once at a place.
+
+    Names of several edges that end in one place stand on both sides of it, each where its edge comes from.
+    """
+    down = direction == "down"
+    starts: dict[tuple[int, int], dict[str, int]] = {}
+    ends: dict[tuple[int, int], dict[str, int]] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
-        places: tuple[tuple[int, int, str | None], ...] = (
-            ((x0 + 5, y0 + 10, None), (x1 + 5, y1 - 5, None))
-            if direction == "down"
-            else ((x0 + 5, y0 - 4, None), (x1 - 9, y1 - 4, "text-anchor:end"))
-        )
-        for name, place in zip(segment.names, places, strict=True):
+        for name, place, labels in zip(segment.names, ((x0, y0), (x1, y1)), (starts, ends), strict=True):
             if name:
-                labels.setdefault(place, {})[name] = None
-    return [
-        element("text", ", ".join(names), x=x, y=y, class_="port", style=style)
-        for (x, y, style), names in labels.items()
-    ]
+                labels.setdefault(place, {}).setdefault(name, x0 if down else y0)
+    drawn = [_port(", ".join(names), x + 5, y + 10 if down else y - 4) for (x, y), names in starts.items()]
+    for (x, y), names in ends.items():
+        ordered = sorted(names, key=names.__getitem__)
+        before, behind = ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
+        if before:
+            drawn.append(_port(", ".join(before), *((x - 5, y - 5) if down else (x - 9, y - 4)), "text-anchor:end"))
+        beside = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
+        drawn.append(_port(", ".join(behind), *beside))
+    return drawn
+
+
+def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:
+    return element("text", text, x=x, y=y, class_="port", style=style)
 
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:

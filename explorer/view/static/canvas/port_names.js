@@ -22,15 +22,15 @@ export class PortNames {
       // Where values leave a box its second sheet lies, and, to the right of the middle, the mark of an output.
       const ends = right ? [[points[0] + 9, points[1] - 4], [points.at(-2) - 9, points.at(-1) - 4]] : [[points[0] - 5, points[1] + 13], [points.at(-2) + 5, points.at(-1) - 5]];
       for (const [end, place] of ends.entries()) {
-        if (!names[end]) continue;
+        if (!names[end] || (!end && right && isTight(names, points))) continue;
         const key = place.join();
-        if (!labels.has(key)) labels.set(key, { place, anchor: right === Boolean(end) ? "end" : undefined, names: new Set(), room: Infinity });
+        if (!labels.has(key)) labels.set(key, { place, anchor: right === Boolean(end) ? "end" : undefined, names: new Map(), isEnd: Boolean(end), room: Infinity });
         const label = labels.get(key);
-        label.names.add(names[end]);
+        if (!label.names.has(names[end])) label.names.set(names[end], points[right ? 1 : 0]);
         if (right && Math.abs(points.at(-1) - points[1]) < LEVEL) label.room = Math.min(label.room, points.at(-2) - points[0]);
       }
     }
-    const rows = [...labels.values()].map(({ names, ...label }) => ({ ...label, text: [...names].join(", ") }));
+    const rows = [...labels.values()].flatMap((label) => (label.isEnd && label.names.size > 1 ? apart(label, right) : [{ ...label, text: [...label.names.keys()].join(", ") }]));
     // To the right a name lies along its edge: one that is longer would lie under the box at the other end, where that is level.
     const legible = rows.filter(({ text, room }) => CHARACTER * text.length + BESIDES < room);
     const texts = pool(this.texts, legible.length, () => svg("text", { class: "ex-port" }));
@@ -41,4 +41,20 @@ export class PortNames {
       say(texts[index], text);
     });
   }
+}
+
+/** Whether an edge to the right is too short for both of its names, of which that of the end is then drawn alone. */
+function isTight(names, points) {
+  const isLevel = Math.abs(points.at(-1) - points[1]) < LEVEL;
+  return isLevel && names[1] && CHARACTER * (names[0].length + names[1].length) + 2 * BESIDES > points.at(-2) - points[0];
+}
+
+/** The names of several edges that end in one place, on both sides of it: each on the side that its edge comes from. */
+function apart({ place: [x, y], names, ...label }, right) {
+  const ordered = [...names.keys()].sort((a, b) => names.get(a) - names.get(b));
+  const half = ordered.length >> 1;
+  const [before, behind] = [ordered.slice(0, half).join(", "), ordered.slice(half).join(", ")];
+  return right
+    ? [{ ...label, place: [x, y], text: before }, { ...label, place: [x, y + 13], text: behind }]
+    : [{ ...label, place: [x - 10, y], anchor: "end", text: before }, { ...label, place: [x, y], text: behind }];
 }
