@@ -430,3 +430,55 @@ def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
         graph, panel = (side.locator(name).bounding_box() for name in (".ex-stage", ".ex-why"))
         assert graph["width"] >= 600
         assert graph["width"] * graph["height"] >= 1.9 * panel["width"] * panel["height"]
+
+
+def lengthened(count: int, *, run: bool = False) -> ex.EvalPlan:
+    """A plan with a stretch of ``count`` pairs of operations in the middle."""
+    value = ex.tanh(ex.tensor(np.ones((3, 4), np.float32), name="x"))
+    for _ in range(count):
+        value = ex.relu(ex.exp(value))
+    plan = ex.EvalPlan()
+    plan.register(ex.softmax(ex.tanh(value)))
+    return plan.eval() if run else plan.prepare()
+
+
+@pytest.mark.spec("V-3", "V-12")
+def test_a_node_of_one_side_alone_is_shown_beside_its_nearest_counterpart(pair):
+    """Select a node that only one graph has: the other one stays at the nearest node that both have, and says so."""
+    head, first, second = pair(lengthened(0).compare(lengthened(60)))
+    second.locator(".ex-stage").click(position={"x": 4, "y": 4})
+    second.page.keyboard.press("/")
+    second.page.keyboard.type("relu")
+    for _ in range(25):
+        second.page.keyboard.press("Enter")
+    expect(head.locator(".ex-missing")).to_have_text(
+        re.compile("relu is not in “before”, which shows its nearest neighbour in both: (tanh|value = tanh)")
+    )
+    expect(first.locator(".ex-graph .ex-selected")).to_have_count(0)
+    canvas = first.locator(".ex-stage").bounding_box()
+    shown = [item.bounding_box() for item in first.locator("[data-key] > .ex-shape").all()]
+    assert any(
+        canvas["x"] <= each["x"] + each["width"] / 2 <= canvas["x"] + canvas["width"]
+        and canvas["y"] <= each["y"] + each["height"] / 2 <= canvas["y"] + canvas["height"]
+        for each in shown
+    )
+    press(second, "Escape", "Escape")
+    expect(head.locator(".ex-missing")).to_be_empty()
+
+
+@pytest.mark.spec("V-3")
+@pytest.mark.parametrize("width", [600, 1000, 1440])
+def test_the_table_of_counts_says_its_stage_and_fits(pair, page, width):
+    """All counts of both plans are in sight at any width, and they say that they are those of the planned graphs."""
+    page.set_viewport_size({"width": width, "height": 900})
+    head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
+    table = head.locator(".ex-counted")
+    expect(table.locator("caption")).to_have_text("at the end of both plans, whichever step is shown")
+    assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
+    expect(table.get_by_role("columnheader", name="measured time")).to_be_visible()
+    names = [cell.bounding_box() for cell in table.locator("thead th").all()]
+    values = [cell.bounding_box() for cell in table.locator("tbody tr").first.locator("td").all()]
+    for name, value in zip(names, values, strict=True):
+        # A column each, or where the page is narrow a row each.
+        apart = abs(name["y"] - value["y"]) if width == 600 else name["x"] - value["x"]
+        assert abs(apart) < max(name["width"], value["width"]) if width > 600 else apart < 2

@@ -5,6 +5,8 @@ export class CameraSync {
   /** @param {import("../view.js").View[]} views @param {import("./differences.js").Differences} differences */
   constructor(views, differences) {
     this.views = views;
+    this.differences = differences;
+    /** a node that only one side has, beside the nearest counterpart: their slots @type {{side: number, own: number, other: number} | null} */ this.held = null;
     this.slots = this.#slots(differences);
     this.counterparts = [null, null];
   }
@@ -77,10 +79,38 @@ export class CameraSync {
     return anchors;
   }
 
+  /** Keep the nearest counterpart beside a node that only one side has; −1 ends it. @param {number} side @param {number} node @returns {number} the node of the other side, −1 where there is none */
+  hold(side, node) {
+    const [own, other] = [this.views[side].trace, this.views[1 - side].trace];
+    const near = node < 0 ? -1 : this.#nearest(side, node);
+    this.held = near < 0 ? null : { side, own: own.slotOf[own.origin(node)], other: other.slotOf[other.origin(near)] };
+    return near;
+  }
+
+  /** The counterpart of the node, of those that both sides show now, to which the fewest edges lead; −1 where there is none. */
+  #nearest(side, node) {
+    const { trace } = this.views[side];
+    const other = this.views[1 - side];
+    const reached = new Set([node]);
+    for (const each of reached) {
+      const partner = this.differences.partner(side, each);
+      if (partner >= 0 && other.trace.exists(partner, other.now.position)) return partner;
+      for (const next of [...trace.nodes.operands[each], ...trace.readers.of(each)]) reached.add(next);
+    }
+    return -1;
+  }
+
+  /** The place of the held node and that of its nearest counterpart, as an anchor. */
+  #holding(side) {
+    if (this.held?.side !== side) return [];
+    const [own, other] = [this.views[side].placement.shows(this.held.own), this.views[1 - side].placement.shows(this.held.other)];
+    return own && other ? [[...middle(own), ...middle(other)]] : [];
+  }
+
   /** Where a point of one side is on the other: moved as the items near it, the nearest most. */
   point(side, x, y) {
     let [weights, dx, dy] = [0, 0, 0];
-    for (const [ownX, ownY, otherX, otherY] of this.#anchors()[side]) {
+    for (const [ownX, ownY, otherX, otherY] of [...this.#anchors()[side], ...this.#holding(side)]) {
       // Of the fourth power of the distance: near the nodes of a box only these decide. The 1 keeps it finite.
       const weight = 1 / ((ownX - x) ** 2 + (ownY - y) ** 2 + 1) ** 2;
       weights += weight;

@@ -16,6 +16,7 @@ export class PairHead {
     this.pair = pair;
     this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title" }, html("b", {}, side), " ", comparison.titles[index], ...options(comparison, index)));
     this.legend = html("div", { class: "ex-differences", role: "status", "aria-live": "polite" });
+    this.missing = html("span", { class: "ex-missing", role: "status" });
     this.place = html("span", { class: "ex-place" });
     const choices = Object.entries(TIED).map(([tied, text]) => html("option", { value: tied, selected: tied === pair.tied }, text));
     this.choice = html("select", { class: "ex-tie", title: "synchronise pan, zoom, steps and selections (t)", "aria-label": "synchronise both explorers", change: () => pair.tieBy(this.choice.value) }, ...choices);
@@ -23,6 +24,7 @@ export class PairHead {
       "div",
       { class: "ex-pair-bar" },
       this.legend,
+      this.missing,
       html("div", { class: "ex-tools", role: "toolbar", "aria-label": "differences" }, this.place, iconButton("up", "the previous difference (D)", () => pair.walk(-1)), iconButton("down", "the next difference (d)", () => pair.walk(1))),
       html("label", { class: "ex-soft" }, "tied ", this.choice),
     );
@@ -71,6 +73,12 @@ export class PairHead {
     say(this.place, `${grouped(place + 1)} of ${grouped(stops.length)}`);
   }
 
+  /** Say that a side has no such node, and which node both have that is the nearest to it; "" for neither. @param {number} side @param {string} name @param {string} near */
+  miss(side, name, near) {
+    const shown = near ? `, which shows its nearest neighbour in both: ${near}` : "";
+    say(this.missing, name && `${name} is not in “${SIDES[side]}”${shown}`);
+  }
+
   /** Show how both are tied. @param {string} tied */
   tie(tied) {
     this.choice.value = tied;
@@ -87,12 +95,14 @@ function options(comparison, side) {
   return rows.map((row) => html("span", { class: "ex-soft" }, ` · ${row[0]} `, html("code", {}, row[side + 1])));
 }
 
-/** The counts of both sides, a column each. */
+/** The counts of both sides at the end of their plans, a column each; in a narrow page a row each, which takes the roles away. */
 function table(counts) {
-  const row = (name, place) => html("tr", {}, html("th", { scope: "row" }, name), ...counts.map((count) => html("td", {}, count[place])));
-  const head = html("tr", {}, html("td", {}), ...counts.map(([name]) => html("th", { scope: "col" }, name)));
+  const cell = { role: "cell" };
+  const row = (name, place) => html("tr", { role: "row" }, html("th", { scope: "row", role: "rowheader" }, name), ...counts.map((count) => html("td", cell, count[place])));
+  const head = html("tr", { role: "row" }, html("td", cell), ...counts.map(([name]) => html("th", { scope: "col", role: "columnheader" }, name)));
   const isApart = counts.some(([, , , difference]) => difference);
   const rows = ["before", "after", ...(isApart ? ["difference"] : [])].map((name, place) => row(name, place + 1));
   if (isApart) put(rows[2], "class", "ex-apart");
-  return html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows));
+  const caption = html("caption", {}, "at the end of both plans, whichever step is shown");
+  return html("table", { role: "table" }, caption, html("thead", { role: "rowgroup" }, head), html("tbody", { role: "rowgroup" }, ...rows));
 }

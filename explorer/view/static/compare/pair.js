@@ -105,7 +105,15 @@ export class Pair {
     const partner = node < 0 ? -1 : this.differences.partner(side, node);
     const other = this.views[1 - side];
     other.selection.select(partner, partner >= 0);
+    this.#hold(side, partner < 0 ? node : -1);
     this.cameraSync.align(side);
+  }
+
+  /** Stay at the nearest counterpart of a node that only one side has, and say so; −1 ends it. */
+  #hold(side, node) {
+    const near = this.cameraSync.hold(side, node);
+    const [own, other] = [this.views[side].trace, this.views[1 - side].trace];
+    this.head.miss(1 - side, node < 0 ? "" : own.namedLabel(node), near < 0 ? "" : other.namedLabel(near));
   }
 
   #boxed(side, box) {
@@ -113,6 +121,7 @@ export class Pair {
     const other = this.views[1 - side];
     if (partner >= 0) other.selection.visitBox(partner);
     else other.selection.select(-1);
+    this.#hold(side, -1);
     this.cameraSync.align(side);
   }
 
