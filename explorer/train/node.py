@@ -7,7 +7,8 @@ last output, until the next forward. A whole training step does without them (tr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -100,10 +101,22 @@ class Node:
         """Record the layer's output from its input and parameters by name."""
         layer = self.layer
         by_path = {path: parameters[held.name] for path, held in layer.parameters().items()}
-        with recording_at(state.scope, *self._origin), scope(layer.name, "layer", self.type, layer):
+        with recording_at(state.scope, *self._origin), self._box(by_path.values()):
             if isinstance(layer, Apply):
                 return layer.forward(value)  # a call would only hide the one operation
             return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
+
+    def operands(self) -> dict[str, Expr]:
+        """Record an operand for each parameter, by name, inside the layer's box."""
+        with scope(self.layer.name, "layer", self.type, self.layer):
+            return {name: parameter(held.type, name) for name, held in self.parameters.items()}
+
+    def _box(self, parameters: Iterable[Expr]) -> AbstractContextManager[object]:
+        """Enter the layer's box: the one that its parameters were recorded in, or a new one."""
+        for box in (each.scope for each in parameters):
+            if box is not None and box.payload is self.layer and box.parent is state.scope:
+                return recording_at(box, *self._origin)
+        return scope(self.layer.name, "layer", self.type, self.layer)
 
     def updates(self) -> set[str]:
         """Return the names of the parameters that training changes: all but those with the policy PNoUpdate."""

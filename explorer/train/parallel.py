@@ -128,6 +128,10 @@ class ParallelStep(TrainingStep):
         self._is_checked = False
         super().__init__(module, *types)
 
+    def held(self, module: BuildableModule) -> dict[str, Expr]:
+        """Record an operand for each parameter, by name, outside of all boxes: each shard has the layers anew."""
+        return {name: parameter(each.type, name) for name, each in module.parameters.items()}
+
     def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
         """Record the output, the loss and the gradients: of each shard, and their sum."""
         module, count = self._module, self._parallel.shards

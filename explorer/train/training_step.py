@@ -49,7 +49,7 @@ class TrainingStep:
         # A step is recorded once, far from the line that makes it: only its layers have lines, where they were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
-            held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
+            held = self.held(module)
             trained = {name: held[name] for name in optimizer.parameters}
             output, loss, slopes = self.slopes(self._value, self._label, held, trained)
             with scope("update"):
@@ -59,6 +59,13 @@ class TrainingStep:
         self.updates, self._places = update.values, update.places
         self._frozen = {name: node for name, node in held.items() if name not in trained}
         self._compiled: Compiled | None = None
+
+    def held(self, module: BuildableModule) -> dict[str, Expr]:
+        """Record an operand for each parameter, by name: inside the box of the first layer that has it."""
+        held: dict[str, Expr] = {}
+        for node in module.nodes.values():
+            held = {**node.operands(), **held}
+        return {name: held[name] for name in module.parameters}
 
     def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
         """Record the output, the loss, and its gradients for the trained parameters."""

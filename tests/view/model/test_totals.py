@@ -32,6 +32,26 @@ def test_weights_of_a_scope_are_parameters_and_those_outside_are_not():
 
 
 @pytest.mark.spec("V-19")
+@pytest.mark.parametrize("is_run", [False, True])
+def test_parameters_of_a_training_step_are_counted_for_the_layers_that_have_them(is_run):
+    """A recorded training step has 40 parameters in one layer and 5 in the other, each in one box."""
+    module = ex.train.Module("net", loss=ex.train.MeanSquaredError(), optimizer=ex.train.Adam())
+    for layer in (ex.train.Linear("first", 9, 4), ex.relu, ex.train.Linear("second", 4, 1)):
+        module.add_node(layer)
+    module.attach()
+    samples, labels = np.ones((3, 9), np.float32), np.ones((3, 1), np.float32)
+    if is_run:
+        module.train_on(samples, labels)
+    recording = module.explore(samples, labels).recording
+    totals = {}
+    for scope, sums in zip(recording.scopes, of_scopes(recording), strict=True):
+        totals.setdefault(scope.name, sums.parameters)
+    assert (totals["first"], totals["relu"], totals["second"]) == (9 * 4 + 4, 0, 4 * 1 + 1)
+    assert of_scopes(recording)[0].parameters == 9 * 4 + 4 + 4 + 1
+    assert sum(scope.name == "first" and scope.parent == 0 for scope in recording.scopes) == 1
+
+
+@pytest.mark.spec("V-19")
 def test_leaves_are_measured_by_shape_and_dtype():
     """Elements and bytes of a leaf are those of its type, of a tuple those of its members; others are inputs."""
     recording = sample.network(1)
