@@ -107,7 +107,7 @@ def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
     module.attach()
     view = show(module.explore(np.ones((4, 8, 8), np.float32), np.arange(4)).recording)
     view.page.set_viewport_size({"width": 2600, "height": 900})
-    press(view, *keys, "f")
+    press(view, *keys, "c", "f")
     expect(view.locator(".ex-port").first).to_be_visible()
     assert view.evaluate(CUT) == []
 

@@ -437,3 +437,29 @@ def test_a_term_stands_beside_the_first_line_of_its_value(show):
     expect(link).to_contain_text("a_very_long_name_")
     assert link.bounding_box()["height"] > 40
     assert abs(term.bounding_box()["y"] - link.bounding_box()["y"]) < 8
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize("width", [600, 1440])
+def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, width):
+    """A name of 600 letters leaves room for what the panel says; its tooltip, and a copy of it, are the whole name."""
+    name = "/model/" + "a_module_of_an_exporter/" * 25 + "MatMul_output_0"
+    x = ex.tensor(np.ones((2, 3), np.float32), name=name)
+    with ex.scope(name.replace("/", "_")):
+        view = show(ex.explore(ex.tanh(ex.exp(x)), run=False).recording)
+    view.page.set_viewport_size({"width": width, "height": 900})
+    item = view.locator(".ex-node.ex-leaf")
+    expect(item.locator(".ex-name")).to_have_text(re.compile("^/model/.+….+output_0$"))
+    item.click()
+    heading = view.locator(".ex-why h4")
+    expect(heading).to_have_text(name)
+    expect(heading).to_have_attribute("title", name)
+    view.locator(".ex-node", has_text="tanh").click()
+    scope = view.locator(".ex-why .ex-sub code")
+    expect(scope).to_have_attribute("title", name.replace("/", "_"))
+    for each in view.locator(".ex-why .ex-long").all():
+        assert each.evaluate("(part) => part.clientHeight / parseFloat(getComputedStyle(part).fontSize)") < 3.5 * 1.6
+    title = view.locator(".ex-box-label .ex-title").first.bounding_box()
+    frame = view.locator(".ex-box.ex-open > .ex-shape").first.bounding_box()
+    assert frame["x"] <= title["x"]
+    assert title["x"] + title["width"] <= frame["x"] + frame["width"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.large import flat
+from tests.support.representatives import representatives
 
 pytestmark = pytest.mark.browser
 
@@ -65,16 +67,22 @@ def test_a_large_graph_stands_before_it_is_planned(notebook, tmp_path):
 
 
 @pytest.mark.spec("V-16")
-def test_boxes_of_a_preview_open_while_the_kernel_plans(notebook, tmp_path):
+@pytest.mark.parametrize("nodes", representatives([700, 3_100], [700]))
+def test_boxes_of_a_preview_open_while_the_kernel_plans(notebook, tmp_path, nodes):
+    """A closed box that is sent with a preview opens at once; one inside it says that the graph is being planned."""
     book = notebook(WAITING)
     page, ready = book.page, tmp_path / "ready"
-    page.evaluate(RUN, f"ex.explore(flat(3_100), run=False, plan=passes({str(ready)!r}))")
+    page.evaluate(RUN, f"ex.explore(flat({nodes}), run=False, plan=passes({str(ready)!r}))")
     closed = page.locator(".jp-Notebook .ex-box.ex-closed[data-key]").first
     expect(closed).to_have_attribute("aria-expanded", "false", timeout=60_000)
     box = page.locator(f".jp-Notebook [data-key={closed.get_attribute('data-key')}]")
     box.dblclick()
     expect(box).to_have_attribute("aria-expanded", "true")
     expect(page.locator(".ex-waits")).to_be_hidden()
+    page.keyboard.press("e")
+    expect(page.locator(".ex-waits")).to_have_text(
+        re.compile("(This box opens|These boxes open) once the graph is planned.")
+    )
     assert page.locator(".jp-Notebook .ex-chip").count() == 1
     ready.touch()
     expect(page.locator(".jp-Notebook .ex-chip", has_text="fuse")).to_have_count(1, timeout=60_000)

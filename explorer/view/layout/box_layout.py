@@ -262,10 +262,11 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
 
 def _title(model: Model, box: int) -> int:
     """Return the width needed for the title of an open box; that of a batch includes its gain."""
-    if not model.tree.boxes[box].batches:
+    if box in model.tree.bodies:
         return 0
     name, *_, last = model.box_texts[box]
-    return round(font.width(f"{name} · {last}", TITLE_SIZE, True)) + SIGN
+    title = f"{name} · {last}" if model.tree.boxes[box].batches else name
+    return round(font.width(title, TITLE_SIZE, True)) + SIGN
 
 
 def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direction) -> BoxLayout:

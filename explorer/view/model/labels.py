@@ -24,6 +24,8 @@ ENTER = 8
 """px on either side of a call's name for the mark that it can be entered"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
+_CUT = 500
+"""maximum length in characters of a text that is measured"""
 _OPERAND = 64.0
 """maximum width in px of an operand's name in a formula"""
 
@@ -132,8 +134,9 @@ def now_text(labels: Counter[str]) -> str:
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
     """Make a text safe to show and at most ``widest`` px wide."""
-    # Cut before anything else: names come from files, and may have any length.
-    return font.shorten(visible(text[:500]), widest, size, bold)
+    # Cut before anything else: names come from files, and may have any length. What tells them apart is at their ends.
+    cut = text if len(text) <= _CUT else f"{text[: _CUT // 2]}…{text[-_CUT // 2 :]}"
+    return font.shorten(visible(cut), widest, size, bold)
 
 
 def _operand(name: str) -> str:

@@ -94,7 +94,10 @@ function follow(model, view) {
     predicting: (isOn) => (isOn ? view.prediction.begin() : view.prediction.end()),
     payload: (payload) => view.update(JSON.parse(payload)),
     // Of explorer.view.widget.preview.PreviewView: laid out while the first picture was on its way.
-    insides: (insides) => insides !== undefined && view.opening.pending.take(JSON.parse(insides).boxes ?? []),
+    insides: (insides) => {
+      view.opening.pending.isPlanning = insides !== undefined;
+      if (insides !== undefined) view.opening.pending.take(JSON.parse(insides).boxes ?? []);
+    },
   };
   for (const name of ["insides", "open_boxes", "theme", "step", "selected", "predicting"]) acts[name](model.get(name));
   const listeners = Object.entries(acts).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);

@@ -23,8 +23,6 @@ from explorer.view.widget.widget import GraphView, json_text
 
 LARGE = 600
 """nodes from which a graph is worth a preview"""
-LONG = 3000
-"""nodes from which planning takes long enough for a reader to open boxes meanwhile"""
 _OPTIONS = ("theme", "height", "direction")
 """options that do not name a step, a node or a box, which are others before the plan"""
 
@@ -83,8 +81,7 @@ class Preview:
         shown = {WIDGET: self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         get_ipython().events.register("post_execute", self._leave)
-        if len(recording.nodes) >= LONG:
-            self._view.send_insides()
+        self._view.send_insides()
 
     def _leave(self) -> None:
         get_ipython().events.unregister("post_execute", self._leave)

@@ -6,7 +6,10 @@ import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
 import { PairPanel } from "./pair_panel.js";
-import { html, refill } from "../dom.js";
+import { html, put, refill } from "../dom.js";
+
+/** Characters from which on a name is cut after a few lines. */
+const LONG = 120;
 
 /** Fills the panel for the selection, or for the current moment if nothing is selected. */
 export class Panel {
@@ -36,9 +39,19 @@ export class Panel {
     this.scrolled = false;
   }
 
+  /** Cut names of many lines for the eye: a tooltip has all of them, and so has a copy. */
+  #bound() {
+    for (const named of this.root.querySelectorAll("h4, b, code, .ex-link")) {
+      if (named.textContent.length <= LONG || named.closest("pre")) continue;
+      named.classList.add("ex-long");
+      put(named, "title", named.textContent);
+    }
+  }
+
   #fill(content) {
     const typing = this.parts.decisions.root.contains(document.activeElement) && document.activeElement;
     refill(this.root, content.filter(Boolean));
+    this.#bound();
     // A child that moves loses the focus of the field in which a reader types.
     if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
   }

@@ -14,6 +14,7 @@ export class Pending {
     this.layout = layout;
     this.ask = ask;
     this.wish = null;
+    /** whether the kernel is planning, and answers nothing until it has */ this.isPlanning = false;
     this.root = html("div", { class: "ex-waits", role: "status", hidden: true });
   }
 
@@ -49,6 +50,7 @@ export class Pending {
     const count = wish.missing.length;
     const subject = count === 1 ? "this box" : `${grouped(count)} boxes`;
     const fix = `${subject} cannot be laid out: the notebook's kernel does not answer. Run the cell again.`;
+    if (this.isPlanning) return say(this.root, `${count === 1 ? "This box opens" : "These boxes open"} once the graph is planned.`);
     say(this.root, this.ask ? `laying out ${subject} …` : fix);
     if (this.ask) this.timer = setTimeout(() => say(this.root, fix), PATIENCE);
   }
