@@ -197,3 +197,19 @@ def test_rows_stay_from_step_to_step(show, resnet):
     expect(view.locator(".ex-decisions .ex-now")).to_have_count(1)
     marked = view.locator(ROWS).evaluate_all("rows => rows.filter((row) => row.marked).length")
     assert marked >= view.locator(ROWS).count() - 12
+
+
+@pytest.mark.spec("V-13")
+def test_a_stage_with_one_decision_lists_it(show) -> None:
+    """Its sentence stands in the panel before it is stepped to; then it is the panel's, and not listed besides."""
+    recording = sample.mlp()
+    stage = next(each for each in recording.stages if each.last - each.first == 1)
+    view = show(recording)
+    open_stage(view, stage.name.replace("_", " "))
+    expect(view.locator(ROWS)).to_have_count(1)
+    sentence = recording.reason(recording.decisions[stage.first]).replace("`", "")
+    expect(view.locator(ROWS)).to_contain_text(sentence)
+    expect(view.get_by_role("searchbox", name="filter decisions")).to_be_hidden()
+    press(view, ".")
+    expect(view.locator(".ex-why h4")).to_contain_text("✓")
+    expect(view.locator(ROWS)).to_have_count(0)

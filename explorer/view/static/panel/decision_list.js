@@ -30,12 +30,13 @@ export class Decisions {
     this.filtered = html("div", { class: "ex-filtered", role: "status" });
     this.rows = html("ol", { class: "ex-decisions" });
     this.rest = html("div", { class: "ex-soft" });
-    this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs), this.filtered, this.rows, this.rest);
+    this.filter = html("div", { class: "ex-filter" }, this.field, html("div", { role: "group", "aria-label": "verdict" }, ...this.buttons), this.costs);
+    this.root = html("div", { role: "group", "aria-label": "decisions" }, this.title, this.filter, this.filtered, this.rows, this.rest);
     this.#mark();
     this.#readThreshold();
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
+  /** @param {import("../data/timeline.js").Moment} moment @returns {Element | false} nothing where there is none, or where the only one is shown itself */
   show(moment) {
     const stage = this.timeline.stages[moment.stage];
     const own = stage.kind === "rewrite" || stage.last > stage.first;
@@ -43,7 +44,9 @@ export class Decisions {
     if (this.picked?.stage !== moment.stage) this.picked = undefined;
     ({ first: this.first, last: this.last } = this.picked ?? (own ? stage : { first: 0, last: all }));
     this.moment = moment;
-    if (this.last - this.first < 2) return false;
+    const count = this.last - this.first;
+    if (!count || (count === 1 && moment.decision >= 0)) return false;
+    this.filter.hidden = count === 1;
     const stages = this.timeline.stages.filter(({ first, last }) => this.first <= first && last <= this.last);
     const [applied, declined] = ["applied", "declined"].map((verdict) => stages.reduce((sum, counts) => sum + counts[verdict], 0));
     const name = own && this.first === stage.first && this.last === stage.last ? stage.name : "the whole plan";
