@@ -27,7 +27,6 @@ dir(ex) lists every name; a star import brings the functions below alone.
 import explorer.core.interrupts as _interrupts  # noqa: F401  # an interrupt may come while the others are imported
 
 # isort: split
-import difflib
 import os
 import sys
 import threading
@@ -304,7 +303,7 @@ def __getattr__(name: str) -> Any:
         return module if _LATER[name] == f"explorer.{name}" else getattr(module, name)
     if name in _registry.functions:
         return _registry.functions[name]
-    hint = "" if name.startswith("_") else _renamed(name) or _foreign(name) or _near(name)
+    hint = _renamed(name) or _near(name)
     raise AttributeError(f"module 'explorer' has no attribute {name!r}" + (f"; {hint}" if hint else ""), name=name)
 
 
@@ -316,15 +315,10 @@ def _renamed(name: str) -> str:
     return f"it is called explorer.{_RENAMED[name]} now" if name in _RENAMED else ""
 
 
-def _foreign(name: str) -> str:
-    from explorer.names import hint_for  # only an unknown name asks for it
-
-    return hint_for(name)
-
-
 def _near(name: str) -> str:
-    near = difflib.get_close_matches(name, __dir__(), n=5)
-    return f"near names: {', '.join(near)}" if near else ""
+    from explorer.names import hint_among  # only an unknown name asks for it
+
+    return hint_among(name, __dir__())
 
 
 _PACKAGES = ("layers", "ops", "passes", "testing", "train")

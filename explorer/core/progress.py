@@ -42,6 +42,15 @@ class Cancelled(KeyboardInterrupt):
     """Cancellation by a progress callback; as after an interrupt, plans, programs and nets remain usable."""
 
 
+class _CallbackFailed(BaseException):
+    """Failure of a progress callback on its way out of the work: no error of a kernel, a file or a pass, whose handlers
+    let it through as they do an interrupt."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", default=None)
 
 
@@ -86,8 +95,8 @@ def progress(report: ProgressCallback) -> Iterator[None]:
     """Report the reading, building, planning and running inside the block: ``report`` gets a ``Progress`` before each
     part.
 
-    Parts are a file's operators, passes, and kernels. An exception raised by ``report`` stops the work there; raise
-    ``Cancelled`` to cancel it.
+    Parts are a file's operators, passes, and kernels. An exception raised by ``report`` stops the work there, and
+    is raised as it is by the block; raise ``Cancelled`` to cancel it.
 
     >>> steps = []
     >>> with ex.progress(steps.append):
@@ -95,9 +104,18 @@ def progress(report: ProgressCallback) -> Iterator[None]:
     >>> steps[-1].phase
     'running'
     """
-    token = _current.set(report)
+
+    def reported(state: Progress) -> None:
+        try:
+            report(state)
+        except Exception as error:
+            raise _CallbackFailed(error) from error
+
+    token = _current.set(reported)
     try:
         yield
+    except _CallbackFailed as failed:
+        raise failed.error from None
     finally:
         _current.reset(token)
 

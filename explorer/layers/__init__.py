@@ -71,10 +71,10 @@ if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by i
 
     def __getattr__(name):
         """Raise AttributeError with explorer's name for a name of another system."""
-        from explorer.names import hint_for  # only an unknown name asks for it
+        from explorer.names import hint_among  # only an unknown name asks for it
 
         renamed = {"PFeedbackNoOutput": "PNoFeedbackOutput"}
-        hint = "" if name.startswith("_") else hint_for(name)
+        hint = hint_among(name, __all__)
         if name in renamed:
             hint = f"it is called explorer.layers.{renamed[name]} now"
         raise AttributeError(f"module 'explorer.layers' has no attribute {name!r}" + (f"; {hint}" if hint else ""))

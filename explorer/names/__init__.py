@@ -5,7 +5,9 @@ The maps are data: the pages in ``assets/`` are generated from them, and the err
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from explorer.names import caffe2, cdnn, inferframework, metann
@@ -33,6 +35,15 @@ def hint_for(name: str) -> str:
     ours = dotted(entry)
     same = [candidate for candidate in ours if candidate.rpartition(".")[2] == name]
     return f"{system}'s {name} is {', '.join([f'ex.{candidate}' for candidate in same or ours])} here"
+
+
+def hint_among(name: str, known: Iterable[str]) -> str:
+    """Return where an absent name of a module may be: the counterpart of another system's, or names spelled nearly like
+    it; "" for private ones, which tools ask for."""
+    if name.startswith("_"):
+        return ""
+    near = difflib.get_close_matches(name, [*known], n=5)
+    return hint_for(name) or (f"near names: {', '.join(near)}" if near else "")
 
 
 def dotted(entry: str) -> list[str]:

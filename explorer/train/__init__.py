@@ -3,6 +3,8 @@
 The names below are the whole public surface. Training is optional: a loop of one's own needs only ``ex.grad``.
 """
 
+from typing import TYPE_CHECKING
+
 from explorer.ops.nn.learning_rates import (
     ConstantWarmup,
     Exp,
@@ -26,6 +28,16 @@ from explorer.train.training_losses import (
     MeanSquaredError,
     NegativeLogLikelihood,
 )
+
+if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
+
+    def __getattr__(name):
+        """Raise AttributeError with near names."""
+        from explorer.names import hint_among  # only an unknown name asks for it
+
+        hint = hint_among(name, __all__)
+        raise AttributeError(f"module 'explorer.train' has no attribute {name!r}" + (f"; {hint}" if hint else ""))
+
 
 __all__ = [
     "SGD",

@@ -110,6 +110,10 @@ def test_a_name_of_another_system_is_answered_with_ours() -> None:
         getattr(layers, "WeightLayer")  # noqa: B009  # a type checker refuses the attribute
     with pytest.raises(AttributeError, match="near names: evaluate"):
         getattr(ex, "evaluat")  # noqa: B009  # as above
+    with pytest.raises(AttributeError, match="near names: Linear"):
+        getattr(layers, "Lnear")  # noqa: B009  # as above
+    with pytest.raises(AttributeError, match="near names: Adam"):
+        getattr(ex.train, "Adm")  # noqa: B009  # as above
     with pytest.raises(AttributeError, match=r"no attribute 'Nonsense'$"):
         getattr(layers, "Nonsense")  # noqa: B009  # as above
     owed = [

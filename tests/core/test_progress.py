@@ -141,3 +141,19 @@ def test_a_display_shows_work_without_a_callback_and_ends_with_its_block() -> No
         assert len(shown) == before
     ex.open(MODEL)
     assert len(shown) == before
+
+
+@pytest.mark.spec("V-20")
+@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
+@pytest.mark.parametrize("phase", ["reading", "building", "planning", "running"])
+def test_an_error_of_a_callback_is_no_error_of_the_work(phase: str, executor: str) -> None:
+    """It comes out as it was raised, in every phase, and the work can be done again."""
+
+    def report(state: ex.Progress) -> None:
+        if state.phase == phase:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as caught, ex.progress(report):
+        ex.open(MODEL).plan(images, executor=executor).eval()
+    assert type(caught.value) is KeyError
+    np.testing.assert_allclose(ex.open(MODEL).run(images), probability, rtol=1e-4, atol=1e-5)

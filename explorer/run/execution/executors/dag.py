@@ -13,7 +13,6 @@ import numpy as np
 
 from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.run.execution.executors.simple import run_simple
-from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.execution.task_graph import worth_threads
@@ -72,10 +71,7 @@ class ChainRun:
             self._latest = index
             # On the calling thread alone: a user's callback need not be safe for threads.
             if self.follow is not None and not thread:
-                try:
-                    self.tell()
-                except Exception as error:
-                    raise failure(program.planned, index, program.runners[index][0], error) from error
+                self.tell()
             program.run_kernel(index, self.timing, watch, self.lane(number, thread))
             self._over.append(None)
 
