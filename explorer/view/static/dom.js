@@ -28,7 +28,7 @@ export function tied(parts) {
   const [joined, last] = [[], () => joined[joined.length - 1]];
   for (const part of parts) {
     const [mark] = (typeof part === "string" && last() instanceof Element && part.match(/^[,.;:)]+/)) || [""];
-    if (mark) joined.push(html("span", { class: "ex-tied" }, joined.pop(), mark), part.slice(mark.length));
+    if (mark) joined.push(html("span", { class: "ex-tied" }, joined.pop(), mark), String(part).slice(mark.length));
     else joined.push(part);
   }
   return joined;

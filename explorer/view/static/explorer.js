@@ -100,6 +100,7 @@ function follow(model, view) {
     },
   };
   for (const name of ["insides", "open_boxes", "theme", "step", "selected", "predicting"]) acts[name](model.get(name));
+  /** @type {[string, (message?: any) => void][]} */
   const listeners = Object.entries(acts).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
   listeners.push([
     "msg:custom",

@@ -43,7 +43,7 @@ export class Camera {
     return this.world.classList.contains("ex-gliding");
   }
 
-  /** The scale at which a world rectangle is in sight as a whole, 1 at most. */
+  /** The scale at which a world rectangle is in sight as a whole, 1 at most. @param {number[]} size its width and height */
   whole([width, height], view = this.viewport()) {
     return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
   }
@@ -128,7 +128,7 @@ export class Camera {
     return this.x >= 0 && this.y >= 0 && this.holds(size, view.width - this.x, view.height - this.y);
   }
 
-  /** Whether there is room for all of a world of some size. */
+  /** Whether there is room for all of a world of some size. @param {number[]} size its width and height */
   holds([width, height], wide = this.viewport().width, high = this.viewport().height) {
     return width * this.scale <= wide && height * this.scale <= high;
   }

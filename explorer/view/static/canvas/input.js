@@ -55,9 +55,9 @@ function isCanvas({ stage, canvas }, target) {
   return target === stage || canvas.root.contains(target);
 }
 
-/** The node or box that an element belongs to, or ""; a kernel's title belongs to its last one, its result. @param {Element} target */
+/** The node or box that an element belongs to, or ""; a kernel's title belongs to its last one, its result. @param {EventTarget} target */
 export function keyOf(target) {
-  const owner = target.closest("[data-key], [data-of]");
+  const owner = /** @type {Element} */ (target).closest("[data-key], [data-of]");
   return owner?.getAttribute("data-key") ?? owner?.getAttribute("data-of") ?? "";
 }
 

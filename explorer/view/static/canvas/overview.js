@@ -105,8 +105,8 @@ export class Overview {
     for (const layer of canvas.depths) for (const key of layer.where.keys()) if (canvas.stands(key)) this.ground.add(canvas.rect(key), ...(key === `b${canvas.marks.box}` ? CHOSEN_GROUND : GROUND).map(this.word));
     for (const key of canvas.items.where.keys()) {
       if (!canvas.stands(key)) continue;
-      const [isStrong, border, ground] = this.#look(key);
-      (isStrong ? this.strong : this.items).add(canvas.rect(key), border, ground);
+      const look = /** @type {any[]} */ (this.#look(key));
+      (look[0] ? this.strong : this.items).add(canvas.rect(key), look[1], look[2]);
     }
   }
 
@@ -189,7 +189,7 @@ class Shapes {
     /** @type {number[]} from x, y to x, y, of edges */ this.ends = [];
   }
 
-  add(/** @type {number[]} */ [x, y, wide, high], border, ground) {
+  add(/** @type {number[]} */ [x, y, wide, high], /** @type {number[]} */ ...[border, ground]) {
     this.at.push(x, y, wide, high);
     this.words.push(border, ground);
   }

@@ -100,9 +100,9 @@ export class Trace {
     const final = placed.length ? this.resolver(last) : [];
     const ends = placed.map(([decision, place]) => {
       const reader = this.decisions[decision].subjects[place >> 2];
-      return [final[this.nodes.operands[reader][place & 3]], reader];
+      return /** @type {[number, number]} */ ([final[this.nodes.operands[reader][place & 3]], reader]);
     });
-    return [...ends, ...plain.map(([, operand, reader]) => [operand, reader])];
+    return [...ends, ...plain.map(([, operand, reader]) => /** @type {[number, number]} */ ([operand, reader]))];
   }
 
   /** The decisions whose subject or product is a node, in order. */

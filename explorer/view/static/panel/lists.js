@@ -16,15 +16,14 @@ export function fitting(parts, room) {
 
 /**
  * Nodes as a list; of many that read alike the first few stand for all.
- * @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row
+ * @template T @param {T[]} nodes @param {(node: T) => string} reads @param {(node: T) => Element} row
  */
 export function nodeList(nodes, reads, row) {
   return html("ul", { class: "ex-nodes" }, ...nodeRows(nodes, reads, row));
 }
 
-/** The rows of such a list. @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row @returns {Element[]} */
+/** The rows of such a list. @template T @param {T[]} nodes @param {(node: T) => string} reads @param {(node: T) => Element} row @returns {Element[]} */
 export function nodeRows(nodes, reads, row) {
-  /** @type {Map<string, number[]>} */
   const alike = new Map();
   for (const node of nodes) {
     const read = reads(node);
