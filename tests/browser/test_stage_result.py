@@ -3,6 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -144,6 +145,27 @@ def test_a_kernels_time_stands_on_its_outline(show):
     expect(times).to_have_text([micros_text(step.micros) for step in fused])
     for member in view.locator(".ex-graph .ex-node.ex-member .ex-second").all_text_contents():
         assert not member.endswith((" µs", " ms"))
+
+
+@pytest.mark.spec("V-5")
+def test_a_kernels_time_lies_clear_of_the_title_of_the_next_kernel(show):
+    """In a chain of kernels each time stands beside its outline, where no title of another one is."""
+    images = np.load(ASSETS / "digits.npz")["images"][:4]
+    recording = ex.open(ASSETS / "digits.onnx").plan(images.astype(np.float32)).eval().recording
+    view = show(recording, position=0)
+    chip(view, "run").click()
+    places = {
+        name: [each.bounding_box() for each in view.locator(f".ex-graph .ex-frame-{name}").all()]
+        for name in ("time", "title")
+    }
+    assert len(places["time"]) == len(places["title"]) == 4
+    for time in places["time"]:
+        for title in places["title"]:
+            assert (
+                time["x"] >= title["x"] + title["width"]
+                or time["y"] >= title["y"] + title["height"]
+                or time["y"] + time["height"] <= title["y"]
+            )
 
 
 @pytest.mark.spec("V-5")

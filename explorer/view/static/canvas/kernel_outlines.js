@@ -46,10 +46,11 @@ export class FrameView {
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - BESIDES);
     put(this.number, "y", besides(placement.layout, y, bottom - y));
-    const [, , right, low] = this.shapes.at(-1);
+    // At the side: under the outline the title of the next kernel may stand.
+    const [, top, right, low] = this.shapes.at(-1);
     say(this.time, frame.micros ? microsText(frame.micros) : "");
-    put(this.time, "x", right - 10);
-    put(this.time, "y", low + 13);
+    put(this.time, "x", right + BESIDES);
+    put(this.time, "y", besides(placement.layout, top, low - top));
   }
 }
 
