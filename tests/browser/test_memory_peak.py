@@ -59,3 +59,21 @@ def test_a_click_on_the_label_of_the_peak_goes_there_and_says_what_is_live(show,
     lives = [kernel.live for kernel in schedule.kernels]
     expect(view.locator(".ex-say")).to_contain_text(f"pick {lives.index(max(lives)) + 1} of {len(lives)}")
     expect(heading(view, "live while it runs: 2 values")).to_be_visible()
+
+
+def test_the_values_at_the_peak_add_up_to_it(show):
+    """What is computed once for all runs, such as joined weights, is none of them, and is told as such in the graph."""
+    recording = ex.open(MODELS / "encoder.onnx").preview_plan().recording
+    schedule = recording.schedule
+    assert schedule is not None
+    kept = [kernel for kernel in schedule.kernels if kernel.pick_reason == "constant" and kernel.bytes]
+    assert kept
+    view = show(recording)
+    view.locator(".ex-chip", has_text="buffers").click()
+    sizes = view.locator(".ex-living dd").all_text_contents()
+    assert [size.split(" · ")[0] for size in sizes] == ["32 KB", "8 KB", "8 KB", "32 KB"]
+    assert max(kernel.live for kernel in schedule.kernels) == 80 * 1024
+    expect(view.locator(".ex-second", has_text="kept for all runs").first).to_be_attached()
+    expect(view.locator(".ex-second", has_text="the caller's")).to_have_count(0)
+    peak, whole = (heading(view, text).bounding_box() for text in ("most live, in kernel", "the whole graph"))
+    assert peak["y"] < whole["y"]

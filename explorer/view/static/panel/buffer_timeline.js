@@ -18,7 +18,8 @@ export class BufferTimeline {
     /** @type {Life[]} */
     this.lives = trace.kernels.flatMap((kernel, from) => {
       const node = kernel.nodes[kernel.nodes.length - 1];
-      if (kernel.buffer < 0 && !kernel.bytes) return [];
+      // What is computed once for all runs is no part of the memory of one.
+      if (kernel.buffer < 0 && (!kernel.bytes || kernel.pick_reason === "constant")) return [];
       const freed = trace.freedBy[node];
       return [{ node, from, to: freed < 0 ? last : freed, buffer: kernel.buffer, bytes: kernel.bytes, inPlace: kernel.in_place }];
     });

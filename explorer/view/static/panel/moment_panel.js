@@ -36,8 +36,9 @@ export class MomentPanel {
     const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
+    // Who holds the memory is the question of its stage.
+    if (moment.phase === "memory") numbers.push(...this.parts.peak());
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
-    if (moment.phase === "memory") parts.push(...this.parts.peak());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
     return [...parts, this.parts.decisions.show(moment)];
   }

@@ -120,8 +120,8 @@ export function badText(summary) {
   return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
 }
 
-/** Where a kernel's result is: "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
+/** Where a kernel's result is: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs". */
 export function bufferText(kernel) {
-  if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
+  if (kernel.buffer < 0) return !kernel.bytes ? "a view" : kernel.pick_reason === "constant" ? "kept for all runs" : "the caller's";
   return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;
 }
