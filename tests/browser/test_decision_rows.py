@@ -213,3 +213,18 @@ def test_a_stage_with_one_decision_lists_it(show) -> None:
     press(view, ".")
     expect(view.locator(".ex-why h4")).to_contain_text("✓")
     expect(view.locator(ROWS)).to_have_count(0)
+
+
+@pytest.mark.spec("V-13")
+def test_a_selection_is_left_for_the_stage_by_a_button_of_the_panel(show) -> None:
+    """A reader who comes to a stage with a selection sees what it decides about that, and gets to all that it decides."""
+    view = show(sample.mlp())
+    open_stage(view, "fuse")
+    view.locator(".ex-node", has_text="softmax").first.click()
+    back = view.get_by_role("button", name="← fuse")
+    expect(back).to_be_visible()
+    before = view.locator(".ex-sentence").inner_text()
+    back.click()
+    expect(view.locator(".ex-why h4")).to_have_text("fuse")
+    expect(back).to_have_count(0)
+    assert view.locator(".ex-sentence").inner_text() == before

@@ -30,13 +30,22 @@ export class Panel {
   show(moment, selected, box, { other, otherBox }, prediction) {
     Object.assign(this.parts, { moment, selected });
     this.parts.kept.begin();
-    const content = prediction.isOn ? prediction.content() : (selected >= 0 || box >= 0) && (other >= 0 || otherBox >= 0) ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : selected >= 0 ? this.nodePanel.content(selected) : box >= 0 ? this.boxPanel.content(box) : this.momentPanel.content();
+    const isSelected = selected >= 0 || box >= 0;
+    const ofSelection = () => (other >= 0 || otherBox >= 0 ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : selected >= 0 ? this.nodePanel.content(selected) : this.boxPanel.content(box));
+    const content = prediction.isOn ? prediction.content() : isSelected ? [this.#back(), ...ofSelection()] : this.momentPanel.content();
     const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${otherBox} ${prediction.isOn}`;
     const isSame = subject === this.subject;
     this.subject = subject;
     if (this.heldRow.around(isSame, () => this.#fill(content)) || isSame) return;
     if (this.scrolled) this.root.scrollTop = 0;
     this.scrolled = false;
+  }
+
+  /** A button that leaves the selection for the decision or kernel of the moment, or for the stage with all of its decisions. */
+  #back() {
+    const { moment, timeline, actions, kept } = this.parts;
+    const whole = moment.decision >= 0 ? "this decision" : moment.kernel >= 0 ? "this kernel" : timeline.stages[moment.stage].name.replaceAll("_", " ");
+    return kept.part(`back|${whole}`, () => html("button", { type: "button", class: "ex-link ex-back", title: "leave the selection (Esc)", click: () => actions.select(-1) }, `← ${whole}`));
   }
 
   /** Cut names of many lines for the eye: a tooltip has all of them, and so has a copy. */
