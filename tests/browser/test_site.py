@@ -11,12 +11,13 @@ from playwright.sync_api import Page, expect
 
 from explorer.site.build import build_site
 from tests.browser.axe import complaints, rules_of
-from tests.browser.player import node, press
+from tests.browser.player import node, press, stage
 from tests.support.representatives import representatives
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[1-3]*.ipynb"))
+COURSE = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = COURSE[:3]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,42 @@ def test_pages_step_from_disk(site: Path, page: Page) -> None:
     expect(page.locator("nav [aria-current=page]")).to_have_text("A model's graph")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert len([url for url in asked if url.startswith("file:")]) == 3
+
+
+@pytest.mark.spec("V-18")
+@pytest.mark.parametrize("path", representatives(COURSE, [COURSE[0], COURSE[4]]), ids=lambda path: path.stem)
+def test_every_view_of_the_course_is_stepped_predicted_and_searched(path: Path, tmp_path: Path, page: Page) -> None:
+    """On each page from disk: all stages, a question at each that can be predicted, a search; no request, no error."""
+    asked, complained = loaded(page), []
+    page.on("console", lambda message: complained.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complained.append(str(error)))
+    build_site([path], tmp_path, "One notebook")
+    page.goto((tmp_path / f"{path.stem}.html").as_uri())
+    places = page.locator(".book-view")
+    assert places.count()
+    predicted = set()
+    for place in places.all():
+        place.scroll_into_view_if_needed()
+        view = place.locator(".explorer-view")
+        last = view.locator(".ex-rail button").last.inner_text().split()[0]
+        press(view, *["]"] * 30)
+        expect(stage(view)).to_contain_text(last)
+        press(view, *[","] * 5)
+        for name in ("recorded", "fuse", "order", "buffers"):
+            chip = view.locator(".ex-rail button").filter(has_text=name)
+            if chip.count() and "+" not in chip.first.inner_text():
+                chip.first.click()
+                press(view, "g")
+                expect(view.locator(".ex-why h4")).to_contain_text("predict")
+                predicted.add(view.locator(".ex-why h4").inner_text())
+                press(view, "Escape")
+        press(view, "/")
+        page.keyboard.type("name:e")
+        expect(view.locator(".ex-search [role=status]")).to_contain_text("node")
+        press(view, "Escape")
+    assert "predict the order" in predicted
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert complained == []
 
 
 def test_a_view_is_drawn_where_its_place_was(site: Path, page: Page) -> None:
