@@ -133,3 +133,23 @@ def test_a_nan_is_marked_and_its_first_is_one_click_away(show):
     press(clean, "End")
     expect(clean.locator(".ex-note", has_text="no NaN or inf in")).to_be_visible()
     expect(clean.get_by_role("button", name="Go to the first NaN")).to_have_count(0)
+
+
+@pytest.mark.spec("V-6")
+def test_a_value_of_one_number_stands_on_its_node_once_it_is_computed(show):
+    """Forward and backward: the numbers of a program of scalars are read on the graph, and no label covers them."""
+    at = ex.tensor(0.5, name="at")
+    middle = ex.tanh(3 * at)
+    loss = ex.square(middle)
+    view = show(ex.explore(loss, ex.grad(loss, at)).recording)
+    press(view, "e", "End", ",")
+    second = lambda name: node(view, name).locator(".ex-second")  # noqa: E731
+    expect(second("at")).to_have_text("= 0.5")
+    expect(second("multiply 3")).to_have_text("= 1.5")
+    expect(second("tanh")).to_have_text("= 0.9051")
+    expect(view.locator(".ex-node .ex-second", has_text="= 0.9814")).to_have_count(0)
+    press(view, ".")
+    expect(view.locator(".ex-node .ex-second", has_text="= 0.9814")).to_have_count(1)
+    expect(view.locator(".ex-label", has_text="scalar")).to_have_count(0)
+    press(view, "Home")
+    expect(second("at")).to_have_text("scalar f64")

@@ -61,9 +61,9 @@ export class EdgeLabels {
     return text;
   }
 
-  /** Whether the node, or the operator that stands for it, tells the type already. */
+  /** Whether the node, or the operator that stands for it, tells the type already, or the value itself. */
   #isTold(slot, mark) {
     const box = this.placement.hiddenIn[slot];
-    return box === -1 ? !mark.second : this.trace.isOperator(box) && !this.scene.boxes.get(box)?.second;
+    return box === -1 ? !mark.second || mark.second.startsWith("= ") : this.trace.isOperator(box) && !this.scene.boxes.get(box)?.second;
   }
 }

@@ -4,6 +4,8 @@ import { bytesText, microsText } from "../data/number_format.js";
 import { meanings } from "../panel/terms.js";
 
 const PLACE_IN_SCHEDULE = meanings("level chain");
+/** Characters of a value that a node has room for. */
+const LONGEST = 12;
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, tip: string, number: number,
@@ -54,7 +56,10 @@ export class SlotStates {
     const index = trace.kernelOf[mark.node];
     const { phase } = moment;
     if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
-    if (index < 0) return;
+    if (index < 0) {
+      if (phase === "run") mark.second = this.#scalar(mark.node);
+      return;
+    }
     const kernel = trace.kernels[index];
     const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
     if (phase === "order") {
@@ -84,7 +89,14 @@ export class SlotStates {
       const freed = trace.freedBy[mark.node];
       if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
     } else if (step < now && !moment.whole) mark.flags.push("dead");
+    mark.second = this.#scalar(mark.node) || mark.second;
     if (step === now) mark.flags.push("current");
+  }
+
+  /** "= 0.9051", the value of a scalar that is known; "" for any other. @param {number} node */
+  #scalar(node) {
+    const summary = this.trace.values[node];
+    return summary && !summary.shape.length && summary.elements && summary.elements.length <= LONGEST ? `= ${summary.elements}` : "";
   }
 
   /** The word on a node that names its state. */
