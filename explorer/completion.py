@@ -1,7 +1,8 @@
-"""Completion of ``ex.`` in IPython and JupyterLab: everyday functions first, operations last.
+"""Completion of ``ex.`` and of views in IPython and JupyterLab: everyday names first, operations and others' last.
 
-IPython sorts names by the alphabet, in which two hundred operations hide ``explore``. One more matcher among its own
-answers for ``ex.`` alone: once a letter is typed, completion is IPython's.
+IPython sorts names by the alphabet, in which two hundred operations hide ``explore``, and sixty names of Jupyter's
+widgets hide ``view.save``. One more matcher among its own answers right behind the dot: once a letter is typed,
+completion is IPython's.
 """
 
 from __future__ import annotations
@@ -29,13 +30,31 @@ def ordered_names(module: ModuleType, operations: Collection[str]) -> list[str]:
     return sorted(names, key=lambda name: (name not in everyday, name in operations, name[0].isupper(), name.lower()))
 
 
+def own_names_first(value: object) -> list[str]:
+    """Return the public names of an object: those that explorer gives it, then those that its bases bring along."""
+    classes = [cls for cls in type(value).__mro__ if cls.__module__.partition(".")[0] == "explorer"]
+    own = {name for cls in classes for name in vars(cls)} | vars(value).keys()
+    return sorted([name for name in dir(value) if name[0] != "_"], key=lambda name: (name not in own, name.lower()))
+
+
+def _is_view(value: object) -> bool:
+    """Whether an object is one of explorer's and a widget: only then was its module imported."""
+    bases = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
+    return type(value).__module__.startswith("explorer.") and "ipywidgets" in bases
+
+
 def order_completions(shell: InteractiveShell, module: ModuleType, operations: ModuleType) -> None:
-    """Enter a matcher into a shell, in place of an earlier one, that completes the module's name and a dot."""
+    """Enter a matcher into a shell, in place of an earlier one, for a dot behind the module's name, or a view's."""
     from IPython.core.completer import SimpleCompletion, context_matcher
 
     def match(context: CompletionContext) -> SimpleMatcherResult:
         typed = _NAME_AND_DOT.search(context.text_until_cursor)
-        if typed is None or shell.user_ns.get(typed[1]) is not module:
+        value = shell.user_ns.get(typed[1]) if typed is not None else None
+        if _is_view(value):
+            names = own_names_first(value)
+            members = [SimpleCompletion(name, type=_type(getattr(type(value), name, None))) for name in names]
+            return {"completions": members, "matched_fragment": "", "ordered": True, "suppress": True}
+        if value is not module:
             return {"completions": []}
         recorded = dir(operations)
         completions = [

@@ -20,16 +20,16 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 shell = InteractiveShell.instance()
-shell.run_cell("import explorer as ex")
+shell.run_cell("import explorer as ex; {before}", silent=True)
 for text in {texts}:
     with provisionalcompleter():
         print(*[entry.text for entry in shell.Completer.completions(text, len(text))])
 """
 
 
-def completed(*texts: str) -> list[list[str]]:
-    """The names with which IPython completes each text, after an import of explorer."""
-    command = [sys.executable, "-c", SCRIPT.format(texts=texts)]
+def completed(*texts: str, before: str = "") -> list[list[str]]:
+    """The names with which IPython completes each text, after an import of explorer, and what is done before."""
+    command = [sys.executable, "-c", SCRIPT.format(texts=texts, before=before)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return [line.split(" ") for line in ended.stdout.splitlines()]
 
@@ -82,6 +82,25 @@ def test_completion_shows_everyday_functions_first_and_operations_last() -> None
     assert {*first} == {name for name in dir(ex) if not name.startswith("_")} - others  # of other tests in this process
     assert begun == own == ["tan", "tanh", "tanhshrink"]
     assert text[:1] != ["evaluate"]
+
+
+def test_completion_shows_a_views_own_names_before_those_of_widgets() -> None:
+    (names,) = completed("view.", before="view = ex.explore(ex.tanh(ex.tensor([1.0])))")
+    assert names.index("why") < names.index("add_class")
+    everyday = {
+        "depth",
+        "first_nan",
+        "focus",
+        "overlay",
+        "predict",
+        "save",
+        "selected_expression",
+        "step",
+        "trace",
+        "why",
+    }
+    assert everyday <= {*names[:45]}
+    assert len(names) > 80
 
 
 def test_a_question_mark_shows_the_page_of_help() -> None:
