@@ -52,6 +52,7 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
     "one_hot": (whole(4),),
     "take": (real(3, 4), whole(2)),
     "take_along_axis": (real(3, 4), whole(3, 4)),
+    "inverse": (real(3, 3),),
     "tensordot": (real(2, 3), real(3, 2)),
     **dict.fromkeys(("put_along_axis", "add_along_axis"), (real(3, 4), whole(3, 4), real(3, 4))),
     "adaptive_avg_pool3d": (real(1, 2, 4, 4, 4),),

@@ -21,8 +21,10 @@ CASES = [case for case in every_case() if not isinstance(case.operation, (Parame
 COMPUTED = [case for case in CASES if case.example.operands]
 ONE_EACH = list({case.operation.name: case for case in CASES}.values())
 DTYPES = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
-NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient", "put_along")
+NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient", "put_along", "max_roi_pool")
 """Operations whose whole numbers must name rows that there are, which no type can vouch for."""
+INVERTED = ("inverse",)
+"""Operations whose matrices must be invertible, which no type can vouch for, either."""
 shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 types = st.builds(lambda shape, dtype: TensorType(shape, np.dtype(dtype)), shapes, st.sampled_from(DTYPES))
 
@@ -88,6 +90,10 @@ def computes_what_it_accepts(case: Case, data: st.DataObject) -> None:
     arrays = [make(operand.shape, operand.dtype) for make, operand in zip(fill, operands, strict=True)]
     if case.operation.name in NUMBERED and not arrays[0].size:
         return
+    if case.operation.name == "max_roi_pool":
+        arrays[1][...] = 0  # each region is of the first image
+    if case.operation.name in INVERTED:
+        arrays = [np.broadcast_to(np.eye(each.shape[-1], dtype=each.dtype), each.shape) for each in arrays]
     with np.errstate(all="ignore"):
         value = case.operation.compute(*arrays)
     assert (value.shape, value.dtype) == (type_.shape, type_.dtype)

@@ -92,6 +92,7 @@ from explorer.ops.elementwise.unary import tan as tan
 from explorer.ops.elementwise.unary import tanh as tanh
 from explorer.ops.linalg import wide_accumulation as _wide_accumulation  # noqa: F401  # it extends other operations
 from explorer.ops.linalg.einsum import einsum as einsum
+from explorer.ops.linalg.inverse import inverse as inverse
 from explorer.ops.linalg.matmul import matmul as matmul
 from explorer.ops.linalg.tensordot import dot as dot
 from explorer.ops.linalg.tensordot import tensordot as tensordot

@@ -19,6 +19,7 @@ from explorer.formats.onnx.operators import (
     sequences,
     slicing,
     sorting,
+    unique,
     windows,
 )
 from explorer.formats.onnx.operators.base import delegated
@@ -45,5 +46,6 @@ __all__ = [
     "sequences",
     "slicing",
     "sorting",
+    "unique",
     "windows",
 ]

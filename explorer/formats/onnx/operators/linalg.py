@@ -8,6 +8,7 @@ from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.einsum import einsum
+from explorer.ops.linalg.inverse import inverse
 
 
 @operator("MatMul")
@@ -26,3 +27,9 @@ def gemm(op: OperatorContext) -> Expr:
 def einsum_(op: OperatorContext) -> Expr:
     """The sum that ``equation`` writes; pairs of operands become matrix products."""
     return einsum(str(op.argument("equation")), *members(op, "Inputs"))
+
+
+@operator("com.microsoft.Inverse")
+def inverse_(op: OperatorContext) -> Expr:
+    """The inverses of square matrices."""
+    return inverse(required(op, "input 0"))

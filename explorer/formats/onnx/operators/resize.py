@@ -16,6 +16,7 @@ from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import first, word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.creation.constants import zeros
 from explorer.ops.nn.resize import COORDINATES, NEAREST, resize
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -32,6 +33,9 @@ def resize_(op: OperatorContext) -> Any:
     method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
     coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
     lengths, steps = _target(op, x, axes)
+    shape = dict(enumerate(x.shape)) | dict(zip(axes, lengths, strict=True))
+    if 0 in shape.values():
+        return zeros(tuple(shape.values()), x.dtype)
     # axes that stay as they are (batch and channels) are not resampled
     changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
 
@@ -72,13 +76,20 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
         lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
         return lengths, [1 / float(scale) for scale in scales]
     sizes = list(integers(op, "sizes"))
-    _check(op, sizes, axes, old)
+    # an axis of length 0 may stay one
+    wanted = [1 if size == length == 0 else size for size, length in zip(sizes, old, strict=False)]
+    _check(op, wanted if len(sizes) == len(old) else sizes, axes, old)
     policy = word(op, "keep_aspect_ratio_policy", "stretch", _POLICIES)
-    ratios = [size / length for size, length in zip(sizes, old, strict=True)]
+    ratios = [size / max(length, 1) for size, length in zip(sizes, old, strict=True)]
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)
         sizes = [math.floor(length * ratio + 0.5) for length, ratio in zip(old, ratios, strict=True)]
-    return sizes, [1 / float(np.float32(ratio)) for ratio in ratios]
+    if any(size and not length for size, length in zip(sizes, old, strict=True)):
+        raise OperandError(
+            f"axes of lengths {old} to sizes {sizes}",
+            rule=f"{op.definition.type}: an empty axis must stay so",
+        )
+    return sizes, [1 / float(np.float32(ratio or 1)) for ratio in ratios]
 
 
 def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int], old: list[int]) -> None:
@@ -86,8 +97,4 @@ def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int]
         raise OperandError(
             f"{values} for {len(axes)} axes",
             rule=f"{op.definition.type}: there must be a positive scale or size for each axis",
-        )
-    if 0 in old:
-        raise OperandError(
-            f"axes of lengths {old}", rule=f"{op.definition.type}: an axis that is resized must not be empty"
         )

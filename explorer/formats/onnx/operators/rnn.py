@@ -77,6 +77,7 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
         with scope("reversed" if backwards else "forward", "file"):
             weights = _weights(x, both, number, hidden, order)
             sequence, state = _steps(op, options[number], weights, peephole, start, lengths, backwards)
+            state = _of_sequences(x, lengths, state)
         sequences.append(sequence)
         last.append(state)
     results = [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(states))]]
@@ -112,6 +113,15 @@ def _steps(
     sequences = [entering, *numbers]
     *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, backwards, name)
     return sequence, tuple(last)
+
+
+def _of_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return the last states, which are zeros for a sequence without steps, as ONNX Runtime has it."""
+    if not x.shape[0]:
+        return tuple([zeros(each.shape, each.dtype) for each in state])
+    if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
+        return state
+    return tuple([where(reshape(lengths > 0, (-1, 1)), each, 0) for each in state])
 
 
 def _check_shapes(

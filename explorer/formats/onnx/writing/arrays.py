@@ -193,6 +193,14 @@ def _added(graph: GraphWriter, node: Any, numbers: str, values: str) -> Any:
     return graph.node("ScatterElements", zeros, numbers, values, axis=node.operation.axis, reduction="add")
 
 
+@written("unique_places")
+def unique_places(graph: GraphWriter, node: Any, x: str) -> Any:
+    """First places of different parts, the number of each part among them, and their counts."""
+    operation = node.operation
+    lists = graph.node("Unique", x, outputs=4, axis=operation.axis, sorted=int(operation.is_sorted))[1:]
+    return graph.node("Concat", *lists, axis=0)
+
+
 @written("one_hot")
 def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
     """1 at the position of each class number, 0 elsewhere."""

@@ -102,6 +102,6 @@ unwritten("a mapped call is what a plan makes of equal calls, and is not recorde
 unwritten("a plan makes it of a mapped call for workers, and it is not recorded by users", "part_call")
 unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")
 unwritten("ONNX has it within encoders and vectorizers alone", "lookup", "ngram_counts")
-unwritten("ONNX Runtime has an operator, and the standard has none", "tokenize", "murmur_hash")
+unwritten("ONNX Runtime has an operator, and the standard has none", "tokenize", "murmur_hash", "inverse")
 unwritten("ONNX has it within support vector machines alone", "coupled_probabilities")
 unwritten("it is written with the operation that it belongs to", "call", "item", "parameter", "tensor")

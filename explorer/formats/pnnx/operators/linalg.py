@@ -7,6 +7,7 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.einsum import einsum as einstein_sum
+from explorer.ops.linalg.inverse import inverse
 from explorer.ops.linalg.matmul import matmul as product
 from explorer.ops.manipulation.reshape import expand_dims
 
@@ -63,3 +64,9 @@ def outer(op: OperatorContext) -> Expr:
 def einsum(op: OperatorContext) -> Expr:
     """Einstein's sum of the operands."""
     return einstein_sum(op.argument("equation"), *op.tensors())
+
+
+@file_operator("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "aten::inverse", "aten::linalg_inv")
+def inverse_(op: OperatorContext) -> Expr:
+    """The inverses of square matrices."""
+    return inverse(op.x)

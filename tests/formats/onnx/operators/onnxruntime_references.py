@@ -18,7 +18,7 @@ SIZE = HEADS * FEATURES
 
 
 class RuntimeCase(NamedTuple):
-    """An operator of com.microsoft with its inputs (None is left out), attributes and number of outputs."""
+    """An operator of com.microsoft, or of the standard behind a dot, with inputs (None is left out) and attributes."""
 
     type: str
     inputs: list[Any]
@@ -30,25 +30,30 @@ class RuntimeCase(NamedTuple):
         """The inputs by name."""
         return {f"x{place}": np.asarray(array) for place, array in enumerate(self.inputs) if array is not None}
 
+    def _element(self, place: int, usual: int) -> int:
+        """The element type of an output: lengths by a mask, and places, are whole numbers."""
+        whole = {("EmbedLayerNormalization", 1): TensorProto.INT32}
+        whole |= {(".Unique", place): TensorProto.INT64 for place in (1, 2, 3)}
+        return whole.get((self.type, place), usual)
+
     def model(self) -> ModelProto:
         """The model of the operator alone."""
         arrays = self.arrays
         names = [f"x{place}" if f"x{place}" in arrays else "" for place in range(len(self.inputs))]
+        kind, domain = self.type.removeprefix("."), "" if self.type[0] == "." else "com.microsoft"
         is_real = self.type in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "EmbedLayerNormalization")
         like = {"QLinearWhere": "x1", "QLinearConcat": "x2"}.get(self.type, "x0")
         element = helper.np_dtype_to_tensor_dtype(np.dtype(np.float32) if is_real else arrays[like].dtype)
         results = [f"y{place}" for place in range(self.outputs)]
-        # the second output of an embedding has the lengths by its mask
-        is_whole = self.type == "EmbedLayerNormalization"
         graph = helper.make_graph(
-            [helper.make_node(self.type, names, results, domain="com.microsoft", **self.attributes)],
+            [helper.make_node(kind, names, results, domain=domain, **self.attributes)],
             self.type,
             [
                 helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
                 for name, array in arrays.items()
             ],
             [
-                helper.make_tensor_value_info(name, TensorProto.INT32 if is_whole and place == 1 else element, None)
+                helper.make_tensor_value_info(name, self._element(place, element), None)
                 for place, name in enumerate(results)
             ],
         )
@@ -156,6 +161,8 @@ def cases() -> dict[str, RuntimeCase]:
             {"transBatchA": 1, "transBatchB": 1, "transB": 1, "alpha": 0.5},
         ),
         **_activations(real),
+        **_decoders(np.random.default_rng(11), tables),
+        **_places(np.random.default_rng(12)),
         "embedded": RuntimeCase(
             "EmbedLayerNormalization",
             [words, segments, real(7, SIZE), real(6, SIZE), real(2, SIZE), real(SIZE), real(SIZE)],
@@ -223,6 +230,78 @@ def _activations(real: Any) -> dict[str, RuntimeCase]:
         "FusedConv", [real(1, 2, 4, 5), real(3, 2, 1, 1), real(3), real(1, 3, 4, 5)], {"activation": "Relu"}
     )
     return found
+
+
+def _decoders(random: np.random.Generator, tables: tuple[Any, Any]) -> dict[str, RuntimeCase]:
+    """Return attention to keys and values of earlier runs, which caches hold."""
+
+    def real(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    heads, past = {"num_heads": HEADS}, [real(N, HEADS, KEYS, FEATURES), real(N, HEADS, KEYS, FEATURES)]
+    within, kept = [real(N, STEPS, SIZE) for _ in range(3)], np.ones((N, STEPS + KEYS), np.int32)
+    kept[1, 2:7] = 0
+    whole, packed = [None] * 3, [real(N, STEPS, SIZE), real(SIZE, 3 * SIZE), real(3 * SIZE)]
+    causal, groups = {**heads, "unidirectional": 1}, {"num_heads": 4, "kv_num_heads": 2}
+    step = [real(N, 1, 4 * FEATURES), real(N, 1, 2 * FEATURES), real(N, 1, 2 * FEATURES)]
+    prompt = [real(N, STEPS, 4 * FEATURES), real(N, STEPS, 2 * FEATURES), real(N, STEPS, 2 * FEATURES)]
+    cache, room = [real(N, 2, KEYS, FEATURES) for _ in range(2)], [real(N, 2, 12, FEATURES) for _ in range(2)]
+    after = [np.array([KEYS, 3], np.int32), np.array(KEYS + 1, np.int32)]
+    more = [real(1, STEPS, 4 * FEATURES), *[real(1, STEPS, 2 * FEATURES)] * 2, cache[0][:1], cache[1][:1]]
+    ends = [np.array([STEPS + KEYS - 1], np.int32), np.array(STEPS + KEYS, np.int32)]
+    joined = [real(N, 1, 8 * FEATURES), None, None]
+    turned, query = {**groups, "do_rotary": 1}, "GroupQueryAttention"
+    sinks, bias = [*[None] * 4, real(4)], [*[None] * 3, real(1, 1, 1, KEYS + 1)]
+    starts = [np.array([STEPS - 1, 2], np.int32), np.array(STEPS, np.int32)]
+    return {
+        "behind a past": RuntimeCase("MultiHeadAttention", [*within, *whole, *past], heads, 3),
+        "behind a past, causal": RuntimeCase("MultiHeadAttention", [*within, *whole, *past], causal, 3),
+        "behind a past, masked": RuntimeCase("MultiHeadAttention", [*within, None, kept, None, *past], heads, 3),
+        "keys by heads": RuntimeCase("MultiHeadAttention", [within[0], *past], heads),
+        "one product behind a past": RuntimeCase("Attention", [*packed, kept, np.stack(past)], heads, 2),
+        "one product behind a past, causal": RuntimeCase("Attention", [*packed, None, np.stack(past)], causal, 2),
+        "a cache that grows": RuntimeCase(query, [*step, *cache, *after, *tables], turned, 3),
+        "a cache with room": RuntimeCase(query, [*step, *room, *after, *tables], turned, 3),
+        "a cache with room, at first": RuntimeCase(query, [*prompt, *room, *starts, *tables], turned, 3),
+        "several steps behind a cache": RuntimeCase(query, [*more, *ends, *tables], turned, 3),
+        "one operand for three": RuntimeCase(query, [*joined, *cache, *after], groups, 3),
+        "a window of keys": RuntimeCase(query, [*step, *cache, *after], {**groups, "local_window_size": 3}, 3),
+        "capped scores": RuntimeCase(query, [*step, *cache, *after], {**groups, "softcap": 1.5}, 3),
+        "a smooth softmax": RuntimeCase(query, [*step, *cache, *after], {**groups, "smooth_softmax": 1}, 3),
+        "a sink for each head": RuntimeCase(query, [*step, *cache, *after, *sinks], groups, 3),
+        "a bias of scores": RuntimeCase(query, [*step, *cache, *after, *bias], groups, 3),
+    }
+
+
+def _places(random: np.random.Generator) -> dict[str, RuntimeCase]:
+    """Return operators of the standard that the reference evaluator lacks, or computes otherwise."""
+
+    def real(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    regions = [[0, 0, 0, 5, 5], [1, 1.4, 2.6, 7.5, 8.5], [0, 6, 6, 2, 2], [0, -3, -2, 20, 30]]
+    repeated = random.integers(0, 3, (3, 6)).astype(np.float32)
+    repeated[:, 3], repeated[2] = repeated[:, 0], repeated[0]
+    states, lengths = [real(2, 3, 4), real(2, 3, 4)], np.array([4, 0, 2], np.int32)
+    weights = [real(2, 16, 3), real(2, 16, 4), None, lengths]
+    recurrent = {"hidden_size": 4, "direction": "bidirectional"}
+    images = random.integers(0, 255, (1, 3, 7, 6)).astype(np.uint8)
+    # half of these means lie half-way between two numbers
+    halves = [images, np.float32(0.5), np.uint8(120), np.float32(0.25), np.uint8(101)]
+    windows = {"kernel_shape": [2, 2], "strides": [2, 1]}
+    return {
+        "inverses": RuntimeCase("Inverse", [real(3, 4, 4)]),
+        "regions": RuntimeCase(
+            ".MaxRoiPool",
+            [real(2, 3, 12, 10), np.array(regions, np.float32)],
+            {"pooled_shape": [3, 2], "spatial_scale": 0.75},
+        ),
+        "parts as they come": RuntimeCase(".Unique", [repeated], {"sorted": 0, "axis": 1}, 4),
+        "elements as they come": RuntimeCase(".Unique", [repeated], {"sorted": 0}, 1),
+        "no length": RuntimeCase(".Resize", [real(1, 2, 4, 5), None, np.array([1, 1, 0.1, 1], np.float32)]),
+        "no steps": RuntimeCase(".LSTM", [real(4, 3, 3), *weights, *states], recurrent, 3),
+        "means half-way": RuntimeCase("QLinearAveragePool", halves, windows),
+    }
 
 
 if __name__ == "__main__":

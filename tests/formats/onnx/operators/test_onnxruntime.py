@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import explorer as ex
 from tests.formats.onnx.models import opened
 from tests.formats.onnx.operators.onnxruntime_references import KEPT, cases
+from tests.support.refusals import refused
 
 CASES = cases()
 REFERENCES = np.load(KEPT)
@@ -31,14 +33,32 @@ def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
-def test_a_cache_of_keys_and_values_is_refused(tmp_path: Path) -> None:
-    """A past that is not empty is named, before anything runs."""
-    case = CASES["shared keys, an empty cache"]
-    arrays = [*case.inputs]
-    arrays[3] = arrays[4] = np.ones((2, 1, 4, 16), np.float32)
-    net = opened(case._replace(inputs=arrays).model(), tmp_path)
-    with pytest.raises(ex.FileError, match="past_key and past_value must be empty"):
-        net.run(case._replace(inputs=arrays).arrays)
+@pytest.mark.parametrize(
+    ("case", "place", "given", "words"),
+    [
+        ("a cache that grows", 3, np.ones((2, 1, 4, 16), np.float32), ("past_key", "features of a head")),
+        ("a cache that grows", 12, np.ones(2, np.float32), ("k_scale", "left out")),
+        ("a cache that grows", 2, None, ("key and value must both be given",)),
+        ("behind a past", 6, np.ones((2, 1, 4, 16), np.float32), ("past", "features of a head")),
+        ("behind a past", 8, np.array([3], np.int32), ("past_sequence_length", "left out")),
+        ("inverses", 0, np.ones((2, 3), np.float32), ("square",)),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, case: str, place: int, given: Any, words: tuple[str, ...]
+) -> None:
+    """The input is named, with the rule, before anything is computed."""
+    inputs = [*CASES[case].inputs, *[None] * place]
+    inputs[place] = given
+    changed = CASES[case]._replace(inputs=inputs)
+    with refused(ex.FileError, *words):
+        opened(changed.model(), tmp_path).run(changed.arrays)
+
+
+def test_a_singular_matrix_is_refused_in_the_run(tmp_path: Path) -> None:
+    case = CASES["inverses"]._replace(inputs=[np.ones((2, 2), np.float32)])
+    with pytest.raises(ex.RunError, match="singular"):
+        opened(case.model(), tmp_path).run(case.arrays)
 
 
 def test_heads_must_divide_the_features(tmp_path: Path) -> None:

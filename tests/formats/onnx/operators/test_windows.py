@@ -129,3 +129,15 @@ def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any]
     inner = [slice(low, length - high) for low, high, length in zip(pads[:3], pads[3:], whole.shape[2:], strict=True)]
     expected = whole[(slice(None), slice(None), *inner)] + bias[:, None, None, None]
     np.testing.assert_allclose(net.run(x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("auto", "pads"), [("SAME_UPPER", [2, 1, 2, 2]), ("SAME_LOWER", [2, 2, 2, 1])])
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_same_padding_counts_dilation(kind: str, ceil: int, auto: str, pads: list[int], tmp_path: Path) -> None:
+    """The result has ⌈length / stride⌉ windows, as the standard says; ONNX Runtime pads as if nothing were dilated."""
+    x = np.random.default_rng(4).normal(size=(1, 2, 9, 10)).astype(np.float32)
+    form: dict[str, Any] = {"kernel_shape": [3, 2], "dilations": [2, 3], "strides": [1, 1]}
+    padded = result(kind, {**form, "auto_pad": auto, "ceil_mode": ceil}, x, 1, tmp_path)
+    assert padded.shape == x.shape
+    np.testing.assert_array_equal(padded, result(kind, {**form, "pads": pads}, x, 1, tmp_path))

@@ -164,20 +164,6 @@ def delegated_of(op: OperatorContext, operands: Mapping[str, Expr], changed: Map
     return node if len(results) == 1 else tuple(item(place)(node) for place in range(len(results)))
 
 
-@operator("Unique")
-def unique(op: OperatorContext) -> Any:
-    """Elements without their repetitions, and where they stand, sorted or in the order in which they come."""
-    x = required(op, "X")
-    is_first = x.ndim == 1 or (op.has("axis") and op.integer("axis") in (0, -x.ndim))
-    if not op.integer("sorted", 1) and not (is_first and len(op.definition.outputs) > 1):
-        # Along another axis the evaluator takes other elements, and without places it sorts all the same.
-        raise OperandError(
-            f"sorted=0 for an operand {x.type} and {len(op.definition.outputs)} outputs",
-            rule="Unique: sorted must be 1, unless the elements lie along the first axis and indices are an output",
-        )
-    return delegated(op)
-
-
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
     """Return an attribute; raises OperandError for one of another kind than the standard has."""
     kinds = defs.OpSchema.AttrType

@@ -1,5 +1,10 @@
 """Operators of the domain com.microsoft, which ONNX Runtime's optimizers write in place of several of the standard."""
 
-from explorer.formats.onnx.operators.microsoft import attention, fused_layers, quantized_arithmetic
+from explorer.formats.onnx.operators.microsoft import (
+    attention,
+    fused_layers,
+    group_query_attention,
+    quantized_arithmetic,
+)
 
-__all__ = ["attention", "fused_layers", "quantized_arithmetic"]
+__all__ = ["attention", "fused_layers", "group_query_attention", "quantized_arithmetic"]

@@ -1,7 +1,7 @@
 """Attention of the domain com.microsoft: heads are split, turned by their positions, attended and joined again.
 
 Each is recorded as the products, the softmax and the movements that it stands for. Keys and values of earlier runs
-(``past``) are refused, unless they are empty: a cache that a run extends is not what a file's net returns here.
+(``past``) come before the new ones; a cache that a run would write into is refused.
 """
 
 from __future__ import annotations
@@ -36,37 +36,45 @@ def rotary_embedding(op: OperatorContext) -> Expr:
     x, places = required(op, "input 0"), required(op, "input 1")
     cosines, sines = required(op, "input 2"), required(op, "input 3")
     count, size = op.integer("num_heads", 0), op.integer("rotary_embedding_dim", 0)
-    heads = x if x.ndim == 4 else _heads(x, count or x.shape[-1] // (size or 2 * cosines.shape[-1]))
+    heads = x if x.ndim == 4 else split_heads(x, count or x.shape[-1] // (size or 2 * cosines.shape[-1]))
     steps = heads.shape[2]
     # One number is the position of the first step.
     if places.size == 1:
         places = reshape(places, (1, 1)) + np.arange(steps, dtype=places.dtype)
-    turned = _turned(heads, places, cosines, sines, bool(op.integer("interleaved", 0)))
-    return turned if x.ndim == 4 else _joined(turned)
+    turned = turned_by_places(heads, places, cosines, sines, bool(op.integer("interleaved", 0)))
+    return turned if x.ndim == 4 else joined_heads(turned)
 
 
 @operator("com.microsoft.MultiHeadAttention")
 def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of queries to keys and values, each (N, steps, features), in heads; then keys and values by heads."""
-    _refuse(op, {6: "past_key", 7: "past_value"})
+    _refuse(op, {8: "past_sequence_length", 9: "cache_indirection"})
     count = op.integer("num_heads")
     query, key, value = (optional(op, f"input {place}") for place in range(3))
-    if query is None or key is None or value is None or query.ndim != 3 or key.ndim != 3 or value.ndim != 3:
+    if query is None or key is None or value is None or query.ndim != 3 or key.ndim != value.ndim or key.ndim < 3:
         raise OperandError(
-            "packed or cached operands", rule="MultiHeadAttention: query, key and value must be (N, steps, features)"
+            "packed operands",
+            rule="MultiHeadAttention: query, key and value must be (N, steps, features); keys and values may be by "
+            "heads, (N, heads, steps, features)",
         )
     bias = optional(op, "input 3")
     if bias is not None:
-        first, second = query.shape[-1], query.shape[-1] + key.shape[-1]
-        query, key, value = query + bias[:first], key + bias[first:second], value + bias[second:]
-    query, key, value = (_heads(x, count) for x in (query, key, value))
+        first = query.shape[-1]
+        query = query + bias[:first]
+        if key.ndim == 3:
+            second = first + key.shape[-1]
+            key, value = key + bias[first:second], value + bias[second:]
+    query = split_heads(query, count)
+    key, value = (split_heads(x, count) if x.ndim == 3 else x for x in (key, value))
+    past = [optional(op, f"input {place}") for place in (6, 7)]
+    key, value = (_behind(op, *each) for each in zip(past, (key, value), strict=True))
     return _attended(op, query, key, value, optional(op, "input 4"), 5)
 
 
 @operator("com.microsoft.Attention")
 def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of steps to each other: queries, keys and values are one product of the input."""
-    _refuse(op, {4: "past", 6: "past_sequence_length"})
+    _refuse(op, {6: "past_sequence_length"})
     op.only("do_rotary", 0)
     x, weights, bias = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
     count, features = op.integer("num_heads"), weights.shape[-1]
@@ -77,43 +85,12 @@ def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     # One product gives all three, next to each other along the last axis.
     ends = np.cumsum(sizes).tolist()
     parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    query, key, value = (_heads(part, count) for part in parts)
+    query, key, value = (split_heads(part, count) for part in parts)
+    past = optional(op, "input 4")
+    if past is not None:
+        key, value = _behind(op, past[0], key), _behind(op, past[1], value)
     result = _attended(op, query, key, value, optional(op, "input 3"), 5)
     return (result[0], stack([key, value], 0)) if len(op.definition.outputs) > 1 else result
-
-
-@operator("com.microsoft.GroupQueryAttention")
-def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
-    """Attention of each step to those before it, where several heads of queries share keys and values.
-
-    Outputs are the attended values, and the keys and values by heads.
-    """
-    for name, off in (("smooth_softmax", 0), ("softcap", 0.0), ("local_window_size", -1)):
-        op.only(name, off)
-    past = [optional(op, f"input {place}") for place in (3, 4)]
-    if any(value is not None and value.size for value in past) or optional(op, "input 10") is not None:
-        raise OperandError(
-            "a cache of keys and values, or a bias",
-            rule="GroupQueryAttention: past_key and past_value must be empty, and attention_bias left out",
-        )
-    query, key, value = (optional(op, f"input {place}") for place in range(3))
-    if query is None or key is None or value is None:
-        raise OperandError("packed operands", rule="GroupQueryAttention must have a query, a key and a value")
-    query = _heads(query, op.integer("num_heads"))
-    key, value = (_heads(x, op.integer("kv_num_heads")) for x in (key, value))
-    steps = query.shape[2]
-    if op.integer("do_rotary", 0):
-        places = optional(op, "input 9")
-        if places is None:
-            places = tensor(np.arange(steps)[None])
-        tables = required(op, "input 7"), required(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
-        query, key = (_turned(x, places, *tables) for x in (query, key))
-    # The input is each sequence's length less one, which is the last key that counts.
-    last = reshape(required(op, "input 5"), (-1, 1, 1, 1))
-    claim_constant("a causal mask", steps * steps, 1)
-    mask = (last >= np.arange(steps, dtype=last.dtype)) & np.tri(steps, dtype=bool)
-    result = attention(query, key, value, mask, scale=_scale(op, query))
-    return (_joined(result), key, value)[: len(op.definition.outputs)]
 
 
 def _attended(
@@ -124,9 +101,27 @@ def _attended(
     if mask is not None:
         hidden = _hidden(op, mask, key.shape[2]) if mask.ndim < 4 else mask
         scores = hidden if scores is None else scores + hidden
-    causal = bool(op.integer("unidirectional", 0))
-    result = _joined(attention(query, key, value, scores, causal=causal, scale=_scale(op, query)))
+    steps, total = query.shape[2], key.shape[2]
+    if op.integer("unidirectional", 0):
+        claim_constant("a causal mask", steps * total, 1)
+        # a step comes behind all steps of the past
+        seen = np.tri(steps, total, total - steps, dtype=bool)
+        late = np.where(seen, np.float32(0), np.float32(-np.inf))
+        scores = tensor(late) if scores is None else scores + late
+    result = joined_heads(attention(query, key, value, scores, scale=scale_of(op, query)))
     return (result, key, value)[: len(op.definition.outputs)]
+
+
+def _behind(op: OperatorContext, past: Expr | None, x: Expr) -> Expr:
+    """Return keys or values of earlier runs with the new ones behind them, by heads."""
+    if past is None:
+        return x
+    if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
+        raise OperandError(
+            f"a past {past.type} for {x.type}",
+            rule=f"{op.definition.type}: keys and values of the past must be (N, heads, steps, features of a head)",
+        )
+    return concatenate([past, x], 2) if past.shape[2] else x
 
 
 def _hidden(op: OperatorContext, mask: Expr, steps: int) -> Expr:
@@ -137,7 +132,7 @@ def _hidden(op: OperatorContext, mask: Expr, steps: int) -> Expr:
     return expand_dims(added, 1) if mask.ndim == 3 else reshape(added, (added.shape[0], 1, 1, steps))
 
 
-def _turned(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
+def turned_by_places(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
     """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
@@ -153,7 +148,7 @@ def _turned(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: b
     return concatenate([front, rest], -1) if rest.shape[-1] else front
 
 
-def _heads(x: Expr, count: int) -> Expr:
+def split_heads(x: Expr, count: int) -> Expr:
     """Split (N, steps, features) into (N, heads, steps, features of a head)."""
     n, steps, features = x.shape
     if count < 1 or features % count:
@@ -161,13 +156,13 @@ def _heads(x: Expr, count: int) -> Expr:
     return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
 
 
-def _joined(x: Expr) -> Expr:
+def joined_heads(x: Expr) -> Expr:
     """Join the heads of (N, heads, steps, features) to (N, steps, all features)."""
     n, count, steps, features = x.shape
     return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
 
 
-def _scale(op: OperatorContext, query: Expr) -> float:
+def scale_of(op: OperatorContext, query: Expr) -> float:
     """Return the factor of scores: 1/√features where the file has none, or 0."""
     return op.number("scale", 0.0) or 1 / math.sqrt(max(query.shape[-1], 1))
 

@@ -1,5 +1,5 @@
 """Windows that slide over signals, images and volumes: convolution and pooling."""
 
-from explorer.formats.onnx.operators.windows import conv, pooling
+from explorer.formats.onnx.operators.windows import conv, pooling, roi_pool
 
-__all__ = ["conv", "pooling"]
+__all__ = ["conv", "pooling", "roi_pool"]

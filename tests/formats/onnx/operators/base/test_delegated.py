@@ -105,16 +105,6 @@ def test_attributes_of_another_kind_are_refused(
     assert rule in finding
 
 
-@pytest.mark.parametrize(
-    ("attributes", "outputs"), [({}, ["y", "places"]), ({"axis": 1}, ["y", "places"]), ({"axis": 0}, ["y"])]
-)
-def test_unique_elements_must_be_sorted(attributes: dict[str, int], outputs: list[str], tmp_path: Path) -> None:
-    """The evaluator takes the elements of another axis where they are in the order in which they come, or sorts."""
-    made = model([node("Unique", ["x"], outputs, sorted=0, **attributes)], {"x": (FLOAT, [4, 3])}, outputs)
-    (finding,) = opened(made, tmp_path).check()
-    assert "sorted must be 1" in finding
-
-
 @pytest.mark.parametrize(("shape", "axis"), [([5], None), ([5], -1), ([4, 1], 0), ([4, 1], -2)])
 def test_unique_elements_come_in_their_order_along_the_first_axis(
     shape: list[int], axis: int | None, tmp_path: Path
