@@ -570,5 +570,48 @@ def _quantized() -> dict[str, Case]:
     }
 
 
-CASES: dict[str, Case] = {**_windows(), **_elementwise(), **_shapes(), **_sums(), **_quantized()}
+def _bytes() -> dict[str, Case]:
+    """Functions, products and means of 8 bits, of both signs; and parts by rows of indices, and one-hot rows."""
+    rng = np.random.default_rng(SEED + 2)
+    cases: dict[str, Case] = {}
+    for dtype, shift in (("int8", 0), ("uint8", 128)):
+        info = np.iinfo(dtype)
+
+        def one(shape: Sequence[int], scale: float, zero: int, dtype: str = dtype, shift: int = shift) -> Tensor:
+            return Tensor(shape, dtype, scale=(scale,), zero_point=(zero + shift,))
+
+        def drawn(*shape: int, dtype: str = dtype, info: Any = info) -> Array:
+            return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+        every = Input(one((16, 16), 0.05, 3), np.arange(info.min, info.max + 1).astype(dtype).reshape(16, 16))
+        functions = {
+            "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0), "RELU": (0.07, -50), "RELU6": (0.03, -128),
+            "RELU_N1_TO_1": (0.011, 4),
+        }  # fmt: skip
+        for type, (scale, zero) in functions.items():
+            cases[f"{type} {dtype}"] = Case(type, [every], results=[one((), scale, zero)])
+        leaky = {"Alpha": 0.2}
+        cases[f"LEAKY_RELU {dtype}"] = Case("LEAKY_RELU", [every], "LeakyReluOptions", leaky, [one((), 0.07, -3)])
+        rows = Input(one((300, 10), 0.1, 5), drawn(300, 10))
+        cases[f"SOFTMAX {dtype}"] = Case("SOFTMAX", [rows], "SoftmaxOptions", {"Beta": 1.0}, [one((), 1 / 256, -128)])
+        for word in ("NONE", "RELU6"):
+            pair = [Input(one((64, 1, 16), 0.047, 5), drawn(64, 1, 16)), Input(one((8, 16), 0.0213, -9), drawn(8, 16))]
+            activation = {"FusedActivationFunction": getattr(tflite.ActivationFunctionType, word)}
+            cases[f"MUL {dtype} {word}"] = Case("MUL", pair, "MulOptions", activation, [one((), 0.061, -3)])
+        image = Input(one((4, 7, 6, 5), 0.047, 5), drawn(4, 7, 6, 5))
+        for axes, keep in (((1, 2), True), ((3,), False)):
+            for scale, zero in ((0.047, 5), (0.031, -3)):
+                cases[f"MEAN {dtype} {axes} {scale}"] = Case(
+                    "MEAN", [image, _ints(*axes)], "ReducerOptions", {"KeepDims": keep}, [one((), scale, zero)]
+                )
+        cases[f"GATHER_ND {dtype}"] = Case("GATHER_ND", [image, _ints([3, 0], [0, 6])], results=[one((), 0.047, 5)])
+    indices = np.array([[0, 2], [3, -1], [5, 1]], np.int32)
+    for axis in (-1, 0, 1):
+        operands = [indices, _one(4), constant(np.float32(2.5)), constant(np.float32(-1))]
+        cases[f"ONE_HOT {axis}"] = Case("ONE_HOT", operands, "OneHotOptions", {"Axis": axis})
+    cases["GATHER_ND"] = Case("GATHER_ND", [(3, 4, 5), _ints([[0, 1], [2, 3]], [[1, 1], [0, 0]])])
+    return cases
+
+
+CASES: dict[str, Case] = {**_windows(), **_elementwise(), **_shapes(), **_sums(), **_quantized(), **_bytes()}
 """by name"""

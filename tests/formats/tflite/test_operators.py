@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,8 @@ def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.zeros(3, np.int32)), np.array([2, 5, 8], np.int32), strict=True)
 
 
+WHOLE = Tensor(dtype="int8", scale=(0.05,), zero_point=(3,))
+BYTES = Input(replace(WHOLE, shape=(2, 3)), np.zeros((2, 3), np.int8))
 REFUSED = {
     "quantised": (
         Case("RELU", [np.zeros(3, np.int8)], results=[Tensor((3,), "int8", scale=(0.5,), zero_point=(0,))]),
@@ -157,6 +160,22 @@ REFUSED = {
     "mixed list": (
         Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
     "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: inputs.0"),
+    "hard swish of bytes": (
+        Case("HARD_SWISH", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
+    "words": (
+        Case("LOGISTIC", [BYTES], results=[replace(WHOLE, dtype="int16")]), "operands and result must be of int8"),
+    "steps of a softmax": (
+        Case("SOFTMAX", [BYTES], results=[WHOLE]), "the result must have the scale 1/256 and the zero point -128"),
+    "a falling line": (
+        Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": -0.5}, [WHOLE]), "alpha must not be negative"),
+    "nothing to average": (
+        Case("MEAN", [Input(replace(BYTES.tensor, shape=(2, 0)), np.zeros((2, 0), np.int8)), constant([1], "int32")],
+             results=[WHOLE]), "there must be an element"),
+    "long rows": (
+        Case("GATHER_ND", [(2, 3), constant([[0, 0, 0]], "int32")]), "as many numbers as the input has axes"),
+    "two values": (
+        Case("ONE_HOT", [np.array([1], np.int32), constant(4, "int32"), constant(np.ones(2, np.float32)),
+                         constant(np.float32(0))], "OneHotOptions", {"Axis": -1}), "both values one number"),
     "images": (
         Case("RESIZE_BILINEAR", [(1, 2, 2, 1), constant([0, 4], "int32")]), "size must be a height and a width"),
 }  # fmt: skip

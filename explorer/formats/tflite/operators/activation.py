@@ -13,7 +13,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.common.known_inputs import required
 from explorer.formats.common.operator_checks import with_one_dtype
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
+from explorer.formats.tflite.operators.quantized_functions import TABLES, leaky, looked_up, probabilities, rectified
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, tanh
@@ -41,6 +43,10 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
 }
 
 
+_RECTIFIERS = ("RELU", "RELU6", "RELU_N1_TO_1")
+"""types that whole numbers of 8 bits have, too"""
+
+
 def activated(op: OperatorContext, y: Expr) -> Expr:
     """Return a result behind the activation that is merged into its operator, as an operation of its own."""
     word = op.argument("fused_activation_function", "NONE")
@@ -61,8 +67,13 @@ def _real(op: OperatorContext, name: str = "input") -> Expr:
 
 
 def _enter(type: str, records: Callable[[Expr], Expr]) -> None:
-    @operator(type)
+    @operator(type, quantized=True)
     def unary(op: OperatorContext) -> Expr:
+        if is_quantized(op, "input") and type in TABLES:
+            return looked_up(op, required(op, "input"))
+        if is_quantized(op, "input") and type in _RECTIFIERS:
+            return rectified(op, required(op, "input"))
+        check_real(op)
         return records(_real(op))
 
     unary.__doc__ = f"{type}, element by element."
@@ -72,9 +83,12 @@ for _type, _records in _UNARY.items():
     _enter(_type, _records)
 
 
-@operator("LEAKY_RELU")
+@operator("LEAKY_RELU", quantized=True)
 def leaky_relu_(op: OperatorContext) -> Expr:
     """x if positive, else alpha · x."""
+    if is_quantized(op, "input"):
+        return leaky(op, required(op, "input"), op.number("alpha", 0.0))
+    check_real(op)
     return leaky_relu(_real(op), op.number("alpha", 0.0))
 
 
@@ -92,9 +106,12 @@ def prelu_(op: OperatorContext) -> Expr:
     return where(x >= 0, x, x * alpha)
 
 
-@operator("SOFTMAX")
+@operator("SOFTMAX", quantized=True)
 def softmax_(op: OperatorContext) -> Expr:
     """Softmax of beta · x along the last axis."""
+    if is_quantized(op, "input"):
+        return probabilities(op, required(op, "input"), op.number("beta", 1.0))
+    check_real(op)
     x, beta = _real(op), op.number("beta", 1.0)
     return softmax(x if beta == 1 else x * beta, -1)
 

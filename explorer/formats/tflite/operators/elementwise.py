@@ -15,6 +15,7 @@ from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import (
     INT8,
     is_quantized,
+    of_bytes,
     quantized_multipliers,
     requantized,
     rounded_twice,
@@ -34,7 +35,7 @@ _UNARY = {
     "LOGICAL_NOT": "logical_not",
 }  # fmt: skip
 _BINARY = {
-    "SUB": "subtract", "MUL": "multiply", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
+    "SUB": "subtract", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
     "LESS_EQUAL": "less_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal", "EQUAL": "equal",
     "NOT_EQUAL": "not_equal", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or", "FLOOR_DIV": "floor_divide",
     "FLOOR_MOD": "remainder", "BITWISE_XOR": "bitwise_xor",
@@ -89,6 +90,21 @@ def add(op: OperatorContext) -> Expr:
         return _integer_sum(op, x, y)
     check_real(op)
     return activated(op, x + y)
+
+
+@operator("MUL", quantized=True)
+def multiply(op: OperatorContext) -> Expr:
+    """The product of broadcast operands; of whole numbers of 8 bits, in the scale of the result."""
+    x, y = operands(op)
+    if not (is_quantized(op, "x") and is_quantized(op, "y")):
+        check_real(op)
+        return activated(op, x * y)
+    of_bytes(op, x=x, y=y)
+    (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
+    # in single precision, as the interpreter computes it
+    factor = np.array(np.float64(scale * other_scale / single(op, "output")[0]))
+    product = (base.cast(x, np.dtype(np.int64)) - zero) * (base.cast(y, np.dtype(np.int64)) - other_zero)
+    return requantized(op, product, factor, x)
 
 
 def _integer_sum(op: OperatorContext, x: Expr, y: Expr) -> Expr:

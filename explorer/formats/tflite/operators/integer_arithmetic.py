@@ -72,10 +72,19 @@ def single(op: OperatorContext, name: str) -> tuple[np.float32, int]:
     return own.scale[0], int(own.zero_point[0])
 
 
-def requantized(op: OperatorContext, total: Expr, factors: NDArray[np.float64], x: Expr, *, once: bool = False) -> Expr:
+def requantized(
+    op: OperatorContext,
+    total: Expr,
+    factors: NDArray[np.float64],
+    x: Expr,
+    *,
+    once: bool = False,
+    activation: str | None = None,
+) -> Expr:
     """Return exact sums times factors, one or one for each element of the last axis, as whole numbers of the result.
 
-    ``x`` is the operand whose dtype the result has; ``once`` says that the product and the shift round together.
+    ``x`` is the operand whose dtype the result has; ``once`` says that the product and the shift round together. The
+    activation is the operator's for None.
     """
     multipliers, shifts = quantized_multipliers(factors)
     if shifts.max(initial=0) >= _BITS:
@@ -91,13 +100,15 @@ def requantized(op: OperatorContext, total: Expr, factors: NDArray[np.float64], 
     if factors.ndim == 0:
         multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
     rounded = (rounded_once if once else rounded_twice)(cast(total, _INT64), multipliers, shifts)
-    low, high = limits(op, scale, zero, x.dtype)
+    low, high = limits(op, scale, zero, x.dtype, activation)
     return cast(clip(rounded + zero, low, high), x.dtype)
 
 
-def limits(op: OperatorContext, scale: np.float32, zero: int, dtype: np.dtype[Any]) -> tuple[int, int]:
+def limits(
+    op: OperatorContext, scale: np.float32, zero: int, dtype: np.dtype[Any], activation: str | None = None
+) -> tuple[int, int]:
     """Return the least and the largest number of a result behind its activation."""
-    word = op.argument("fused_activation_function", "NONE")
+    word = op.argument("fused_activation_function", "NONE") if activation is None else activation
     if word not in _LIMITS:
         raise OperandError(
             f"fused_activation_function={word!r}",
@@ -158,6 +169,17 @@ def with_dtype(op: OperatorContext, dtype: np.dtype[Any], **values: Expr) -> Non
             raise OperandError(
                 f"{name} is {value.type}",
                 rule=f"{op.definition.type}: quantised, {name} must be of {dtype.name}; others are not computed",
+            )
+
+
+def of_bytes(op: OperatorContext, **values: Expr) -> None:
+    """Raise OperandError for operands, by name, of other than 8 bits, or of another dtype than the result."""
+    for name, value in values.items():
+        if value.dtype.name not in ("int8", "uint8") or op.argument("output.dtype") != value.dtype.name:
+            raise OperandError(
+                f"{name} is {value.type}, the result of {op.argument('output.dtype')}",
+                rule=f"{op.definition.type}: quantised, operands and result must be of int8, or of uint8; others are "
+                "not computed",
             )
 
 

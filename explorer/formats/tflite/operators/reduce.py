@@ -11,7 +11,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, required, whole
 from explorer.formats.tflite.operators.activation import activated
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
+from explorer.formats.tflite.operators.quantized_functions import averaged
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum
@@ -29,9 +31,13 @@ def axes_of(op: OperatorContext, x: Expr) -> tuple[int, ...]:
 
 
 def _enter(type: str, reduce: Callable[..., Expr]) -> None:
-    @operator(type, moves=type in ("REDUCE_MAX", "REDUCE_MIN"))
+    @operator(type, moves=type in ("REDUCE_MAX", "REDUCE_MIN"), quantized=type == "MEAN")
     def reduction(op: OperatorContext) -> Expr:
         x = required(op, "input")
+        if type == "MEAN" and is_quantized(op, "input"):
+            return averaged(op, x, axes_of(op, x), op.flag("keep_dims", False))
+        if type == "MEAN":
+            check_real(op)
         if type == "MEAN" and x.dtype.kind != "f":
             raise OperandError(f"input is {x.type}", rule="MEAN: the input must be of real numbers")
         return cast(reduce(x, axes_of(op, x), keepdims=op.flag("keep_dims", False)), x.dtype)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.memory_budget import claim_steps
+from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.common.flat_places import flat_places
 from explorer.formats.common.known_inputs import integers, is_given, known, number, required, whole
 from explorer.formats.tflite.operators.reduce import axes_of
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.rearrange import flip
+from explorer.ops.manipulation.reshape import expand_dims, reshape
 
 
 @operator("STRIDED_SLICE", moves=True)
@@ -150,3 +156,33 @@ def reverse(op: OperatorContext) -> Expr:
     """Axes from their end."""
     x = required(op, "input")
     return flip(x, axes_of(op, x))
+
+
+@operator("GATHER_ND", moves=True)
+def gather_parts(op: OperatorContext) -> Expr:
+    """Parts at rows of indices into the first axes."""
+    x, indices = required(op, "input"), required(op, "indices")
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 < depth <= x.ndim:
+        raise OperandError(
+            f"indices {indices.type} into {x.type}",
+            rule="GATHER_ND: a row of indices must have at most as many numbers as the input has axes",
+        )
+    places = flat_places([indices[..., axis] for axis in range(depth)], x.shape[:depth])
+    return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), places, 0)
+
+
+@operator("ONE_HOT")
+def one_hot(op: OperatorContext) -> Expr:
+    """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
+    indices, depth = required(op, "indices"), whole(op, "depth")
+    on, off = required(op, "on_value"), required(op, "off_value")
+    if depth < 0 or on.dtype != off.dtype or on.size != 1 or off.size != 1 or indices.dtype.kind not in "iu":
+        raise OperandError(
+            f"indices {indices.type}, depth={depth}, on_value {on.type}, off_value {off.type}",
+            rule="ONE_HOT: indices must be whole numbers, depth 0 or more, and both values one number of one dtype",
+        )
+    axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "ONE_HOT")
+    claim_constant("ONE_HOT", depth)
+    numbers = np.arange(depth, dtype=indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
+    return where(expand_dims(indices, axis) == numbers, reshape(on, ()), reshape(off, ()))
