@@ -463,3 +463,22 @@ def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, wi
     frame = view.locator(".ex-box.ex-open > .ex-shape").first.bounding_box()
     assert frame["x"] <= title["x"]
     assert title["x"] + title["width"] <= frame["x"] + frame["width"]
+
+
+@pytest.mark.spec("V-6")
+def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject(show):
+    """A click on a node of what was recorded, or of the run, shows statistics without scrolling; a pass comes first."""
+    images = np.load(ASSETS / "digits.npz")["images"][:4].astype(np.float32)
+    recording = ex.open(ASSETS / "digits.onnx").plan(images, record="values").eval().recording
+    view = show(recording, position=0)
+    node(view, "relu").click()
+    decisions = heading(view, "later decisions about it")
+    value, panel = heading(view, "value in the run"), view.locator(".ex-why")
+    statistics = panel.locator(".ex-statistics")
+    assert value.bounding_box()["y"] < decisions.bounding_box()["y"]
+    room = panel.bounding_box()
+    assert statistics.bounding_box()["y"] + statistics.bounding_box()["height"] < room["y"] + room["height"]
+    view.locator(".ex-chip", has_text="run").last.click()
+    expect(statistics).to_be_in_viewport()
+    view.locator(".ex-chip", has_text="fuse").click()
+    assert value.bounding_box()["y"] > panel.locator(".ex-card").first.bounding_box()["y"]

@@ -9,6 +9,9 @@ import { metricText } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
+/** Phases in which a reader asks for a value before the decisions about it. */
+const VALUED = new Set(["record", "run"]);
+
 /** Content of the panel for a selected node. */
 export class NodePanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
@@ -21,6 +24,8 @@ export class NodePanel {
     const { trace, moment, decisionCard } = this.parts;
     const { type } = trace.nodes;
     const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#sameOperation(node), this.parts.tracing(node)];
+    // Where decisions are the subject they come first.
+    if (VALUED.has(moment.phase)) parts.push(...this.#value(node));
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     parts.push(...this.parts.compositions.tell(node, this.parts));
     const changes = this.parts.actions.changes(node);
@@ -34,13 +39,19 @@ export class NodePanel {
     parts.push(...this.#all(decisions, main));
     parts.push(...this.parts.gradients(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
     parts.push(...this.#metrics(node));
-    const value = trace.values[node];
-    const state = value ? "" : this.parts.actions.leafValue(node);
-    if (value) parts.push(heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value));
-    else if (state) parts.push(heading("value"), html("div", { class: "ex-note" }, state));
+    if (!VALUED.has(moment.phase)) parts.push(...this.#value(node));
     parts.push(...layerParts(trace, layerOf(trace, node)), ...operatorParts(trace, operatorOf(trace, node)));
     if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.parts.memory(moment.kernel));
     return parts;
+  }
+
+  /** The statistics of its value, or why there are none. @param {number} node */
+  #value(node) {
+    const { trace, moment } = this.parts;
+    const value = trace.values[node];
+    if (value) return [heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value)];
+    const state = this.parts.actions.leafValue(node);
+    return state ? [heading("value"), html("div", { class: "ex-note" }, state)] : [];
   }
 
   /** Decisions below this number are shown in full: those taken, and all of the current stage. */
