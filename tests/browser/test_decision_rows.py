@@ -217,7 +217,7 @@ def test_a_stage_with_one_decision_lists_it(show) -> None:
 
 @pytest.mark.spec("V-13")
 def test_a_selection_is_left_for_the_stage_by_a_button_of_the_panel(show) -> None:
-    """A reader who comes to a stage with a selection sees what it decides about that, and gets to all that it decides."""
+    """A reader who comes to a stage with a selection sees what it decides about it, and gets to all it decides."""
     view = show(sample.mlp())
     open_stage(view, "fuse")
     view.locator(".ex-node", has_text="softmax").first.click()
