@@ -605,6 +605,35 @@ def _bytes() -> dict[str, Case]:
                     "MEAN", [image, _ints(*axes)], "ReducerOptions", {"KeepDims": keep}, [one((), scale, zero)]
                 )
         cases[f"GATHER_ND {dtype}"] = Case("GATHER_ND", [image, _ints([3, 0], [0, 6])], results=[one((), 0.047, 5)])
+    # of uint8 the weights have a zero point, too
+    unsigned: dict[str, Any] = {"scale": (0.0213,), "zero_point": (117,)}
+    own = {"scale": (0.047 * 0.0213,), "zero_point": (0,)}
+
+    def small(*shape: int) -> Array:
+        return rng.integers(0, 256, shape).astype(np.uint8)
+
+    image, stride = Input(Tensor((8, 7, 6, 4), "uint8", scale=(0.047,), zero_point=(130,)), small(8, 7, 6, 4)), {
+        "StrideW": 2, "StrideH": 1, "Padding": SAME,
+    }  # fmt: skip
+    whole = [Tensor(dtype="uint8", scale=(0.0931,), zero_point=(122,))]
+    bias = constant(rng.integers(-2000, 2000, 8).astype(np.int32), **own)
+    cases["CONV_2D uint8"] = Case(
+        "CONV_2D", [image, constant(small(8, 3, 2, 4), **unsigned), bias], "Conv2DOptions", stride, whole
+    )
+    cases["DEPTHWISE_CONV_2D uint8"] = Case(
+        "DEPTHWISE_CONV_2D", [image, constant(small(1, 3, 3, 8), **unsigned), bias], "DepthwiseConv2DOptions",
+        {**stride, "StrideH": 2, "DepthMultiplier": 2}, whole,
+    )  # fmt: skip
+    rows = Input(Tensor((64, 9), "uint8", scale=(0.047,), zero_point=(130,)), small(64, 9))
+    cases["FULLY_CONNECTED uint8"] = Case(
+        "FULLY_CONNECTED", [rows, constant(small(8, 9), **unsigned), bias], "FullyConnectedOptions", {}, whole
+    )
+    cases["ADD uint8"] = Case(
+        "ADD", [rows, Input(Tensor((9,), "uint8", **unsigned), small(9))], "AddOptions", {}, whole
+    )
+    same = [Tensor(dtype="uint8", scale=(0.047,), zero_point=(130,))]
+    window = {**stride, "FilterWidth": 2, "FilterHeight": 3}
+    cases["AVERAGE_POOL_2D uint8"] = Case("AVERAGE_POOL_2D", [image], "Pool2DOptions", window, same)
     indices = np.array([[0, 2], [3, -1], [5, 1]], np.int32)
     for axis in (-1, 0, 1):
         operands = [indices, _one(4), constant(np.float32(2.5)), constant(np.float32(-1))]

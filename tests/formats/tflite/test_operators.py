@@ -120,12 +120,12 @@ REFUSED = {
     "hybrid": (
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8), scale=(0.5,), zero_point=(0,))]),
         "weights: whole numbers that stand for real ones"),
-    "unsigned": (
-        Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "uint8", scale=(0.5,), zero_point=(9,)),
-                               np.ones((1, 2, 2, 1), np.uint8)),
-                         constant(np.ones((1, 1, 1, 1), np.uint8), scale=(0.5,), zero_point=(9,))], "Conv2DOptions",
-             {"StrideW": 1, "StrideH": 1}, [Tensor((1, 2, 2, 1), "uint8", scale=(1.0,), zero_point=(0,))]),
-        "quantised, input must be of int8"),
+    "of 16 bits": (
+        Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "int16", scale=(0.5,), zero_point=(0,)),
+                               np.ones((1, 2, 2, 1), np.int16)),
+                         constant(np.ones((1, 1, 1, 1), np.int8), scale=(0.5,), zero_point=(0,))], "Conv2DOptions",
+             {"StrideW": 1, "StrideH": 1}, [Tensor((1, 2, 2, 1), "int16", scale=(1.0,), zero_point=(0,))]),
+        "quantised, operands and result must be of int8, or of uint8"),
     "weights off zero": (
         Case("FULLY_CONNECTED", [Input(Tensor((1, 2), "int8", scale=(0.5,), zero_point=(9,)), np.ones((1, 2), np.int8)),
                                  constant(np.ones((1, 2), np.int8), scale=(0.5,), zero_point=(3,))],

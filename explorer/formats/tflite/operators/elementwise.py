@@ -13,14 +13,12 @@ from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import (
-    INT8,
     is_quantized,
     of_bytes,
     quantized_multipliers,
     requantized,
     rounded_twice,
     single,
-    with_dtype,
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
@@ -108,7 +106,7 @@ def multiply(op: OperatorContext) -> Expr:
 
 
 def _integer_sum(op: OperatorContext, x: Expr, y: Expr) -> Expr:
-    with_dtype(op, INT8, x=x, y=y)
+    of_bytes(op, x=x, y=y)
     ends = [single(op, name) for name in ("x", "y")]
     twice = 2 * np.float64(max(scale for scale, _ in ends))
     terms = []

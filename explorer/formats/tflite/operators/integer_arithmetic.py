@@ -183,6 +183,32 @@ def of_bytes(op: OperatorContext, **values: Expr) -> None:
             )
 
 
+def factors_of(
+    op: OperatorContext, x: Expr, name: str, weights: Expr, count: int, axis: int
+) -> tuple[NDArray[np.float64], int]:
+    """Return the factors that make sums of products whole numbers of the result, and the weights' zero point.
+
+    The weights have one scale, or one for each of ``count`` filters or results along an axis; raises OperandError for
+    others, and for zero points that interpreters do not take.
+    """
+    of_bytes(op, input=x, **{name: weights})
+    own, (scale, _) = scaled(op, name), single(op, "input")
+    several, is_signed = own.scale.size > 1, x.dtype == INT8
+    if (
+        own.scale.size not in (1, count)
+        or (several and own.axis != axis)
+        or (own.zero_point.any() and (is_signed or several))
+    ):
+        raise OperandError(
+            f"{name} has {own.scale.size} scales along axis {own.axis}",
+            rule=f"{op.definition.type}: there must be one scale, or one for each filter or result, and zero points of "
+            "0, or one zero point for uint8",
+        )
+    # in single precision for uint8, as the interpreter computes it
+    products = scale * own.scale if not is_signed else np.float64(scale) * own.scale.astype(np.float64)
+    return products.astype(np.float64) / np.float64(single(op, "output")[0]), int(own.zero_point[0])
+
+
 def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:
     """Return whole numbers less their zero point as real ones of 64 bits, in which sums of products are exact."""
     wide = cast(x, _FLOAT64)

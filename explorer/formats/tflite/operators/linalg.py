@@ -11,11 +11,10 @@ from explorer.formats.common.operator_checks import with_one_dtype, with_rank, w
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.elementwise import operands
 from explorer.formats.tflite.operators.integer_arithmetic import (
-    INT8,
     exact,
+    factors_of,
     is_quantized,
     requantized,
-    scaled,
     single,
     with_dtype,
 )
@@ -58,19 +57,12 @@ def fully_connected(op: OperatorContext) -> Expr:
 
 def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | None) -> Expr:
     """Return the same of whole numbers of 8 bits."""
-    (scale, zero), own = single(op, "input"), scaled(op, "weights")
-    with_dtype(op, INT8, input=x, weights=weights)
-    count = weights.shape[0]
-    if own.zero_point.any() or own.scale.size not in (1, count) or (own.scale.size > 1 and own.axis != 0):
-        raise OperandError(
-            f"weights has {own.scale.size} scales along axis {own.axis}",
-            rule="FULLY_CONNECTED: there must be one scale, or one for each result, and zero points of 0",
-        )
-    total = matmul(exact(x, zero), transpose(exact(weights, 0)))
+    count, zero = weights.shape[0], single(op, "input")[1]
+    factors, own_zero = factors_of(op, x, "weights", weights, count, 0)
+    total = matmul(exact(x, zero), transpose(exact(weights, own_zero)))
     if bias is not None:
         with_dtype(op, np.dtype(np.int32), bias=bias)
         total = total + cast(with_shape(op, "bias", bias, (count,)), total.dtype)
-    factors = np.float64(scale) * own.scale.astype(np.float64) / np.float64(single(op, "output")[0])
     return requantized(op, total, factors, x, once=True)
 
 

@@ -17,11 +17,11 @@ from explorer.formats.common.known_inputs import integers, optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import (
-    INT8,
     exact,
+    factors_of,
     is_quantized,
+    of_bytes,
     requantized,
-    scaled,
     single,
     with_dtype,
 )
@@ -98,21 +98,14 @@ def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
 def _integer_convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
     """Return the same of whole numbers of 8 bits."""
     x, channels = required(op, "input"), filters.shape[0]
-    scale, zero = single(op, "input")
-    own, bias = scaled(op, "filter"), optional(op, "bias")
-    with_dtype(op, INT8, input=x, filter=filters)
     axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
-    if own.zero_point.any() or own.scale.size not in (1, channels) or (own.scale.size > 1 and own.axis != axis):
-        raise OperandError(
-            f"filter has {own.scale.size} scales along axis {own.axis}",
-            rule=f"{op.definition.type}: there must be one scale, or one for each filter, and zero points of 0",
-        )
+    factors, own_zero = factors_of(op, x, "filter", filters, channels, axis)
+    zero, bias = single(op, "input")[1], optional(op, "bias")
     image = transpose(exact(x, zero), _TO_CHANNELS_FIRST)
-    total = transpose(_convolution(op, image, exact(filters, 0), None, groups), _TO_CHANNELS_LAST)
+    total = transpose(_convolution(op, image, exact(filters, own_zero), None, groups), _TO_CHANNELS_LAST)
     if bias is not None:
         with_dtype(op, np.dtype(np.int32), bias=bias)
         total = total + cast(with_shape(op, "bias", bias, (channels,)), total.dtype)
-    factors = np.float64(scale) * own.scale.astype(np.float64) / np.float64(single(op, "output")[0])
     return requantized(op, total, factors, x)
 
 
@@ -208,7 +201,7 @@ def pooled(op: OperatorContext) -> Expr:
 
 def _integer_means(op: OperatorContext, x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
     """Return the means of whole numbers of 8 bits, rounded to the nearest, halves away from zero."""
-    with_dtype(op, INT8, input=x)
+    of_bytes(op, input=x)
     # the mean times the window's pixels is their sum, which is exact once it is rounded
     area = window[0] * window[1]
     total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))

@@ -65,3 +65,13 @@ def test_heads_must_divide_the_features(tmp_path: Path) -> None:
     case = CASES["across"]._replace(attributes={"num_heads": 3})
     with pytest.raises(ex.FileError, match="the number of heads must divide the features"):
         opened(case.model(), tmp_path).run(case.arrays)
+
+
+@pytest.mark.parametrize("type", ["MatMulIntegerToFloat", "DynamicQuantizeMatMul"])
+def test_products_of_extremes_are_exact(tmp_path: Path, type: str) -> None:
+    """Sums of 255 · 127 are exact; ONNX Runtime's are cut off at 16 bits by processors without VNNI, by up to half."""
+    weights, one = np.full((64, 3), 127, np.int8), np.float32(1)
+    a = np.full((2, 64), 255, np.uint8) if type == "MatMulIntegerToFloat" else np.full((2, 64), 255, np.float32)
+    inputs = [a, weights, one, one] if type == "MatMulIntegerToFloat" else [a, weights, one]
+    case = CASES["real result"]._replace(type=type, inputs=inputs)
+    np.testing.assert_array_equal(opened(case.model(), tmp_path).run(case.arrays), np.full((2, 3), 64 * 255 * 127))
