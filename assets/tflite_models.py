@@ -590,6 +590,9 @@ def _bytes() -> dict[str, Case]:
         }  # fmt: skip
         for type, (scale, zero) in functions.items():
             cases[f"{type} {dtype}"] = Case(type, [every], results=[one((), scale, zero)])
+        for step in (0.004, 0.05, 0.12, 0.4):
+            operand = Input(one((16, 16), step, 3), every.array)
+            cases[f"HARD_SWISH {dtype} {step}"] = Case("HARD_SWISH", [operand], results=[one((), 0.6 * step, -100)])
         leaky = {"Alpha": 0.2}
         cases[f"LEAKY_RELU {dtype}"] = Case("LEAKY_RELU", [every], "LeakyReluOptions", leaky, [one((), 0.07, -3)])
         rows = Input(one((300, 10), 0.1, 5), drawn(300, 10))

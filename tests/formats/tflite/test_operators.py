@@ -160,8 +160,8 @@ REFUSED = {
     "mixed list": (
         Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
     "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: inputs.0"),
-    "hard swish of bytes": (
-        Case("HARD_SWISH", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
+    "exponents of bytes": (
+        Case("EXP", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
     "words": (
         Case("LOGISTIC", [BYTES], results=[replace(WHOLE, dtype="int16")]), "operands and result must be of int8"),
     "steps of a softmax": (

@@ -69,7 +69,7 @@ def _real(op: OperatorContext, name: str = "input") -> Expr:
 def _enter(type: str, records: Callable[[Expr], Expr]) -> None:
     @operator(type, quantized=True)
     def unary(op: OperatorContext) -> Expr:
-        if is_quantized(op, "input") and type in TABLES:
+        if is_quantized(op, "input") and type in (*TABLES, "HARD_SWISH"):
             return looked_up(op, required(op, "input"))
         if is_quantized(op, "input") and type in _RECTIFIERS:
             return rectified(op, required(op, "input"))

@@ -23,6 +23,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
     rounded_twice,
     single,
 )
+from explorer.formats.tflite.operators.quantized_hard_swish import hard_swish
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
@@ -47,11 +48,15 @@ def looked_up(op: OperatorContext, x: Expr) -> Expr:
     of_bytes(op, input=x)
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     info = np.iinfo(x.dtype)
-    reals = (np.arange(info.min, info.max + 1) - zero).astype(_FLOAT32) * scale
-    with np.errstate(over="ignore"):
-        ratios = np.asarray(TABLES[op.definition.type](reals), _FLOAT32) / own_scale
-    nearest = np.copysign(np.floor(np.abs(ratios) + _FLOAT32(0.5)), ratios) + own_zero
-    table = np.clip(nearest, info.min, info.max).astype(x.dtype)
+    numbers = np.arange(info.min, info.max + 1) - zero
+    if op.definition.type == "HARD_SWISH":
+        results = hard_swish(numbers, scale, own_scale)
+    else:
+        with np.errstate(over="ignore"):
+            values = TABLES[op.definition.type](numbers.astype(_FLOAT32) * scale)
+        ratios = np.asarray(values, _FLOAT32) / own_scale
+        results = np.copysign(np.floor(np.abs(ratios) + _FLOAT32(0.5)), ratios)
+    table = np.clip(results + own_zero, info.min, info.max).astype(x.dtype)
     return take(tensor(table, name="table"), cast(x, _INT64) - int(info.min), 0)
 
 
