@@ -50,6 +50,7 @@ from explorer.core.ir.examples import Example as Example
 from explorer.core.ir.examples import integers as integers
 from explorer.core.ir.examples import real as real
 from explorer.core.ir.expr import Expr as Expr
+from explorer.core.ir.expr import number_from as _number_from
 from explorer.core.ir.hooks import ComparedPlans as ComparedPlans
 from explorer.core.ir.hooks import View as View
 from explorer.core.ir.hooks import hooks as _hooks
@@ -267,6 +268,7 @@ _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export
 )
 _set_default_display(_notebook_bar)
 _order_completions()
+_number_from(1000)  # rules have recorded patterns: the numbers that users see do not depend on how many
 
 
 _LATER = {

@@ -51,6 +51,13 @@ def test_help_of_operations_lists_them_all_by_kind() -> None:
     assert len(text.splitlines()) <= 100
 
 
+def test_expressions_of_a_program_are_numbered_from_a_thousand() -> None:
+    """Whatever explorer's own rules record when they are imported: texts with numbers stay as they are."""
+    command = [sys.executable, "-c", "import explorer as ex; print(ex.tensor(1.0).uid)"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout == "1000\n"
+
+
 def test_dir_has_every_public_name() -> None:
     assert {*ex.__all__, *OWN, "EvalPlan", "Net", "Rule", "layers", "ops", "train", "__version__"} <= {*dir(ex)}
     for name in dir(ex):

@@ -41,6 +41,12 @@ _uids = count()
 next_uid = _uids.__next__
 
 
+def number_from(first: int) -> None:
+    """Number the expressions that are recorded from now on from ``first``, where there are fewer than that."""
+    while next_uid() < first - 1:
+        pass
+
+
 class Expr(NumpyProtocol, Operators):
     """Recorded value: an operation on operands, with its type and the line that wrote it. Immutable, hashed by
     identity.
