@@ -77,7 +77,7 @@ def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
 def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
     """A click on tanh in the notebook on gradients lights its gradient, and says what is saved; dedup joins both."""
     opened = notebook(*cells("05_gradients.ipynb"))
-    view = opened.view()
+    view = opened.view(1)
     middle(view)
     box(view, "gradient").dblclick()
     view.get_by_role("button", name="fit into view").click()
