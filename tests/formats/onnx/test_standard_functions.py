@@ -13,15 +13,15 @@ from tests.formats.onnx.standard import DISPUTED, cases, outcome
 
 TESTED_BESIDE = {
     "ConcatFromSequence", "Optional", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-    "SequenceLength", "SimplifiedLayerNormalization",
+    "SequenceLength", "SimplifiedLayerNormalization", "MaxRoiPool",
     "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
     "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder",
     "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsembleClassifier",
     "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.ZipMap",
 }  # fmt: skip
 """types that no case of one operator shows: sequences are made and read by several operators
-(operators/test_sequences.py), one is ONNX Runtime's (operators/microsoft), and of most of
-classical machine learning there are none (test_scikit_learn.py, and
+(operators/test_sequences.py), one is ONNX Runtime's (operators/microsoft), one is pooled beside
+ONNX Runtime's values (test_onnxruntime.py), and of most of classical machine learning there are none (test_scikit_learn.py, and
 operators/machine_learning)"""
 LEAST = 980
 """cases that must be right; more is better, and then this is raised"""

@@ -35,6 +35,8 @@ def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
         op.operands[place] if place < len(op.operands) else default
         for place, default in ((4, 0), (6, None), (7, False), (8, None))
     )
+    if table.ndim != 2:
+        raise OperandError(f"a table {table.type}", rule="aten::embedding_bag: the table must be a matrix of rows")
     if numbers.ndim != 1 or starts.ndim != 1 or mode not in range(3):
         raise OperandError(
             f"mode={mode!r}, numbers {numbers.type} and offsets {starts.type}",
@@ -43,6 +45,11 @@ def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
     if weights is not None and mode:
         raise OperandError(
             f"weights for mode {_MODES[mode]}", rule="aten::embedding_bag: numbers must have weights for mode sum alone"
+        )
+    if isinstance(weights, Expr) and weights.shape != numbers.shape:
+        raise OperandError(
+            f"weights {weights.type} for numbers {numbers.type}",
+            rule="aten::embedding_bag: each number must have one weight",
         )
     starts = starts[:-1] if ends_last else starts
     rows = embedding(table, numbers)
