@@ -21,8 +21,8 @@ TESTED_BESIDE = {
 }  # fmt: skip
 """types that no case of one operator shows: sequences are made and read by several operators
 (operators/test_sequences.py), one is ONNX Runtime's (operators/microsoft), one is pooled beside
-ONNX Runtime's values (test_onnxruntime.py), and of most of classical machine learning there are none (test_scikit_learn.py, and
-operators/machine_learning)"""
+ONNX Runtime's values (test_onnxruntime.py), and of most of classical machine learning there are
+none (test_scikit_learn.py, and operators/machine_learning)"""
 LEAST = 980
 """cases that must be right; more is better, and then this is raised"""
 
