@@ -36,7 +36,11 @@ def places(numbers: Array, length: int) -> Array:
     if smallest < -length or largest >= length:
         wrong = smallest if smallest < -length else largest
         raise ValueError(f"row {wrong} of a table with rows 0 … {length - 1}")
-    return numbers if smallest >= 0 else np.where(numbers < 0, numbers + length, numbers)
+    if smallest >= 0:
+        return numbers
+    # a narrow dtype may not hold the length
+    wide = numbers.astype(np.int64, copy=False)
+    return np.where(wide < 0, wide + length, wide)
 
 
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:

@@ -120,6 +120,21 @@ def add_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     return total
 
 
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+"""kinds of dtypes, of which each holds the numbers of those before"""
+
+
+def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return plain values in a dtype, where it holds them; else as they are."""
+    given = np.asarray(values)
+    wanted = _KINDS.get(dtype.kind, 2)
+    if _KINDS.get(given.dtype.kind, len(_KINDS)) > wanted:
+        return given
+    with np.errstate(over="ignore"):
+        cast = given.astype(dtype)
+    return cast if wanted > 1 or np.array_equal(cast, given) else given
+
+
 def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[Expr, Expr, Expr, int]:
     """Return the operands, values of the shape of the indices, and the axis; raises OperandError for what misfits."""
     x, indices = as_operands((x, np.asarray(indices) if type(indices) is int else indices))
@@ -133,7 +148,7 @@ def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[E
             rule=f"indices must be integers with as many axes as x, and no more rows than x except along axis {place}",
             fix="ex.cast(indices, np.int64), or ex.broadcast_to(indices, …)",
         )
-    (values,) = as_operands((values if isinstance(values, Expr) else np.asarray(values, x.dtype),))
+    (values,) = as_operands((values if isinstance(values, Expr) else _converted(values, x.dtype),))
     if values.dtype != x.dtype or values.shape not in ((), indices.shape):
         raise OperandError(
             f"{name} of {x.type} with indices {indices.type} and values {values.type}",

@@ -168,6 +168,17 @@ REFUSED = {
         Case("SOFTMAX", [BYTES], results=[WHOLE]), "the result must have the scale 1/256 and the zero point -128"),
     "a falling line": (
         Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": -0.5}, [WHOLE]), "alpha must not be negative"),
+    "an endless slope": (
+        Case("LEAKY_RELU", [BYTES], "LeakyReluOptions", {"Alpha": np.inf}, [WHOLE]), "a factor below 2³⁰"),
+    "a huge mean": (
+        Case("MEAN", [Input(replace(BYTES.tensor, scale=(1e30,)), BYTES.array), constant([0], "int32")],
+             results=[WHOLE]), "a factor below 2³⁰"),
+    "a huge product": (
+        Case("MUL", [Input(replace(BYTES.tensor, scale=(1e30,)), BYTES.array)] * 2, results=[WHOLE]),
+        "a factor below 2³⁰"),
+    "a huge swish": (
+        Case("HARD_SWISH", [Input(replace(BYTES.tensor, scale=(1e38,)), BYTES.array)],
+             results=[replace(WHOLE, scale=(1e-9,))]), "a factor below 2³⁰"),
     "nothing to average": (
         Case("MEAN", [Input(replace(BYTES.tensor, shape=(2, 0)), np.zeros((2, 0), np.int8)), constant([1], "int32")],
              results=[WHOLE]), "there must be an element"),
@@ -192,3 +203,10 @@ def test_an_operator_beyond_the_rules_is_refused_by_its_name(name: str, tmp_path
     assert rule in finding
     with pytest.raises(ex.ExplorerError, match="y0"):
         net.run(*case.inputs())
+
+
+def test_rows_are_longer_than_numbers_of_8_bits(tmp_path: Path) -> None:
+    operands = [np.array([1, 44], np.uint8), constant(300, "int32"), constant(np.float32(1)), constant(np.float32(0))]
+    case = Case("ONE_HOT", operands, "OneHotOptions", {"Axis": -1})
+    y = opened(case.file(), tmp_path).run(*case.inputs())
+    np.testing.assert_array_equal(np.argwhere(y), [[0, 1], [1, 44]])

@@ -48,3 +48,26 @@ def test_what_does_not_fit_is_refused(write: object) -> None:
         write(X, PLACES, ex.tensor(VALUES[:1]), 1)
     with pytest.raises(ex.RunError, match="row 4"):
         ex.evaluate(write(X, np.full((3, 1), 4), 1.0, 1))
+
+
+@pytest.mark.parametrize("values", [2.7, 300, [[1.0], [2.0], [3.0]], np.full((3, 1), 300), 1j])
+def test_values_that_the_dtype_does_not_hold_are_refused(values: object) -> None:
+    with refused(ex.OperandError, "values", "dtype of x"):
+        ex.put_along_axis(np.zeros((3, 4), np.int8), np.zeros((3, 1), int), values, 1)
+
+
+def test_plain_values_become_those_of_the_dtype() -> None:
+    x = np.zeros((3, 4), np.float32)
+    for values in (7, True, [[1], [2], [3]], 0.1):
+        y = ex.evaluate(ex.put_along_axis(x, np.zeros((3, 1), int), values, 1))
+        np.testing.assert_array_equal(y[:, :1], np.broadcast_to(np.float32(values), (3, 1)), strict=True)
+
+
+@pytest.mark.parametrize("length", [128, 200])
+def test_an_index_of_a_narrow_dtype_counts_from_the_end_of_a_long_axis(length: int) -> None:
+    x, places = np.arange(float(length)), np.array([-1, 2, -128], np.int8)
+    np.testing.assert_array_equal(ex.evaluate(ex.take(x, places)), x[places])
+    np.testing.assert_array_equal(ex.evaluate(ex.take_along_axis(x, places, 0)), x[places])
+    expected = x.copy()
+    expected[places] = -1
+    np.testing.assert_array_equal(ex.evaluate(ex.put_along_axis(x, places, -1, 0)), expected)

@@ -67,6 +67,8 @@ def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
     claim_constant("places of numbers", numbers.size)
     begun = tensor(np.arange(numbers.size))
     bags = sum(cast(expand_dims(begun, 1) >= starts, np.dtype(np.int64)), 1) - 1
+    # a number before the first bag is refused by the sum, as one of a bag beyond the last
+    bags = where(bags < 0, starts.size, bags)
     total = TakeGradient(0, (starts.size, table.shape[1]))(rows, bags)
     ones = cast(counted, table.dtype) if counted is not None else tensor(np.ones(numbers.size, table.dtype))
     counts = TakeGradient(0, (starts.size,))(ones, bags)
@@ -79,11 +81,18 @@ def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None
     """Return the largest row element of each bag: its rows must be known while the net is built."""
     first: Any = value_of(starts) if is_known(starts) else op.value("offsets", starts)
     claim_steps("bags of rows", first.size)
+    ends = [*first[1:].tolist(), rows.shape[0]]
+    if not first.size or first[0] != 0 or any(start > end for start, end in zip(first.tolist(), ends, strict=True)):
+        raise OperandError(
+            f"offsets {first.tolist()} into {rows.shape[0]} numbers",
+            rule="aten::embedding_bag: offsets must begin with 0, and none may be smaller than the one before it, or "
+            "larger than the number of numbers",
+        )
     lowest = -np.inf if rows.dtype.kind == "f" else np.iinfo(rows.dtype).min
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, lowest)
     bags: list[Expr] = []
-    for start, end in zip(first.tolist(), [*first[1:].tolist(), rows.shape[0]], strict=True):
+    for start, end in zip(first.tolist(), ends, strict=True):
         if start == end:
             bags.append(tensor(np.zeros(rows.shape[1], rows.dtype)))
             continue

@@ -64,7 +64,7 @@ def unfold(op: OperatorContext) -> Expr:
         raise OperandError(f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, H, W)")
     places, (high, wide) = _places(op, x.shape[-2:])
     around = padded(x, (*[(0, 0)] * (x.ndim - 2), (high, high), (wide, wide)))
-    columns = take(reshape(around, (*x.shape[:-2], -1)), places, x.ndim - 2)
+    columns = take(reshape(around, (*x.shape[:-2], prod(around.shape[-2:]))), places, x.ndim - 2)
     taps = prod(sizes(op, "kernel_size", 2))
     return reshape(columns, (*x.shape[:-3], x.shape[-3] * taps, places.size // taps))
 

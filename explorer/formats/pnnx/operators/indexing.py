@@ -25,9 +25,9 @@ from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis
 from explorer.ops.manipulation.reshape import reshape, transpose
-from explorer.ops.nn.activation import clip
 from explorer.ops.reduction.sorting import argsort, cumsum
 
 
@@ -71,13 +71,12 @@ def masked_scatter(op: OperatorContext) -> Expr:
     """The elements of a source, one after the other, where the mask holds; the operand's elsewhere."""
     x, mask = _together(op)
     source = op.tensor(2, "source")
-    if not source.size:
-        return x
-    # how many places come before each one: the number of the source's element that goes there
-    before = cumsum(reshape(mask, (mask.size,)), 0) - 1
+    # one element in front, for the places where the mask does not hold
+    dealt = padded(reshape(cast(source, x.dtype), (source.size,)), ((1, 0),))
+    number = cumsum(reshape(mask, (mask.size,)), 0)
     # a source with too few elements is refused by the look-up
-    taken = take(reshape(source, (source.size,)), clip(before, 0, None), 0)
-    return where(mask, cast(reshape(taken, mask.shape), x.dtype), x)
+    taken = take(dealt, where(reshape(mask, (mask.size,)), number, 0), 0)
+    return where(mask, reshape(taken, mask.shape), x)
 
 
 def _together(op: OperatorContext) -> tuple[Expr, Expr]:
@@ -104,8 +103,8 @@ def index_put(op: OperatorContext) -> Expr:
     x, indices, values = op.x, value(op, 1, "indices"), value(op, 2, "values")
     values = cast(values, x.dtype) if isinstance(values, Expr) else full((), values, x.dtype)
     items = indices if isinstance(indices, tuple) else (indices,)
-    if len(items) == 1 and _is_mask(items[0], x) and not values.ndim and not flag(op, 3, "accumulate", False):
-        mask = items[0]
+    mask = _numbers(items[0]) if len(items) == 1 else None
+    if mask is not None and _is_mask(mask, x) and not values.ndim and not flag(op, 3, "accumulate", False):
         return where(reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim))), values, x)
     claim_constant("places of elements", x.size)
     # the places are those that the same index chooses of the elements' numbers
@@ -120,8 +119,8 @@ def index_put(op: OperatorContext) -> Expr:
     return reshape(write(flat[0], flat[1], flat[2], 0), x.shape)
 
 
-def _is_mask(item: Any, x: Expr) -> bool:
-    return isinstance(item, Expr) and item.dtype.kind == "b" and item.shape == x.shape[: item.ndim]
+def _is_mask(numbers: Expr, x: Expr) -> bool:
+    return numbers.dtype.kind == "b" and numbers.shape == x.shape[: numbers.ndim]
 
 
 def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
@@ -140,10 +139,11 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
                 fix=f"register {op.definition.type} yourself with file_operator",
             )
         if numbers is not None and numbers.dtype.kind == "b":
-            if numbers.shape != x.shape[axis : axis + numbers.ndim]:
+            if not numbers.ndim or numbers.shape != x.shape[axis : axis + numbers.ndim]:
                 raise OperandError(
                     f"a mask {numbers.type} at axis {axis} of {x.type}",
-                    rule=f"{op.definition.type}: a mask must have the sizes of the axes that it chooses from",
+                    rule=f"{op.definition.type}: a mask must have the sizes of the axes that it chooses from, one axis "
+                    "at least",
                 )
             for place in _coordinates(op, numbers):
                 picked[axis] = place
@@ -156,10 +156,12 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
 
 
 def _numbers(item: Any) -> Expr | None:
-    """Return an index as an expression; None for what is none."""
+    """Return an index as an expression, of truths for a mask, which may be of uint8 in torch; None for what is none."""
     if isinstance(item, tuple) and all(type(number) is int and abs(number) < 2**63 for number in item):
         return tensor(np.array(item, np.int64))
-    return item if isinstance(item, Expr) and item.dtype.kind in "iub" else None
+    if isinstance(item, Expr) and item.dtype == np.uint8:
+        return item != 0
+    return item if isinstance(item, Expr) and item.dtype.kind in "ib" else None
 
 
 def _at(op: OperatorContext, x: Expr, picked: dict[int, Expr]) -> Expr:

@@ -69,17 +69,21 @@ def scatter_reduce(op: OperatorContext) -> Expr:
     x, axis, numbers = op.x, _axis(op), op.tensor(2, "index")
     source, how, with_own = _source(op, "src", numbers), value(op, 4, "reduce"), flag(op, 5, "include_self", True)
     if how in ("amax", "amin"):
-        # written in their order, the largest comes last, and stays
-        order = argsort(source, axis, how == "amin")
+        # written in their order, the largest comes last, and stays; so does a NaN
+        falls = how == "amin"
+        order = argsort(-source, axis) if falls and x.dtype.kind == "f" else argsort(source, axis, falls)
         extremes = put_along_axis(x, TakeAlong(axis)(numbers, order), TakeAlong(axis)(source, order), axis)
         if not with_own:
             return extremes
         both: Expr = function("maximum" if how == "amax" else "minimum")(x, extremes)
         return both
-    if how not in ("sum", "mean"):
-        raise OperandError(f"reduce={how!r}", rule=f"{op.definition.type}: reduce must be one of sum, mean, amax, amin")
+    if how not in ("sum", "mean") or (how == "mean" and x.dtype.kind == "b"):
+        raise OperandError(
+            f"reduce={how!r} of {x.type}",
+            rule=f"{op.definition.type}: reduce must be one of sum, mean, amax, amin; truths have no mean",
+        )
     count = add_along_axis(zeros(x.shape, np.int64), numbers, 1, axis)
-    total = add_along_axis(x if with_own else where(count > 0, 0, x), numbers, source, axis)
+    total = add_along_axis(x if with_own else where(count > 0, zeros((), x.dtype), x), numbers, source, axis)
     if how == "sum":
         return total
     number = where(count > 0, count + int(with_own), 1)
@@ -118,7 +122,12 @@ def index_add(op: OperatorContext) -> Expr:
     x, axis, numbers = _rows(op)
     added = TakeGradient(axis, x.shape)(_parts(op, x, axis, numbers), numbers)
     alpha: Any = value(op, 4, "alpha", 1)
-    return x + (added if alpha == 1 else added * alpha)
+    if x.dtype.kind != "f" and not isinstance(alpha, int):
+        raise OperandError(
+            f"alpha={alpha!r} for {x.type}",
+            rule=f"{op.definition.type}: alpha must be a whole number for whole numbers",
+        )
+    return x + (added if alpha == 1 else cast(added * alpha, x.dtype))
 
 
 @file_operator("torch.index_copy", "Tensor.index_copy", "aten::index_copy")

@@ -100,7 +100,8 @@ def multiply(op: OperatorContext) -> Expr:
     of_bytes(op, x=x, y=y)
     (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
     # in single precision, as the interpreter computes it
-    factor = np.array(np.float64(scale * other_scale / single(op, "output")[0]))
+    with np.errstate(over="ignore"):
+        factor = np.array(np.float64(scale * other_scale / single(op, "output")[0]))
     product = (base.cast(x, np.dtype(np.int64)) - zero) * (base.cast(y, np.dtype(np.int64)) - other_zero)
     return requantized(op, product, factor, x)
 

@@ -87,10 +87,6 @@ def requantized(
     activation is the operator's for None.
     """
     multipliers, shifts = quantized_multipliers(factors)
-    if shifts.max(initial=0) >= _BITS:
-        raise OperandError(
-            f"a factor of {factors.max():.3g}", rule=f"{op.definition.type}: scales must make a factor below 2³⁰"
-        )
     scale, zero = single(op, "output")
     if op.argument("output.dtype") != x.dtype.name:
         raise OperandError(
@@ -123,7 +119,12 @@ def limits(
 
 
 def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return factors as multipliers of 31 bits, and the powers of two to multiply by behind them."""
+    """Return factors as multipliers of 31 bits, and the powers of two to multiply by behind them.
+
+    Raises OperandError for factors that are too large, or NaN.
+    """
+    if not np.all(factors < 1 << (_BITS - 1)):
+        raise OperandError(f"a factor of {factors.max():.3g}", rule="scales, and alpha, must make a factor below 2³⁰")
     pairs = []
     for factor in factors.reshape(-1).tolist():
         fraction, shift = math.frexp(factor)
@@ -205,7 +206,8 @@ def factors_of(
             "0, or one zero point for uint8",
         )
     # in single precision for uint8, as the interpreter computes it
-    products = scale * own.scale if not is_signed else np.float64(scale) * own.scale.astype(np.float64)
+    with np.errstate(over="ignore"):
+        products = scale * own.scale if not is_signed else np.float64(scale) * own.scale.astype(np.float64)
     return products.astype(np.float64) / np.float64(single(op, "output")[0]), int(own.zero_point[0])
 
 

@@ -49,13 +49,12 @@ def looked_up(op: OperatorContext, x: Expr) -> Expr:
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     info = np.iinfo(x.dtype)
     numbers = np.arange(info.min, info.max + 1) - zero
-    if op.definition.type == "HARD_SWISH":
-        results = hard_swish(numbers, scale, own_scale)
-    else:
-        with np.errstate(over="ignore"):
-            values = TABLES[op.definition.type](numbers.astype(_FLOAT32) * scale)
-        ratios = np.asarray(values, _FLOAT32) / own_scale
-        results = np.copysign(np.floor(np.abs(ratios) + _FLOAT32(0.5)), ratios)
+    with np.errstate(over="ignore"):
+        if op.definition.type == "HARD_SWISH":
+            results = hard_swish(numbers, scale, own_scale)
+        else:
+            ratios = np.asarray(TABLES[op.definition.type](numbers.astype(_FLOAT32) * scale), _FLOAT32) / own_scale
+            results = np.copysign(np.floor(np.abs(ratios) + _FLOAT32(0.5)), ratios)
     table = np.clip(results + own_zero, info.min, info.max).astype(x.dtype)
     return take(tensor(table, name="table"), cast(x, _INT64) - int(info.min), 0)
 
@@ -64,21 +63,24 @@ def rectified(op: OperatorContext, x: Expr) -> Expr:
     """Return a rectifier's results, which the scale of the result makes of them."""
     of_bytes(op, input=x)
     scale, zero = single(op, "input")
-    factor = np.array(np.float64(scale / single(op, "output")[0]))
+    with np.errstate(over="ignore"):
+        factor = np.array(np.float64(scale / single(op, "output")[0]))
     return requantized(op, cast(x, _INT64) - zero, factor, x, activation=op.definition.type)
 
 
 def leaky(op: OperatorContext, x: Expr, alpha: float) -> Expr:
     """Return x where it is positive, else alpha · x, each by a multiplier of its own."""
     of_bytes(op, input=x)
+    if alpha < 0:
+        raise OperandError(f"alpha={alpha}", rule="LEAKY_RELU: quantised, alpha must not be negative")
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     number = cast(x, _INT64) - zero
     sides = []
-    for factor in (scale / own_scale, scale * _FLOAT32(abs(alpha)) / own_scale):
+    with np.errstate(over="ignore"):
+        factors = scale / own_scale, scale * _FLOAT32(alpha) / own_scale
+    for factor in factors:
         multipliers, shifts = quantized_multipliers(np.array(np.float64(factor)))
         sides.append(rounded_twice(number, multipliers.reshape(()), shifts.reshape(())))
-    if alpha < 0:
-        raise OperandError(f"alpha={alpha}", rule="LEAKY_RELU: quantised, alpha must not be negative")
     info = np.iinfo(x.dtype)
     return cast(clip(where(number >= 0, sides[0], sides[1]) + own_zero, int(info.min), int(info.max)), x.dtype)
 

@@ -184,5 +184,6 @@ def one_hot(op: OperatorContext) -> Expr:
         )
     axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)
-    numbers = np.arange(depth, dtype=indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
+    # int64: a narrow dtype does not hold each of them
+    numbers = np.arange(depth).reshape(depth, *[1] * (indices.ndim - axis))
     return where(expand_dims(indices, axis) == numbers, reshape(on, ()), reshape(off, ()))

@@ -163,6 +163,7 @@ def cases() -> dict[str, RuntimeCase]:
         **_activations(real),
         **_decoders(np.random.default_rng(11), tables),
         **_places(np.random.default_rng(12)),
+        **_edges(np.random.default_rng(13)),
         "embedded": RuntimeCase(
             "EmbedLayerNormalization",
             [words, segments, real(7, SIZE), real(6, SIZE), real(2, SIZE), real(SIZE), real(SIZE)],
@@ -301,6 +302,34 @@ def _places(random: np.random.Generator) -> dict[str, RuntimeCase]:
         "no length": RuntimeCase(".Resize", [real(1, 2, 4, 5), None, np.array([1, 1, 0.1, 1], np.float32)]),
         "no steps": RuntimeCase(".LSTM", [real(4, 3, 3), *weights, *states], recurrent, 3),
         "means half-way": RuntimeCase("QLinearAveragePool", halves, windows),
+    }
+
+
+def _edges(random: np.random.Generator) -> dict[str, RuntimeCase]:
+    """Return masks with starts, biases shorter than a cache, and windows that reach beyond the padding."""
+
+    def real(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    packed = [real(N, STEPS, SIZE), real(SIZE, 3 * SIZE), real(3 * SIZE)]
+    step = [real(N, 1, 4 * FEATURES), real(N, 1, 2 * FEATURES), real(N, 1, 2 * FEATURES)]
+    room = [real(N, 2, 12, FEATURES) for _ in range(2)]
+    after = [np.array([KEYS, 3], np.int32), np.array(KEYS + 1, np.int32), *[None] * 3, real(1, 1, 1, KEYS + 1)]
+    images = random.integers(0, 255, (1, 2, 4, 6)).astype(np.uint8)
+    reaching = {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [1, 0, 0, 0], "ceil_mode": 1, "count_include_pad": 1}
+    scales = [np.float32(0.03), np.uint8(120), np.float32(0.0231), np.uint8(100)]
+    steps = {"num_heads": HEADS, "unidirectional": 1}
+    return {
+        "one product, of ends and starts": RuntimeCase(
+            "Attention", [*packed, np.array([5, 4, 1, 2], np.int32)], {"num_heads": HEADS}
+        ),
+        "a bias shorter than a cache": RuntimeCase(
+            "GroupQueryAttention", [*step, *room, *after], {"num_heads": 4, "kv_num_heads": 2}, 3
+        ),
+        "means beyond the padding": RuntimeCase("QLinearAveragePool", [images, *scales], reaching),
+        "one step to more keys": RuntimeCase(
+            "MultiHeadAttention", [real(N, 1, SIZE), real(N, KEYS, SIZE), real(N, KEYS, SIZE)], steps
+        ),
     }
 
 

@@ -41,6 +41,14 @@ def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
         ("a cache that grows", 2, None, ("key and value must both be given",)),
         ("behind a past", 6, np.ones((2, 1, 4, 16), np.float32), ("past", "features of a head")),
         ("behind a past", 8, np.array([3], np.int32), ("past_sequence_length", "left out")),
+        (
+            "one step to more keys",
+            0,
+            np.ones((2, 3, 32), np.float32),
+            ("3 steps of queries with 7 of keys", "one step"),
+        ),
+        ("across, masked", 4, np.array([3, 4, 0, 1], np.int32), ("a mask", "a length for each sequence")),
+        ("one product, masked", 3, np.array([3], np.int32), ("a mask", "2 sequences")),
         ("inverses", 0, np.ones((2, 3), np.float32), ("square",)),
     ],
 )

@@ -71,6 +71,14 @@ def _dealt(x: Any) -> Any:
         ("torch.index_add", {"dim": 0}, [X, np.zeros((2, 2), np.int64), X], ("index must be a list",)),
         ("torch.index_copy", {"dim": 0}, [X, np.zeros(3, np.int64), X], ("(3, 5)",)),
         ("torch.masked_select", {}, [X, X], ("mask", "truths")),
+        (
+            "torch.index_add",
+            {"dim": 0, "alpha": 0.5},
+            [X.astype(int), np.zeros(3, int), X[:3].astype(int)],
+            ("alpha=0.5",),
+        ),
+        ("torch.scatter_reduce", {"dim": 0, "reduce": "mean"}, [X > 0, np.zeros((1, 5), int), X > 0], ("no mean",)),
+        ("Tensor.index", {}, [X, np.array(True)], ("mask scalar bool", "one axis at least")),
         ("nn.Unfold", {"kernel_size": 9}, [X[None, None]], ("kernel_size=(9, 9)", "fit")),
         ("nn.Fold", {"kernel_size": 2, "output_size": (4, 5)}, [X], ("images of (4, 5)", "(N, C · 4, 12)")),
         ("nn.AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, [X[None, None]], ("divisor_override=0",)),
@@ -100,3 +108,66 @@ def test_an_index_beyond_its_axis_is_refused_though_it_lies_in_the_merged_axes()
     np.testing.assert_array_equal(net.run(X, rows, columns), X[rows, columns])
     with pytest.raises(ex.RunError, match="row 5"):
         net.run(X, rows, columns + 1)
+
+
+def test_a_mask_of_bytes_chooses_as_one_of_truths() -> None:
+    """torch takes an index of uint8 for a mask."""
+    rows, place = np.array([1, 0, 0, 2], np.uint8), (X[:, 0] > 0).astype(np.uint8)
+    np.testing.assert_array_equal(net_of("Tensor.index", 2).run(X, rows), X[[0, 3]])
+    put = net_of("Tensor.index_put", 2, {"values": 0.5}, names={"input": "x0", "indices": "x1"})
+    np.testing.assert_array_equal(put.run(X, place), np.where(place[:, None], np.float32(0.5), X))
+
+
+def test_a_source_with_too_few_elements_is_refused() -> None:
+    """An empty source fits a mask that chooses nothing."""
+    net = net_of("torch.masked_scatter", 3, names={"input": "x0", "mask": "x1", "source": "x2"})
+    source, highest = np.arange(2, dtype=np.float32), np.equal(X, X.max())
+    np.testing.assert_array_equal(net.run(X, highest, source), np.where(highest, 0, X))
+    np.testing.assert_array_equal(net.run(X, X > 99, source[:0]), X)
+    for few in (source, source[:0]):
+        with pytest.raises(ex.RunError, match="row"):
+            net.run(X, X > 0, few)
+
+
+@pytest.mark.parametrize(("reduce", "extreme"), [("amin", np.minimum), ("amax", np.maximum)])
+def test_an_extreme_of_elements_with_a_nan_is_nan(reduce: str, extreme: Any) -> None:
+    net = net_of(
+        "torch.scatter_reduce", 3, {"dim": 0, "reduce": reduce}, names={"input": "x0", "index": "x1", "src": "x2"}
+    )
+    x, source = X[0].copy(), np.array([1, np.nan, 2, -3], np.float32)
+    expected = x.copy()
+    expected[1], expected[2] = np.nan, extreme(extreme(x[2], 2), -3)
+    np.testing.assert_array_equal(net.run(x, np.array([1, 1, 2, 2]), source), expected)
+
+
+def test_results_have_the_dtype_of_truths() -> None:
+    names = {"input": "x0", "index": "x1"}
+    x, place = X > 0, np.zeros((1, 5), np.int64)
+    total = net_of(
+        "torch.scatter_reduce", 3, {"dim": 0, "reduce": "sum", "include_self": False}, names={**names, "src": "x2"}
+    )
+    expected = np.concatenate([~x[:1], x[1:]])
+    np.testing.assert_array_equal(total.run(x, place, ~x[:1]), expected, strict=True)
+    added = net_of("torch.index_add", 3, {"dim": 0, "alpha": 2}, names={**names, "source": "x2"})
+    np.testing.assert_array_equal(added.run(x, place[0, :1], ~x[:1]), x | (np.arange(4) == 0)[:, None], strict=True)
+
+
+def test_no_images_have_no_columns() -> None:
+    result = net_of("nn.Unfold", 1, {"kernel_size": 2}).run(np.zeros((0, 3, 4, 5), np.float32))
+    assert result.shape == (0, 12, 12)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_bags_begin_with_the_first_number(mode: int) -> None:
+    """A number before the first bag is in none: it was added to the last one, or left out."""
+    constants = [
+        OperatorDefinition("prim::Constant", f"c{i}", (), (f"c{i}",), {"value": v}) for i, v in enumerate((False, mode))
+    ]
+    bags = OperatorDefinition("aten::embedding_bag", "op", ("x0", "x1", "x2", "c0", "c1", "c0"), ("y", "a", "b", "c"))
+    net = Net(NetDefinition.of("bags", [*constants, bags], ["x0", "x1", "x2"], ["y"]), TABLE)
+    numbers = np.array([3, 1, 2])
+    reduce = (np.sum, np.mean, np.max)[mode]
+    wanted = np.stack([reduce(X[[3]], 0), reduce(X[[1, 2]], 0)])
+    np.testing.assert_allclose(net.run(X, numbers, np.array([0, 1])), wanted, rtol=1e-6)
+    with pytest.raises(ex.ExplorerError, match=r"row 2|offsets"):
+        net.run(X, numbers, np.array([1, 2]))

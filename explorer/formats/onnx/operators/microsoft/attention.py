@@ -68,7 +68,8 @@ def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     key, value = (split_heads(x, count) if x.ndim == 3 else x for x in (key, value))
     past = [optional(op, f"input {place}") for place in (6, 7)]
     key, value = (_behind(op, *each) for each in zip(past, (key, value), strict=True))
-    return _attended(op, query, key, value, optional(op, "input 4"), 5)
+    earlier = 0 if past[0] is None else past[0].shape[2]
+    return _attended(op, query, key, value, optional(op, "input 4"), earlier)
 
 
 @operator("com.microsoft.Attention")
@@ -89,20 +90,26 @@ def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     past = optional(op, "input 4")
     if past is not None:
         key, value = _behind(op, past[0], key), _behind(op, past[1], value)
-    result = _attended(op, query, key, value, optional(op, "input 3"), 5)
+    earlier = 0 if past is None else past.shape[3]
+    result = _attended(op, query, key, value, optional(op, "input 3"), earlier)
     return (result[0], stack([key, value], 0)) if len(op.definition.outputs) > 1 else result
 
 
 def _attended(
-    op: OperatorContext, query: Expr, key: Expr, value: Expr, mask: Expr | None, bias: int
+    op: OperatorContext, query: Expr, key: Expr, value: Expr, mask: Expr | None, earlier: int
 ) -> tuple[Expr, ...]:
-    """Return the joined heads, then keys and values as far as they are used; ``bias`` is the place of that input."""
-    scores = optional(op, f"input {bias}")
+    """Return the joined heads, then keys and values as far as they are used, of which some are of an earlier run."""
+    scores = optional(op, "input 5")
     if mask is not None:
-        hidden = _hidden(op, mask, key.shape[2]) if mask.ndim < 4 else mask
+        hidden = _hidden(op, mask, query.shape[0], key.shape[2]) if mask.ndim < 4 else mask
         scores = hidden if scores is None else scores + hidden
     steps, total = query.shape[2], key.shape[2]
     if op.integer("unidirectional", 0):
+        if steps not in (1, total - earlier):
+            raise OperandError(
+                f"{steps} steps of queries with {total - earlier} of keys, and unidirectional=1",
+                rule=f"{op.definition.type}: which keys a step may see is known for one step, or as many keys as steps",
+            )
         claim_constant("a causal mask", steps * total, 1)
         # a step comes behind all steps of the past
         seen = np.tri(steps, total, total - steps, dtype=bool)
@@ -124,10 +131,25 @@ def _behind(op: OperatorContext, past: Expr | None, x: Expr) -> Expr:
     return concatenate([past, x], 2) if past.shape[2] else x
 
 
-def _hidden(op: OperatorContext, mask: Expr, steps: int) -> Expr:
-    """Return what is added to scores (N, heads, queries, keys): a mask has lengths, or 1 for keys that count."""
+def _hidden(op: OperatorContext, mask: Expr, members: int, steps: int) -> Expr:
+    """Return what is added to scores (N, heads, queries, keys): a mask has 1 for keys that count, or lengths.
+
+    Behind the lengths, which are ends, there may be as many starts.
+    """
     places = np.arange(steps, dtype=mask.dtype)
-    counts = reshape(mask, (-1, 1)) > places if mask.ndim == 1 else mask > 0
+    if mask.ndim == 1:
+        with_starts = mask.size == 2 * members and op.definition.type == "com.microsoft.Attention"
+        if mask.size != members and not with_starts:
+            raise OperandError(
+                f"a mask {mask.type} for {members} sequences",
+                rule=f"{op.definition.type}: a mask of one axis must have a length for each sequence; in Attention "
+                "starts may follow",
+            )
+        counts = reshape(mask[:members], (-1, 1)) > places
+        if with_starts:
+            counts = counts & (reshape(mask[members:], (-1, 1)) <= places)
+    else:
+        counts = mask > 0
     added = where(counts, np.float32(0), np.float32(op.number("mask_filter_value", _HIDDEN)))
     return expand_dims(added, 1) if mask.ndim == 3 else reshape(added, (added.shape[0], 1, 1, steps))
 

@@ -141,7 +141,9 @@ def _attended(op: OperatorContext, query: Expr, key: Expr, value: Expr, counts: 
     if cap:
         scores = tanh(scores / cap) * cap
     if bias is not None:
-        scores = scores + bias[..., :total]
+        # places of a cache behind all steps have no bias, and do not count
+        own = bias[..., :total]
+        scores = scores + padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
     scores = where(mask, scores, -np.inf)
     if sink is not None:
         # one score more for each head, whose value counts for nothing

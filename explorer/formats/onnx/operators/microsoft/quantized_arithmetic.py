@@ -57,9 +57,10 @@ def quantized_average_pool(op: OperatorContext) -> Expr:
     """The mean of each window of a quantised operand, quantised again.
 
     The zero point is added before the mean is rounded, which decides where a mean lies half-way between two numbers.
+    Where padding counts, what a last window has beyond it counts, too.
     """
     op.only("channels_last", 0)
-    scaled = averaged(op, _dequantized(op, 0)) / required(op, "input 3")
+    scaled = averaged(op, _dequantized(op, 0), whole=True) / required(op, "input 3")
     zero, dtype = optional(op, "input 4"), required(op, "input 0").dtype
     return saturated(scaled if zero is None else scaled + cast(zero, scaled.dtype), None, dtype)
 

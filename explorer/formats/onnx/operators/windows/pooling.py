@@ -78,10 +78,15 @@ def average_pool(op: OperatorContext) -> Expr:
     return averaged(op, required(op, "X"))
 
 
-def averaged(op: OperatorContext, x: Expr) -> Expr:
-    """Return the mean of each window of an operand, with the attributes of an average pooling."""
+def averaged(op: OperatorContext, x: Expr, *, whole: bool = False) -> Expr:
+    """Return the mean of each window of an operand, with the attributes of an average pooling.
+
+    ``whole`` says that where padding counts, a window counts whole, also what it has beyond the padding.
+    """
     x, windows = _windows(op, x)
     counted = bool(op.integer("count_include_pad", 0))
+    if whole and counted and windows.ceil:
+        x, windows = padded(x, windows.widths(x)), windows._replace(sides=((0, 0),) * len(windows.sides), ceil=False)
     if max(windows.dilation) > 1 or _is_wide(windows):
         return averages(x, windows, counted)
     return _averages(x, windows.size, windows.strides, windows.sides, windows.ceil, counted)
