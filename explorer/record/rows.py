@@ -83,7 +83,7 @@ class Source:
 
     def _with_caller(self, place: str) -> str:
         """Add the caller, and its cell or file where that is another one."""
-        if not self.caller_where:
+        if not self.caller_where or (self.caller_where, self.caller_line) == (self.where, self.line):
             return place
         unnamed = self.caller_where == self.where or self.caller_where.startswith("In[")
         return f"{place}, called from {'' if unnamed else self.caller_where + ' '}line {self.caller_line}"

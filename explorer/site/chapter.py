@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +36,8 @@ class Chapter:
 
     name: str
     """name of its page without ``.html``: that of the notebook's file"""
+    number: str
+    """number that its name begins with and its title does not: ``01`` of ``01_plan``; else empty"""
     title: str
     """its first heading, else its name"""
     summary: str
@@ -64,9 +67,12 @@ def read_chapter(path: Path) -> Chapter:
     outline = _Outline()
     outline.feed(body)
     titles = [heading.text for heading in outline.headings if heading.level == 1]
+    title = titles[0] if titles else path.stem
+    number = re.match(r"[0-9]{1,3}(?=[_ -])", path.stem)
     return Chapter(
         name=path.stem,
-        title=titles[0] if titles else path.stem,
+        number=number[0] if number and not title[:1].isdigit() else "",
+        title=title,
         summary=outline.summary,
         goal=outline.goal,
         headings=tuple(heading for heading in outline.headings if heading.id and heading.level in (2, 3)),

@@ -28,7 +28,9 @@ def chapter_page(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> s
         ("next", chapters[place + 1] if place + 1 < len(chapters) else None),
     ]
     links = [
-        element("a", element("span", kind), other.title, href=_address(other), rel=kind[:4], class_=f"book-{kind}")
+        element(
+            "a", element("span", kind), *_numbered(other), href=_address(other), rel=kind[:4], class_=f"book-{kind}"
+        )
         for kind, other in around
         if other is not None
     ]
@@ -46,7 +48,7 @@ def index_page(chapters: Sequence[Chapter], title: str) -> str:
     rows = [
         element(
             "li",
-            element("a", chapter.title, href=_address(chapter)),
+            element("a", *_numbered(chapter), href=_address(chapter)),
             element("p", chapter.summary),
             element("p", chapter.goal, class_="book-goal") if chapter.goal else Markup(""),
         )
@@ -90,7 +92,7 @@ def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Mark
     rows = []
     for other in chapters:
         is_here = other is chapter
-        link = element("a", other.title, href=_address(other), aria_current="page" if is_here else None)
+        link = element("a", *_numbered(other), href=_address(other), aria_current="page" if is_here else None)
         headings = [
             element("li", element("a", heading.text, href=f"#{heading.id}"), class_=f"book-level-{heading.level}")
             for heading in other.headings
@@ -100,6 +102,11 @@ def _contents(chapter: Chapter, chapters: Sequence[Chapter], title: str) -> Mark
     listed = element("details", element("summary", "contents"), element("ol", *rows), open="")
     home = element("a", title, href=f"{INDEX}.html", class_="book-home")
     return element("nav", home, listed, class_="book-contents", aria_label="contents")
+
+
+def _numbered(chapter: Chapter) -> list[Markup | str]:
+    """Return the title of a chapter behind its number, if it has one."""
+    return [element("b", chapter.number), " ", chapter.title] if chapter.number else [chapter.title]
 
 
 def _address(chapter: Chapter) -> str:

@@ -216,6 +216,22 @@ def test_a_stage_with_one_decision_lists_it(show) -> None:
 
 
 @pytest.mark.spec("V-13")
+def test_the_only_decision_of_a_stage_comes_back_from_a_filter_with_the_focus(show) -> None:
+    """A filter of another stage may leave it out; "show all" shows it, and the keyboard goes on there."""
+    recording = sample.mlp()
+    stage = next(each for each in recording.stages if each.last - each.first == 1)
+    verdict = recording.decisions[stage.first].verdict
+    view = show(recording)
+    open_stage(view, "fuse")
+    view.get_by_role("button", name="✗ declined" if verdict == "applied" else "✓ applied").click()
+    open_stage(view, stage.name.replace("_", " "))
+    expect(view.locator(ROWS)).to_have_count(0)
+    view.get_by_role("button", name="show all").press("Enter")
+    expect(view.locator(ROWS)).to_have_count(1)
+    expect(view.locator(ROWS)).to_be_focused()
+
+
+@pytest.mark.spec("V-13")
 def test_a_selection_is_left_for_the_stage_by_a_button_of_the_panel(show) -> None:
     """A reader who comes to a stage with a selection sees what it decides about it, and gets to all it decides."""
     view = show(sample.mlp())

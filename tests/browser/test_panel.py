@@ -466,6 +466,20 @@ def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, wi
 
 
 @pytest.mark.spec("V-6")
+def test_a_picture_of_a_value_says_which_part_it_shows(show):
+    """Of a stack of pictures the first is drawn; a matrix is drawn as a whole."""
+    stack = ex.tensor(np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5), name="stack")
+    single = ex.tensor(np.arange(20, dtype=np.float32).reshape(1, 4, 5), name="single")
+    view = show(ex.explore(stack + single, run=True).recording)
+    node(view, "stack").click()
+    expect(view.get_by_role("img", name="picture of value[0, 0], 4 rows")).to_be_visible()
+    expect(view.locator(".ex-value figcaption")).to_have_text("value[0, 0]")
+    node(view, "single").click()
+    expect(view.get_by_role("img", name="picture of the value, 4 rows")).to_be_visible()
+    expect(view.locator(".ex-value figcaption")).to_have_count(0)
+
+
+@pytest.mark.spec("V-6")
 def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject(show):
     """A click on a node of what was recorded, or of the run, shows statistics without scrolling; a pass comes first."""
     images = np.load(ASSETS / "digits.npz")["images"][:4].astype(np.float32)

@@ -432,12 +432,12 @@ def test_graphs_have_most_of_the_room(open_page, tmp_path, wide):
         assert graph["width"] * graph["height"] >= 1.9 * panel["width"] * panel["height"]
 
 
-def lengthened(count: int, *, run: bool = False) -> ex.EvalPlan:
+def lengthened(count: int, *, run: bool = False, **options) -> ex.EvalPlan:
     """A plan with a stretch of ``count`` pairs of operations in the middle."""
     value = ex.tanh(ex.tensor(np.ones((3, 4), np.float32), name="x"))
     for _ in range(count):
         value = ex.relu(ex.exp(value))
-    plan = ex.EvalPlan()
+    plan = ex.EvalPlan(**options)
     plan.register(ex.softmax(ex.tanh(value)))
     return plan.eval() if run else plan.prepare()
 
@@ -462,8 +462,61 @@ def test_a_node_of_one_side_alone_is_shown_beside_its_nearest_counterpart(pair):
         and canvas["y"] <= each["y"] + each["height"] / 2 <= canvas["y"] + canvas["height"]
         for each in shown
     )
+    press(second, "t")
+    expect(head.locator(".ex-missing")).not_to_be_empty()
+    press(second, "t")  # not tied at all: the other side shows no counterpart any more
+    expect(head.locator(".ex-missing")).to_be_empty()
+
+
+def test_what_only_one_side_has_is_told_until_the_selection_ends(pair):
+    head, _, second = pair(lengthened(0).compare(lengthened(2)))
+    press(second, "/")
+    second.page.keyboard.type("relu")
+    second.page.keyboard.press("Enter")
+    expect(head.locator(".ex-missing")).to_contain_text("relu is not in “before”")
     press(second, "Escape", "Escape")
     expect(head.locator(".ex-missing")).to_be_empty()
+
+
+def test_canvases_beside_each_other_are_level(pair, page):
+    """A rail of stages that needs two rows moves both canvases down, and so does a longer title or sentence."""
+    root = ex.mean((ex.tanh(ex.tensor(np.ones((3, 4), np.float32), name="x")) * 2) ** 2)
+    plans = [ex.EvalPlan(), ex.EvalPlan(without=["fuse"])]
+    for plan in plans:
+        plan.register(root)
+    _, *views = pair(plans[0].eval().compare(plans[1].eval()))
+    are_apart = set()
+    for width in range(900, 1500, 60):
+        page.set_viewport_size({"width": width, "height": 900})
+        press(views[0], "]")
+        page.wait_for_timeout(100)
+        rails = [view.locator(".ex-rail").bounding_box()["height"] for view in views]
+        are_apart.add(rails[0] != rails[1])
+        tops = [view.locator(".ex-stage").bounding_box()["y"] for view in views]
+        assert tops[0] == tops[1], width
+    assert are_apart == {False, True}
+    page.set_viewport_size({"width": 600, "height": 900})
+    # One below the other, each has the room that it needs.
+    for view in views:
+        expect(view.locator(".ex-top")).not_to_have_attribute("style", re.compile("min-height"))
+
+
+@pytest.mark.spec("V-3")
+@pytest.mark.parametrize("width", [600, 1000, 1440])
+def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
+    """A share stays on one line, and the longest of all words about a difference is in sight as a whole."""
+    monkeypatch.setattr("explorer.view.compare.counts.CHANCE", 1e9)
+    page.set_viewport_size({"width": width, "height": 900})
+    head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
+    table = head.locator(".ex-counted")
+    expect(table.locator(".ex-apart td").last).to_have_text("no more than two runs of one program differ by")
+    shares = table.locator(".ex-apart span", has_text="(")
+    assert shares.count() > 2
+    assert all(share.evaluate("share => share.getClientRects().length") == 1 for share in shares.all())
+    right = table.bounding_box()["x"] + table.bounding_box()["width"]
+    for cell in table.locator("th, td").all():
+        assert cell.bounding_box()["x"] + cell.bounding_box()["width"] <= right
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
 
 
 @pytest.mark.spec("V-3")

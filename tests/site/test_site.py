@@ -114,6 +114,18 @@ def test_the_site_has_the_map_and_the_terms(textbook: tuple[Path, list[Chapter]]
                 assert not part or f'id="{part}"' in (folder / file).read_text(encoding="utf-8"), target
 
 
+def test_notebooks_have_their_numbers(tmp_path: Path) -> None:
+    """Notebooks refer to each other by numbers, "Needs: 01"; the index and the contents have them, each once."""
+    titles = {"01_a plan": "A plan", "02 next": "2. Next", "2024_report": "A report", "notes": "Notes"}
+    paths = [notebook(tmp_path / f"{name}.ipynb", new_markdown_cell(f"# {title}")) for name, title in titles.items()]
+    chapters = build_site(paths, tmp_path / "out", "Numbers")
+    assert [chapter.number for chapter in chapters] == ["01", "", "", ""]
+    for name in ("index", "notes"):
+        text = re.sub(r"<[^>]+>", "", re.sub(r".*</head>", "", page(tmp_path / "out", name), flags=re.DOTALL))
+        assert "01 A plan" in text
+        assert "02" not in text.replace("2024", "")
+
+
 def test_pages_lead_to_each_other(tmp_path: Path) -> None:
     """Contents, previous and next lead to pages that are there, and contents to the headings of their own page."""
     names = ["a b", "c#d", "e"]

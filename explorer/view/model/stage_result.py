@@ -118,7 +118,7 @@ def _ran(recording: Recording, number: int) -> list[str]:
         took = f"{took}, {ratio}"
     when = "between its kernels" if run.watched else "in a run before it"
     values = [f"statistics of values were recorded {when}"] * bool(run.values)
-    return [took, *values]
+    return ["; ".join([took, *values])]
 
 
 def _condition(run: Run) -> str:

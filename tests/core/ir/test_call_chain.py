@@ -79,6 +79,13 @@ def test_the_caller_is_named_with_its_file_where_that_is_another_one() -> None:
     assert Source("In[2]", 3, "").place == "line 3"
 
 
+def test_a_line_is_not_said_to_be_called_from_itself() -> None:
+    """The operand that a batch stacks stands at the line of the call, beside nodes of the function."""
+    assert Source("In[2]", 3, "", "In[2]", 3).place == "line 3"
+    assert Source("net.py", 3, "", "net.py", 3).whole_place == "net.py line 3"
+    assert Source("net.py", 3, "", "a.py", 3).short_place == "line 3, called from a.py line 3"
+
+
 def test_lines_outside_of_functions_keep_their_code_alone() -> None:
     names: dict[str, ex.Expr] = {}
     exec(compile("import explorer as ex\nx = ex.tensor([1.0])\ny = x + 1", "<cell>", "exec"), names)

@@ -38,6 +38,7 @@ def test_every_stage_but_the_recorded_one_has_a_result():
     assert recording.run is not None
     estimate = sum(kernel.estimate for kernel in recording.schedule.kernels)
     assert f"{recording.run.micros / estimate:.3g} times" in told["run"]
+    assert "; statistics of values were recorded in a run before it." in told["run"]
     make = sample.Builder()
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)

@@ -98,11 +98,20 @@ function options(comparison, side) {
 /** The counts of both sides at the end of their plans, a column each; in a narrow page a row each, which takes the roles away. */
 function table(counts) {
   const cell = { role: "cell" };
-  const row = (name, place) => html("tr", { role: "row" }, html("th", { scope: "row", role: "rowheader" }, name), ...counts.map((count) => html("td", cell, count[place])));
+  const row = (name, place) => html("tr", { role: "row" }, html("th", { scope: "row", role: "rowheader" }, name), ...counts.map((count) => html("td", cell, ...unbroken(count[place]))));
   const head = html("tr", { role: "row" }, html("td", cell), ...counts.map(([name]) => html("th", { scope: "col", role: "columnheader" }, name)));
   const isApart = counts.some(([, , , difference]) => difference);
   const rows = ["before", "after", ...(isApart ? ["difference"] : [])].map((name, place) => row(name, place + 1));
   if (isApart) put(rows[2], "class", "ex-apart");
   const caption = html("caption", {}, "at the end of both plans, whichever step is shown");
-  return html("table", { role: "table" }, caption, html("thead", { role: "rowgroup" }, head), html("tbody", { role: "rowgroup" }, ...rows));
+  const whole = html("table", { role: "table" }, caption, html("thead", { role: "rowgroup" }, head), html("tbody", { role: "rowgroup" }, ...rows));
+  whole.style.setProperty("--ex-counts", String(counts.length + 1));
+  return whole;
+}
+
+/** "+512 B (+197 %)" as two parts, which no line breaks inside; words as they are. @param {string} count */
+function unbroken(count) {
+  const [, number, share] = /^(.+) (\(.+\))$/.exec(count) ?? [];
+  const tied = (part) => html("span", { class: "ex-tied" }, part);
+  return share ? [tied(number), " ", tied(share)] : [count];
 }

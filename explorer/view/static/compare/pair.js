@@ -5,6 +5,7 @@ import { html } from "../dom.js";
 import { PairHead } from "./header.js";
 import { Theme } from "../controls/theme.js";
 import { CameraSync } from "./camera_sync.js";
+import { Levels } from "./levels.js";
 import { unpack } from "../data/unpack.js";
 import { View } from "../view.js";
 
@@ -30,6 +31,7 @@ export class Pair {
     this.root.append(this.head.root, html("div", { class: "ex-sides" }, ...sides));
     element.append(this.root);
     payloads.forEach((payload, side) => this.views.push(new View(sides[side], payload, this.#hear(side, callbacks.sides?.[side] ?? {}))));
+    this.levels = new Levels(sides);
     this.adopt(comparison);
     this.views[0].go(comparison.start[0]);
   }
@@ -38,6 +40,8 @@ export class Pair {
   adopt(comparison) {
     this.differences = new Differences(comparison, this.views);
     this.cameraSync = new CameraSync(this.views, this.differences);
+    this.head.miss(0, "", "");
+    this.levels.follow();
     this.steps = unpack(comparison.steps);
     this.head.count(comparison);
     for (const view of this.views) view.show();
@@ -173,6 +177,8 @@ export class Pair {
     this.tied = tied;
     this.head.tie(tied);
     this.callbacks.onTied?.(tied);
+    // Sides that are not tied show no counterparts.
+    if (tied === "off") this.#hold(0, -1);
     this.#moved(0, this.views[0].now);
     this.#align(0);
   }
@@ -193,6 +199,7 @@ export class Pair {
   destroy() {
     this.theme.end();
     this.head.end();
+    this.levels.end();
     for (const view of this.views) view.destroy();
     this.root.remove();
   }

@@ -31,7 +31,7 @@ export class Sentence {
     const usual = Math.ceil(AROUND + LINE * Math.ceil(LONG / width));
     const height = Math.min(most, Math.max(needed, width === room.width ? room.height : usual));
     this.room = { width, height };
-    put(this.root, "style", `--ex-said:${height}px`);
+    this.root.style.setProperty("--ex-said", `${height}px`);
     put(this.said, "tabindex", needed > height && 0);
   }
 

@@ -64,8 +64,10 @@ export class Decisions {
   /** Show every decision again. */
   #unfilter() {
     this.field.value = "";
-    this.field.focus({ preventScroll: true });
     this.#choose("");
+    // The only decision of a stage has no filter to go back to.
+    const next = this.filter.hidden ? this.rows.querySelector("button") : this.field;
+    next?.focus({ preventScroll: true });
   }
 
   #weigh() {

@@ -9,7 +9,7 @@ const [WIDE, HIGH] = [132, 46];
 export function valueView(summary) {
   const root = html("div", { class: "ex-value" });
   if (summary.histogram.length) root.append(histogram(summary));
-  if (summary.thumbnail.length) root.append(thumbnail(summary.thumbnail));
+  if (summary.thumbnail.length) root.append(pictured(summary));
   // texts have none, and neither has an array without elements
   if (summary.min !== null || summary.nan + summary.inf > 0) root.append(statistics(summary));
   if (summary.elements) root.append(html("code", { class: "ex-elements" }, summary.elements));
@@ -28,8 +28,15 @@ function histogram({ histogram: bins, min, max }) {
   return picture;
 }
 
-function thumbnail(rows) {
-  const canvas = html("canvas", { class: "ex-thumbnail", role: "img", "aria-label": `picture of the value, ${rows.length} rows` });
+/** The thumbnail, with the part that it shows: of a stack of pictures the first (explorer.run.execution.value_capture). */
+function pictured({ shape, thumbnail: rows }) {
+  const stack = shape.slice(0, -2);
+  const part = stack.some((length) => length > 1) ? `value[${stack.map(() => 0).join(", ")}]` : "";
+  return html("figure", {}, thumbnail(rows, part || "the value"), part && html("figcaption", {}, html("code", {}, part)));
+}
+
+function thumbnail(rows, part) {
+  const canvas = html("canvas", { class: "ex-thumbnail", role: "img", "aria-label": `picture of ${part}, ${rows.length} rows` });
   canvas.width = rows[0].length;
   canvas.height = rows.length;
   const pixels = new ImageData(canvas.width, canvas.height);
