@@ -8,7 +8,7 @@ stands for it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from math import ceil
+from math import ceil, inf
 
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
@@ -19,6 +19,9 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
+
+_CHARACTER, _BESIDES, _LEVEL = 5, 12, 24
+"""px of a character of a port's name, of the room beside the name, and of a level edge's height at most"""
 
 Key = tuple[int, int, int]
 """box, start and end of a segment"""
@@ -81,25 +84,42 @@ def cross(points: list[int]) -> str:
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
     """Draw the names of layers' ports next to the edges that end there, each once at a place.
 
-    Names of several edges that end in one place stand on both sides of it, each where its edge comes from.
+    Names of several edges that end in one place stand on both sides of it, each where its edge comes from. To the right
+    a name lies along its edge, and is left out where that is level and shorter (static/canvas/port_names.js).
     """
     down = direction == "down"
     starts: dict[tuple[int, int], dict[str, int]] = {}
     ends: dict[tuple[int, int], dict[str, int]] = {}
+    rooms: dict[tuple[bool, int, int], float] = {}
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
-        for name, place, labels in zip(segment.names, ((x0, y0), (x1, y1)), (starts, ends), strict=True):
-            if name:
-                labels.setdefault(place, {}).setdefault(name, x0 if down else y0)
-    drawn = [_port(", ".join(names), x + 5, y + 10 if down else y - 4) for (x, y), names in starts.items()]
+        first, last = segment.names
+        room = inf if down or abs(y1 - y0) >= _LEVEL else x1 - x0
+        if first and not (last and _CHARACTER * len(first + last) + 2 * _BESIDES > room):
+            starts.setdefault((x0, y0), {}).setdefault(first, x0 if down else y0)
+            rooms[False, x0, y0] = min(room, rooms.get((False, x0, y0), room))
+        if last:
+            ends.setdefault((x1, y1), {}).setdefault(last, x0 if down else y0)
+            rooms[True, x1, y1] = min(room, rooms.get((True, x1, y1), room))
+    drawn = []
+    for (x, y), names in starts.items():
+        text = ", ".join(names)
+        if _fits(text, rooms[False, x, y]):
+            drawn.append(_port(text, x + 5, y + 10 if down else y - 4))
     for (x, y), names in ends.items():
         ordered = sorted(names, key=names.__getitem__)
-        before, behind = ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
-        if before:
-            drawn.append(_port(", ".join(before), *((x - 5, y - 5) if down else (x - 9, y - 4)), "text-anchor:end"))
-        beside = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
-        drawn.append(_port(", ".join(behind), *beside))
+        before, behind = (", ".join(part) for part in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]))
+        if before and _fits(before, rooms[True, x, y]):
+            drawn.append(_port(before, *((x - 5, y - 5) if down else (x - 9, y - 4)), "text-anchor:end"))
+        if _fits(behind, rooms[True, x, y]):
+            beside = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
+            drawn.append(_port(behind, *beside))
     return drawn
+
+
+def _fits(text: str, room: float) -> bool:
+    """Whether a name is no longer than the level edge that it lies along."""
+    return _CHARACTER * len(text) + _BESIDES < room
 
 
 def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:

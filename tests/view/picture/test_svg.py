@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer import layers
 from explorer.record.escape import visible
 from explorer.view.base import font
 from explorer.view.model.labels import TITLE
@@ -331,3 +332,21 @@ def test_one_is_no_plural():
     plan.register(ex.tanh(ex.exp(value)))
     label = ElementTree.fromstring(svg(plan.prepare().recording)).get("aria-label")
     assert label.endswith("3 nodes, 1 fused kernel")
+
+
+@pytest.mark.spec("M-L10", "V-15")
+def test_to_the_right_no_name_of_a_port_lies_over_another():
+    """An edge between two layers that is shorter than both names has the one of its end, or none."""
+    float32 = np.dtype(np.float32)
+    types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
+    recording = layers.GRUStep("step", 1, 4).explore(types).recording
+    drawn = ElementTree.fromstring(svg(recording, 0, direction="right")).findall(".//{*}text[@class='port']")
+    assert {text.text for text in drawn} >= {"input", "left", "right", "output"}
+    places = []
+    for text in drawn:
+        x, y, wide = float(text.get("x", "")), float(text.get("y", "")), font.width(text.text or "", 8)
+        places.append((x - wide if text.get("style") else x, y, wide, text.text))
+    for place, (x, y, wide, name) in enumerate(places):
+        for left, top, width, other in places[place + 1 :]:
+            is_over = abs(y - top) < 8 and x < left + width - 1 and left < x + wide - 1
+            assert not is_over, f"{name} over {other} at {x}, {y}"
