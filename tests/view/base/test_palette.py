@@ -44,6 +44,7 @@ def test_the_front_end_has_no_colours_of_its_own() -> None:
         "--ex-listing-above",
         "--ex-tree",
         "--ex-said",
+        "--ex-counts",
     }  # set by scripts
     assert set(re.findall(r"var\((--ex-[\w-]+)", stylesheet())) <= defined
     assert THEMES["light"].items() >= palette.LIGHT.items()

@@ -189,6 +189,8 @@ class SumOfProducts(Rule):
         # the rule's roots are reductions
         if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]
             return None
+        if product.ndim != 3:
+            return None  # the rows of one product are added, or stacks of products
         a, b = graph.operands(product)
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
             return self.rank.declined(product=product)

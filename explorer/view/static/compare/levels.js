@@ -30,10 +30,10 @@ export class Levels {
 
   #level() {
     for (const part of this.rows.flat()) part.style.removeProperty("min-height");
-    const [first, second] = this.sides.map((side) => side.offsetTop);
+    const [left, right] = this.sides.map((side) => side.offsetTop);
     // One below the other, each takes its own room.
-    if (first !== second) return;
-    const heights = this.rows.map((row) => Math.max(...row.map((part) => part.getBoundingClientRect().height)));
+    if (left !== right) return;
+    const heights = this.rows.map(([first, second]) => Math.max(first.getBoundingClientRect().height, second.getBoundingClientRect().height));
     this.rows.forEach((row, place) => row.forEach((part) => part.style.setProperty("min-height", `${heights[place]}px`)));
   }
 

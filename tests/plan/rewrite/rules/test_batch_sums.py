@@ -108,6 +108,17 @@ def test_a_sum_of_products_is_left_where_it_would_change_the_type_or_compute_twi
     assert simplified(product.sum(axis=1)).decisions == []
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((4, 5), (5, 6)), ((3, 4, 5), (5,)), ((2, 3, 4, 5), (2, 3, 5, 6))],
+    ids=["rows of one product", "products with a vector", "stacks of products"],
+)
+def test_a_sum_of_something_else_than_products_of_matrices_is_no_decision(left, right):
+    """The reason "they all share one matrix" would be false: the sum is not one of matrix products."""
+    a, b = (ex.tensor(np.ones(shape, np.float32)) for shape in (left, right))
+    assert ("SumOfProducts", "rank") not in declined(simplified((a @ b).sum(axis=0)))
+
+
 @pytest.mark.spec("P-1")
 def test_a_stack_of_all_members_is_the_value_and_of_others_is_not() -> None:
     rows = _rows()
