@@ -53,7 +53,7 @@ def test_pages_step_from_disk(site: Path, page: Page) -> None:
         expect(view.locator(".ex-why h4")).to_have_text("tanh")
     page.locator("a[rel=next]").click()
     expect(page.locator("h1")).to_contain_text("A model's graph")
-    expect(page.locator("nav [aria-current=page]")).to_have_text("A model's graph")
+    expect(page.locator("nav [aria-current=page]")).to_have_text("02 A model's graph")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert len([url for url in asked if url.startswith("file:")]) == 3
 
