@@ -30,7 +30,7 @@ class FuseReasons:
     fused = Reason(
         "chain",
         "`{operations}` are fused into one loop over blocks of their arrays, because their results have one shape and "
-        f"each is read only by the next operation, {_SAVED}.",
+        f"all but the last are read within the loop alone, {_SAVED}.",
         meaning=_FUSED,
         change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
     )
