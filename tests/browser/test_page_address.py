@@ -116,10 +116,9 @@ def test_in_a_graph_that_flows_to_the_right_the_right_arrow_goes_to_a_reader(sho
     expect(view.locator(":focus")).to_have_attribute("aria-label", re.compile("^(x|W),"))
 
 
-@pytest.mark.spec("V-14")
-def test_an_address_that_is_entered_is_not_written_over(show, page):
-    """The view writes its address a moment after a step; one that is entered in that moment is gone to."""
-    # The last function that waits for the pause of an address, to be called when the test wants it.
+@pytest.fixture
+def held(page):
+    """A page in which the pause of an address ends when the test calls ``due``; no other test has it afterwards."""
     page.add_init_script(
         """{
             const later = setTimeout;
@@ -127,9 +126,16 @@ def test_an_address_that_is_entered_is_not_written_over(show, page):
                 wait === 300 && (window.due = call));
         }"""
     )
+    yield page
+    page.close()
+
+
+@pytest.mark.spec("V-14")
+def test_an_address_that_is_entered_is_not_written_over(show, held):
+    """The view writes its address a moment after a step; one that is entered in that moment is gone to."""
     view = show(sample.mlp(), position=0)
     press(view, ".")
-    page.evaluate("() => { location.hash = 'stage=order'; due(); }")
+    held.evaluate("() => { location.hash = 'stage=order'; due(); }")
     expect(view.locator(".ex-rail [aria-current] b")).to_have_text("order")
-    page.evaluate("() => due()")
-    page.wait_for_url("**#stage=order&step=*")
+    held.evaluate("() => due()")
+    held.wait_for_url("**#stage=order&step=*")
