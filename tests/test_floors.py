@@ -86,6 +86,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "pnnx",
         "tflite",
         "weight_tables",
+        "pnnx.operators.base",
+        "pnnx.operators.windows",
         "pnnx.operators",
         "tflite.operators",
         "",

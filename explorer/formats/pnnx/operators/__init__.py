@@ -12,7 +12,6 @@ from explorer.formats.pnnx.operators import (
     linalg,
     linear_embedding,
     normalization,
-    padding,
     rearrange,
     reduce,
     reshape,
@@ -22,7 +21,7 @@ from explorer.formats.pnnx.operators import (
     windows,
     yolo,
 )
-from explorer.formats.pnnx.operators.table import TABLE, file_operator, layer_types
+from explorer.formats.pnnx.operators.base.table import TABLE, file_operator, layer_types
 
 __all__ = [
     "TABLE",
@@ -39,7 +38,6 @@ __all__ = [
     "linalg",
     "linear_embedding",
     "normalization",
-    "padding",
     "rearrange",
     "reduce",
     "reshape",

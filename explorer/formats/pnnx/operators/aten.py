@@ -12,8 +12,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import listed
 from explorer.formats.pnnx.expression_tree import ARITY
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.expression import apply
-from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 

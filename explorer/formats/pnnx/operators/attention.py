@@ -11,8 +11,8 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.pnnx.operators.arguments import tensor_or_none
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose

@@ -16,8 +16,8 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import as_shape
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.pnnx.operators.arguments import integers, value
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import integers, value
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full

@@ -15,7 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.formats.common.known_inputs import is_known, value_of
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where

@@ -22,7 +22,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.expression_parser import parse
 from explorer.formats.pnnx.expression_tree import Call, ListOf, Literal, Operand, members, postorder
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 

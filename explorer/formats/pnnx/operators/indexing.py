@@ -17,8 +17,8 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import broadcast_shapes
 from explorer.formats.common.flat_places import flat_places
-from explorer.formats.pnnx.operators.arguments import flag, value
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import flag, value
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full

@@ -7,8 +7,8 @@ import math
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.arguments import tensor_or_none
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.gather import embedding
 from explorer.ops.manipulation.reshape import flatten, reshape

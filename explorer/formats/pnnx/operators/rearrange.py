@@ -8,8 +8,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.arguments import integer, integers, value
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.manipulation.concat import concatenate

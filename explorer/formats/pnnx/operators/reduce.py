@@ -8,8 +8,8 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.pnnx.operators.arguments import flag, integers, value
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum

@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where

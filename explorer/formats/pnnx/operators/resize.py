@@ -13,7 +13,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from explorer.ops.nn.resize import resize

@@ -12,7 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.control.recurrence import lstm_cell, recurrence
 from explorer.ops.control.scan import scan_operands

@@ -10,8 +10,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.arguments import flag, integer, value
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import flag, integer, value
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full, zeros

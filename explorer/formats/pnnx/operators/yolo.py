@@ -8,7 +8,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
 from explorer.formats.common.operator_checks import with_rank
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.unary import sigmoid, square
 from explorer.ops.manipulation.concat import concatenate

@@ -10,9 +10,9 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.pnnx.operators.arguments import sizes, tensor_or_none
-from explorer.formats.pnnx.operators.padding import MODES, padded
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import sizes, tensor_or_none
+from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.windows.padding import MODES, padded
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.conv_1d_3d import conv1d, conv3d

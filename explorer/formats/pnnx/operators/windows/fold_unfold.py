@@ -13,8 +13,8 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import Array
-from explorer.formats.pnnx.operators.arguments import sizes
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import sizes
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.gather import take

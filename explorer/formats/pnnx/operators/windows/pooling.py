@@ -8,8 +8,8 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.pnnx.operators.arguments import sizes
-from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.pnnx.operators.base.arguments import sizes
+from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import expand_dims, squeeze

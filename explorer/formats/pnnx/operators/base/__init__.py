@@ -1,0 +1,1 @@
+"""The table of PNNX operator types, and readers of their arguments."""
