@@ -203,6 +203,14 @@ def _order_completions() -> None:
         order_completions(shell, sys.modules[__name__], ops)
 
 
+def _import_when_idle() -> None:
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None:
+        from explorer.idle_imports import import_when_idle
+
+        import_when_idle()
+
+
 def _notebook_bar() -> "AbstractContextManager[ProgressCallback] | None":
     """In a notebook, a bar for work that takes longer than a second; elsewhere none."""
     ipython = sys.modules.get("IPython")
@@ -268,6 +276,7 @@ _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export
 )
 _set_default_display(_notebook_bar)
 _order_completions()
+_import_when_idle()
 _number_from(1000)  # rules have recorded patterns: the numbers that users see do not depend on how many
 
 

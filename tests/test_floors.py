@@ -31,6 +31,7 @@ FLOORS: dict[str, int] = {
     "formats": 7,
     "saving": 8,
     "cell_outputs": 8,
+    "idle_imports": 9,
     "api": 9,
     "course": 10,
     "lab": 10,
