@@ -23,12 +23,14 @@ import numpy as np
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
 from explorer.core.files.open_untrusted import content
+from explorer.formats import torch_operators
 from explorer.net.definition.definition import NetDefinition
 
 INSTALL = 'pip install "explorer-graphs[torch]"'
 _REASON = 300
 """characters of torch's reason that are shown"""
 _REMARK = "exported by torch in evaluation mode"
+_TRACED = "exported by torch in the mode in which it was traced"
 
 
 def is_torch(what: object) -> bool:
@@ -53,6 +55,7 @@ def read(path: Path) -> NetDefinition:
         raise FileError(error.given, path=str(path), rule=error.rule, fix=error.fix) from None
     try:
         with _quiet():
+            torch_operators.register()
             program = torch.export.load(path)
     except Exception as error:
         raise FileError(
@@ -85,12 +88,23 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     # Each part has a mode of its own: model.train() afterwards would also switch parts that were frozen on purpose.
     modes = [(part, part.training) for part in model.modules()]
     try:
-        model.eval()
+        remark = _evaluated(model)
         program = _exported(torch, model, arguments, keywords, dynamic_shapes)
     finally:
         for part, mode in modes:
             part.training = mode
-    return _defined(program, name, local=True)
+    return _defined(program, name, local=True, remark=remark)
+
+
+def _evaluated(model: Any) -> str:
+    """Put a module into evaluation mode, and return how it is exported: one of an exported program refuses a mode."""
+    try:
+        model.eval()
+    except NotImplementedError:
+        for part in model.modules():
+            part.training = False
+        return _TRACED
+    return _REMARK
 
 
 def _torch() -> Any:
@@ -177,6 +191,7 @@ def _exported(torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_sha
                 optimize=False,
                 verbose=False,
                 dynamic_shapes=dynamic_shapes,
+                custom_translation_table=torch_operators.translations(torch),
             )
             optimizer = import_module("onnxscript.optimizer")
             optimizer.fold_constants(written.model)
@@ -204,6 +219,13 @@ def _refused(torch: Any, model: Any, arguments: Any, keywords: Any, error: Excep
         cause = cause.__cause__
     from explorer.formats.onnx.source_lines import innermost  # the onnx package is slow to import
 
+    packed = _packed(torch, model)
+    if packed is not None:
+        return OperandError(
+            f"{name} holds {type(packed).__name__} of {type(packed).__module__}: {_reason(cause)}",
+            rule="a quantised module must be exportable, and those with packed weights are not",
+            fix="quantise the module with prepare_pt2e and convert_pt2e of torchao.quantization.pt2e",
+        )
     place = innermost(str(error), local=True)
     line = "" if place is None or not place.text else f", at {place.where} line {place.line}: {place.text}"
     return OperandError(
@@ -213,19 +235,26 @@ def _refused(torch: Any, model: Any, arguments: Any, keywords: Any, error: Excep
     )
 
 
+def _packed(torch: Any, model: Any) -> Any:
+    """Return the first part of a module that holds packed weights of whole numbers; None without one."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    return next((part for part in model.modules() if type(part).__module__.startswith("torch.ao.nn.quantized")), None)
+
+
 def _reason(error: BaseException) -> str:
     """Return the first paragraph of a library's message, shortened."""
     text = str(error).strip().split("\n\n")[0]
     return shorten(f"{type(error).__name__}: {text}", _REASON, placeholder=" …")
 
 
-def _defined(model: Any, name: str, *, local: bool, source: str = "") -> NetDefinition:
+def _defined(model: Any, name: str, *, local: bool, source: str = "", remark: str = _REMARK) -> NetDefinition:
     from dataclasses import replace
 
     from explorer.formats.onnx import reader  # the onnx package is slow to import
     from explorer.formats.onnx.operators import TABLE
 
-    described = reader.definition(model, Path(f"{name}.onnx"), TABLE, _REMARK, local=local)
+    described = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, local=local)
     return replace(described, source=source)
 
 

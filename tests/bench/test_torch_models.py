@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,3 +63,25 @@ def test_a_torch_module_has_its_values(capsys: pytest.CaptureFixture[str]) -> No
         beyond += [name] * (worst > case.tolerance)
         without_lines += [name] * (sum(lines) < 0.9 * len(lines))
     assert (beyond, without_lines) == ([], [])
+
+
+def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
+    """A process that has imported nothing of torch's quantisation reads it, and computes what torch does."""
+    import torch
+    from torch.ao.quantization.fx import _decomposed  # the operators' home
+
+    class Quantised(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            space = getattr(torch.ops, _decomposed.quantized_decomposed_lib.ns)
+            q = space.quantize_per_tensor(x, 0.03, 5, 0, 127, torch.uint8)
+            return space.dequantize_per_tensor(q, 0.03, 5, 0, 127, torch.uint8)
+
+    x = torch.randn(3, 50) * 3
+    torch.export.save(torch.export.export(Quantised(), (x,)), tmp_path / "q.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    program = (
+        "import sys, numpy, explorer; numpy.save(sys.argv[3], explorer.open(sys.argv[1]).run(numpy.load(sys.argv[2])))"
+    )
+    paths = [str(tmp_path / name) for name in ("q.pt2", "x.npy", "y.npy")]
+    subprocess.run([sys.executable, "-c", program, *paths], check=True)
+    np.testing.assert_array_equal(np.load(paths[2]), Quantised()(x).numpy())

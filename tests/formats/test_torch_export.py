@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.formats import torch_operators
 
 DIGITS = Path(__file__).parents[2] / "assets" / "digits.onnx"
 
@@ -59,6 +60,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     stand.Tensor, stand.ExportedProgram, stand.from_numpy = np.ndarray, int, lambda array: array
     stand.no_grad = pytest.MonkeyPatch.context
     stand.onnx = SimpleNamespace(export=export)
+    monkeypatch.setattr(torch_operators, "translations", lambda torch: {})
     module: ModuleType = stand
     return module
 
@@ -92,6 +94,32 @@ def test_what_cannot_be_exported_is_said(
     assert not any(module.modes)
     assert caplog.records == []
     assert logging.root.manager.disable == logging.NOTSET
+
+
+class Traced(Stand):
+    """The module of an exported program, which has the mode in which it was traced."""
+
+    def eval(self) -> None:
+        """Refuse another mode, as torch does."""
+        raise NotImplementedError("Calling train() or eval() is not supported for exported models.")
+
+
+def test_a_module_of_an_exported_program_is_exported_as_it_was_traced(torch: ModuleType) -> None:
+    """It refuses another mode, which is no error; its flag is as before."""
+    module = Traced()
+    with pytest.raises(ex.OperandError, match="no such operator"):
+        ex.open(module, x)
+    assert module.training
+    assert not any(module.modes)
+
+
+def test_packed_weights_are_named(torch: ModuleType) -> None:
+    """A module of packed whole numbers is refused with the way that torch has for export."""
+    packed = type("Linear", (Stand,), {"__module__": "torch.ao.nn.quantized.dynamic.modules.linear"})
+    with pytest.raises(
+        ex.OperandError, match=r"(?s)Linear of torch.ao.nn.quantized.dynamic.*torchao.quantization.pt2e"
+    ):
+        ex.open(packed(), x)
 
 
 def test_without_torch_the_pip_command_is_named(tmp_path: Path) -> None:

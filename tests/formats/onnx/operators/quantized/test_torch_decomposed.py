@@ -1,0 +1,78 @@
+"""Quantised torch programs give what torch computed for them, in files that its exporter wrote.
+
+``assets/torch_quantized.py`` made them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import explorer as ex
+from explorer.formats.onnx.operators import TABLE
+from tests.formats.onnx.models import opened
+from tests.support.refusals import refused
+
+STORED = np.load(Path(__file__).parents[5] / "assets" / "torch_quantized.npz")
+CASES = [key.removesuffix("/file") for key in STORED.files if key.endswith("/file")]
+NETS = ("pictures", "layers", "choose")
+"""cases of which sums, minima and divisions are computed in another order"""
+
+
+def _model(case: str) -> onnx.ModelProto:
+    return onnx.load_from_string(STORED[f"{case}/file"].tobytes())
+
+
+def _stored(case: str, letter: str) -> list[np.ndarray]:
+    keys = [f"{case}/{letter}{place}" for place in range(9)]
+    return [STORED[key] for key in keys if key in STORED.files]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_those_of_torch(tmp_path: Path, case: str) -> None:
+    """Single operators are bit for bit, as dtypes are; nets to the last digits of single precision."""
+    net = opened(_model(case), tmp_path)
+    # torch's exporter notes dtypes that its own operator does not give
+    is_noted = not case.startswith("choose_qparams_per_token") or "asymmetric" in case
+    assert [str(problem) for problem in net.check() if is_noted or "where the file notes" not in str(problem)] == []
+    results: Any = net.run(*_stored(case, "x"))
+    expected = _stored(case, "y")
+    for result, wanted in zip(results.values() if len(expected) > 1 else [results], expected, strict=True):
+        assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+        if case.startswith(NETS) and wanted.dtype.kind == "f":
+            np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_all_operators_have_a_case() -> None:
+    """No operator of the table is without a file."""
+    stored = {f"{node.domain}.{node.op_type}" for case in CASES for node in _model(case).graph.node}
+    assert {type for type in TABLE.types() if type.startswith("quantized_decomposed.")} <= stored
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "words"),
+    [
+        ("quantize within limits", {"quant_min": -1}, ("quant_min=-1", "within 0 and 255 of uint8")),
+        ("quantize within limits", {"quant_max": 0}, ("quant_max=0", "must rise")),
+        ("quantize channels", {"axis": 0}, ("for axis 0", "each place of the axis")),
+        ("quantize tokens", {"dtype": 2}, ("quant_min=-128", "uint8")),
+        ("dequantize groups", {"group_size": 7}, ("groups of 7", "divide the rows")),
+        ("choose_qparams_per_token", {"dtype": 2}, ("dtype=uint8", "must be int8")),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, case: str, change: dict[str, int], words: tuple[str, ...]
+) -> None:
+    """Limits beyond the dtype, scales of another number than the axis, and dtypes that torch refuses."""
+    model = _model(case)
+    node = next(node for node in model.graph.node if node.domain == "quantized_decomposed")
+    for attribute in node.attribute:
+        attribute.i = change.get(attribute.name, attribute.i)
+    with refused(ex.FileError, *words):
+        opened(model, tmp_path).run(*_stored(case, "x"))
