@@ -12,7 +12,7 @@ import pytest
 import explorer as ex
 from explorer.core.ir.operation import Operation
 from explorer.ops.nn.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
-from explorer.ops.nn.pooling import MaxPool2dGradient
+from explorer.ops.nn.pooling import MaxPool2d, MaxPool2dGradient
 
 PADDED = ((1, 1), (2, 1))
 CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [
@@ -24,6 +24,7 @@ CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [
     (Conv2dImageGradient((2, 2), ((1, 1), (1, 1)), shape=(4, 8, 80, 80)), ((4, 16, 40, 40), (16, 8, 3, 3))),
     (Conv2dFilterGradient(padding=((1, 1), (1, 1)), shape=(8, 8, 3, 3)), ((4, 8, 40, 40), (4, 8, 40, 40))),
     (Conv2dFilterGradient(shape=(256, 64, 1, 1)), ((64, 256, 2, 2), (64, 64, 2, 2))),
+    (MaxPool2d((5, 5), (1, 1), ((2, 2), (2, 2))), ((2, 32, 80, 80),)),
     (MaxPool2dGradient((3, 3), (2, 2), ((1, 1), (1, 1))), ((4, 8, 40, 40), (4, 8, 40, 40), (4, 8, 80, 80))),
 ]
 

@@ -32,8 +32,12 @@ class MaxPool2d(PoolingForward):
         return x.with_shape(self.result_shape(x))
 
     def make(self, out: Array, x: Array, index: Index) -> None:
-        out[index].fill(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
-        self.gather(np.maximum, out, x, index)
+        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        self.gather_by_axis(np.maximum, least, out, x, index)
+
+    def workspace(self, x: TensorType) -> int:
+        itemsize = x.dtype.itemsize
+        return self.scratch_elements(x.shape, self.result_shape(x), itemsize) * itemsize
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(g, y, x),)

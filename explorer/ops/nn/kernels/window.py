@@ -67,6 +67,20 @@ class Window(NamedTuple):
             pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
         return (..., *windows), (..., *pixels)
 
+    def along(self, axis: int) -> Window:
+        """Return the part of the window along one axis, one pixel wide along the other."""
+        size, strides, dilation = [
+            (both[0], 1) if axis == 0 else (1, both[1]) for both in (self.size, self.strides, self.dilation)
+        ]
+        padding = (self.padding[0], (0, 0)) if axis == 0 else ((0, 0), self.padding[1])
+        return Window(size, strides, padding, dilation, self.ceil)
+
+    def covered(self, rows: slice, height: int) -> slice:
+        """Return the rows of an image of ``height`` from the first to the last that rows of windows reach."""
+        step, top = self.strides[0], self.padding[0][0]
+        reach = self.dilation[0] * (self.size[0] - 1)
+        return slice(max(0, rows.start * step - top), max(0, min(height, (rows.stop - 1) * step - top + reach + 1)))
+
 
 def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
     """Return one number for both axes, or one for each, as a pair."""
