@@ -5,7 +5,8 @@ the memory of the images; a block fits the cache. Images and results may be stor
 only their strides differ.
 
 Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: windows become the rows of a matrix, and
-BLAS multiplies it by the packed filters; 1×1 windows of stride 1 are such rows already, and nothing is gathered.
+BLAS multiplies it by the packed filters, or its columns, where few channels make a window's row short; 1×1 windows of
+stride 1 are such rows already, and nothing is gathered.
 *Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
 products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
 one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply;
@@ -31,11 +32,8 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product
-
-BLAS does 2²³ of them in about 0.1 ms on one core, and elementwise steps an eighth of them: several times the cost of
-handing a tile to another thread.
-"""
+"""arithmetic operations that are worth a tile of their own, an eighth of it without a matrix product: 0.1 ms on one
+core, several times the cost of handing a tile to another thread"""
 _PIECES = 4
 """least number of tiles, so that several threads find work even if everything fits into one"""
 _FILTERS = 64
@@ -46,6 +44,8 @@ _ROWS = TILE_BYTES
 """bytes of products with one tap"""
 _RUN = 1024
 """elements from which on NumPy's inner loop is long enough"""
+_SHORT = 12
+"""elements of a window's row up to which NumPy copies it slower than it strides over pixels"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows for a tile: more than elementwise tiles take, since products of few rows are slow"""
 
@@ -172,21 +172,23 @@ class ConvForwardPlan(NamedTuple):
                 into.reshape(*apart, into.shape[2], copy=False),
             )
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
-        wanted: tuple[tuple[Shape, Any], ...] = ((shape, images.dtype),)
+        order = (3, 4, 5, 0, 1, 2) if self._by_tap else (0, 1, 2, 3, 4, 5)
+        wanted: tuple[tuple[Shape, Any], ...] = ((tuple([shape[axis] for axis in order]), images.dtype),)
         if into is None:
             # BLAS cannot write rows with gaps (channel by channel results): the product is written to scratch memory,
             # then copied
             wanted = *wanted, (place.shape, out.dtype)
-        flat = 1 if into is None else len(into), -1, matrix.shape[0]
+        parts, depth = 1 if into is None else len(into), matrix.shape[0]
+        flat, turned = ((depth, parts, -1), (1, 2, 0)) if self._by_tap else ((parts, -1, depth), (0, 1, 2))
 
         def views(columns: Array, *products: Array) -> tuple[Array, ...]:
-            return columns, columns.reshape(flat), *products
+            return columns, columns.reshape(flat).transpose(turned), *products
 
         gather = self._unfolding.gathering(images, n, rows, flat, wanted, views)
 
         def compute() -> None:
             windows, columns, rows, *products = gather()
-            np.copyto(columns, windows)
+            np.copyto(columns, windows.transpose(order))
             if into is not None:
                 _multiply(rows, matrix, into)
             else:
@@ -316,6 +318,11 @@ class ConvForwardPlan(NamedTuple):
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
         # products take h · w · O elements for a pixel, its window h · w · C: a quarter of it at most
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
+
+    @property
+    def _by_tap(self) -> bool:
+        """Whether windows are gathered tap by tap, each of all windows, since a row of a window is short."""
+        return self.window.size[1] * self.images[1] <= _SHORT
 
     @property
     def _unfolding(self) -> Im2col:
