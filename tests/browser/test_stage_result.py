@@ -169,6 +169,25 @@ def test_a_kernels_time_lies_clear_of_the_title_of_the_next_kernel(show):
 
 
 @pytest.mark.spec("V-5")
+def test_a_kernels_time_lies_clear_of_a_neighbour(show):
+    """A tensor that stands at the right of a kernel covers its middle: the time is written above or below it."""
+    q, k = [ex.tensor(np.full((2, 10, 32), 0.1, np.float32)) for _ in range(2)]
+    scores = q @ ex.transpose(k, (0, 2, 1)) / np.sqrt(32.0)
+    view = show(ex.explore(ex.softmax(scores + np.triu(np.full((10, 10), -9.0), 1))).recording, position=0)
+    chip(view, "run").click()
+    (time,) = [each.bounding_box() for each in view.locator(".ex-graph .ex-frame-time").all() if each.text_content()]
+    frame = view.locator(".ex-graph .ex-frame").first.bounding_box()
+    nodes = [each.bounding_box() for each in view.locator(".ex-graph .ex-node").all()]
+    beside = [node for node in nodes if frame["x"] + frame["width"] <= node["x"] < time["x"] + time["width"]]
+    assert beside, "nothing stands where the time would be"
+    halo = 6  # px that the text's own background reaches beyond it
+    for node in beside:
+        above = time["y"] + time["height"] - halo <= node["y"]
+        assert above or time["y"] + halo >= node["y"] + node["height"]
+    assert frame["y"] <= time["y"] + time["height"] / 2 <= frame["y"] + frame["height"]
+
+
+@pytest.mark.spec("V-5")
 @pytest.mark.parametrize("width", [600, 1400])
 def test_the_most_that_is_live_is_named_and_labels_do_not_collide(open_page, tmp_path, width):
     """Order says the most that is live, and run that it is as planned; where there is no room for both, one says it."""
