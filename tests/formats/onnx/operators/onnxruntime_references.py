@@ -164,6 +164,7 @@ def cases() -> dict[str, RuntimeCase]:
         **_decoders(np.random.default_rng(11), tables),
         **_places(np.random.default_rng(12)),
         **_edges(np.random.default_rng(13)),
+        **_buffers(np.random.default_rng(14)),
         "embedded": RuntimeCase(
             "EmbedLayerNormalization",
             [words, segments, real(7, SIZE), real(6, SIZE), real(2, SIZE), real(SIZE), real(SIZE)],
@@ -329,6 +330,31 @@ def _edges(random: np.random.Generator) -> dict[str, RuntimeCase]:
         "means beyond the padding": RuntimeCase("QLinearAveragePool", [images, *scales], reaching),
         "one step to more keys": RuntimeCase(
             "MultiHeadAttention", [real(N, 1, SIZE), real(N, KEYS, SIZE), real(N, KEYS, SIZE)], steps
+        ),
+    }
+
+
+def _buffers(random: np.random.Generator) -> dict[str, RuntimeCase]:
+    """Return attention of one step to buffers of keys and values, empty, in part full, and full but for one place."""
+
+    def real(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    step, room = [real(N, 1, SIZE) for _ in range(3)], [real(N, HEADS, 12, FEATURES) for _ in range(2)]
+    kept = np.ones((N, KEYS + 1), np.int32)
+    kept[1, 2:5] = 0
+    heads, shared = {"num_heads": HEADS}, {"num_heads": HEADS, "past_present_share_buffer": 1}
+    length, bias = np.array([KEYS], np.int32), real(1, HEADS, 1, KEYS + 1)
+    plain, masked = "MultiHeadAttention", "DecoderMaskedMultiHeadAttention"
+    behind = [None] * 3
+    return {
+        "a buffer": RuntimeCase(plain, [*step, *behind, *room, length], {**heads, "scale": 0.3}, 3),
+        "a buffer, empty": RuntimeCase(plain, [*step, *behind, *room, np.array([0], np.int32)], heads, 3),
+        "a buffer, nearly full": RuntimeCase(plain, [*step, real(3 * SIZE), None, None, *room, length + 4], heads, 3),
+        "a buffer, biased": RuntimeCase(plain, [*step, None, None, bias, *room, length], heads, 3),
+        "a buffer, masked": RuntimeCase(masked, [*step, kept, None, *room, length], shared, 3),
+        "a buffer, masked and biased": RuntimeCase(
+            masked, [*step, kept, bias, *room, length, None, None, real(3 * SIZE)], shared, 3
         ),
     }
 

@@ -33,6 +33,30 @@ def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("name", ["across", "across with a bias", "within, causal", "behind a past, masked"])
+def test_operands_of_attention_may_be_packed(tmp_path: Path, name: str) -> None:
+    """Keys and values in one operand, or all three, by heads, give what they give apart."""
+    case = CASES[name]
+    n, steps, features = case.inputs[1].shape
+    count, places = case.attributes["num_heads"], [1, 2] if name.startswith("across") else [0, 1, 2]
+    parts = [case.inputs[place].reshape(n, steps, count, features // count) for place in places]
+    inputs = [*case.inputs]
+    inputs[places[0] : 3] = [np.stack(parts, 3), *[None] * (len(places) - 1)]
+    case = case._replace(inputs=inputs)
+    results = opened(case.model(), tmp_path).run(case.arrays)
+    for place, result in enumerate(results.values() if case.outputs > 1 else [results]):
+        np.testing.assert_allclose(result, REFERENCES[f"{name}: {place}"], rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("length", [12, -1])
+def test_a_place_beyond_the_buffer_is_refused_in_the_run(tmp_path: Path, length: int) -> None:
+    """A buffer that is full takes no step more."""
+    case = CASES["a buffer"]
+    net = opened(case.model(), tmp_path)
+    with pytest.raises(ex.RunError, match="row 12 of a table with rows 0 … 11"):
+        net.run({**case.arrays, "x8": np.array([length], np.int32)})
+
+
 @pytest.mark.parametrize(
     ("case", "place", "given", "words"),
     [
@@ -40,7 +64,15 @@ def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
         ("a cache that grows", 12, np.ones(2, np.float32), ("k_scale", "left out")),
         ("a cache that grows", 2, None, ("key and value must both be given",)),
         ("behind a past", 6, np.ones((2, 1, 4, 16), np.float32), ("past", "features of a head")),
-        ("behind a past", 8, np.array([3], np.int32), ("past_sequence_length", "left out")),
+        ("behind a past", 8, np.array([3], np.int32), ("5 steps", "past_sequence_length", "one step")),
+        ("behind a past", 9, np.zeros((2, 1, 7), np.int32), ("cache_indirection", "left out")),
+        ("a buffer", 7, np.ones((2, 2, 11, 16), np.float32), ("past_sequence_length", "both buffers of one length")),
+        ("a buffer", 7, np.ones((2, 1, 12, 16), np.float32), ("past", "buffers (N, heads")),
+        ("a buffer", 4, np.ones(2, np.int32), ("a mask", "(N, steps)")),
+        ("a buffer", 8, np.array([3, 4], np.int32), ("past_sequence_length", "one whole number")),
+        ("a buffer, masked", 8, np.array([2], np.int32), ("beam_width", "left out")),
+        ("across", 2, None, ("query, key and value", "(N, steps, 2, 2, features)")),
+        ("across", 0, np.ones((2, 5, 3, 3, 16), np.float32), ("query, key and value", "(N, steps, 2, 3, features)")),
         (
             "one step to more keys",
             0,

@@ -5,6 +5,7 @@ from explorer.formats.onnx.operators.microsoft import (
     fused_layers,
     group_query_attention,
     quantized_arithmetic,
+    shared_buffers,
 )
 
-__all__ = ["attention", "fused_layers", "group_query_attention", "quantized_arithmetic"]
+__all__ = ["attention", "fused_layers", "group_query_attention", "quantized_arithmetic", "shared_buffers"]

@@ -1,12 +1,10 @@
 """Attention of the domain com.microsoft: heads are split, turned by their positions, attended and joined again.
 
 Each is recorded as the products, the softmax and the movements that it stands for. Keys and values of earlier runs
-(``past``) come before the new ones; a cache that a run would write into is refused.
+(``past``) come before the new ones, or lie in a buffer with room for those (shared_buffers.py).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -16,12 +14,13 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.microsoft.heads import joined_heads, scale_of, split_heads, turned_by_places
+from explorer.formats.onnx.operators.microsoft.shared_buffers import attended_in_buffer
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast, reshape
+from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack
-from explorer.ops.manipulation.gather import take
-from explorer.ops.manipulation.reshape import expand_dims, transpose
+from explorer.ops.manipulation.reshape import expand_dims
 from explorer.ops.nn.attention import attention
 
 _HIDDEN = -10000.0
@@ -48,15 +47,9 @@ def rotary_embedding(op: OperatorContext) -> Expr:
 @operator("com.microsoft.MultiHeadAttention")
 def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of queries to keys and values, each (N, steps, features), in heads; then keys and values by heads."""
-    _refuse(op, {8: "past_sequence_length", 9: "cache_indirection"})
+    _refuse(op, {9: "cache_indirection"})
     count = op.integer("num_heads")
-    query, key, value = (optional(op, f"input {place}") for place in range(3))
-    if query is None or key is None or value is None or query.ndim != 3 or key.ndim != value.ndim or key.ndim < 3:
-        raise OperandError(
-            "packed operands",
-            rule="MultiHeadAttention: query, key and value must be (N, steps, features); keys and values may be by "
-            "heads, (N, heads, steps, features)",
-        )
+    query, key, value = _unpacked(op, count)
     bias = optional(op, "input 3")
     if bias is not None:
         first = query.shape[-1]
@@ -67,9 +60,53 @@ def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     query = split_heads(query, count)
     key, value = (split_heads(x, count) if x.ndim == 3 else x for x in (key, value))
     past = [optional(op, f"input {place}") for place in (6, 7)]
+    length = optional(op, "input 8")
+    if length is not None:
+        op.only("unidirectional", 0)
+        return attended_in_buffer(
+            op, (query, key, value), past, length, optional(op, "input 4"), optional(op, "input 5")
+        )
     key, value = (_behind(op, *each) for each in zip(past, (key, value), strict=True))
     earlier = 0 if past[0] is None else past[0].shape[2]
     return _attended(op, query, key, value, optional(op, "input 4"), earlier)
+
+
+def _unpacked(op: OperatorContext, count: int) -> tuple[Expr, Expr, Expr]:
+    """Return queries, keys and values; one operand may hold all three, or keys and values, by heads: (N, steps, heads,
+    3 or 2, features of a head)."""
+    query, key, value = (optional(op, f"input {place}") for place in range(3))
+    if query is not None and query.ndim == 5 and key is None and value is None:
+        parts = _parts(query, 3, count)
+        if parts:
+            return parts[0], parts[1], parts[2]
+    if query is not None and query.ndim == 3 and key is not None and key.ndim == 5 and value is None:
+        parts = _parts(key, 2, count)
+        if parts:
+            return query, parts[0], parts[1]
+    if (
+        query is None
+        or key is None
+        or value is None
+        or query.ndim != 3
+        or key.ndim != value.ndim
+        or key.ndim not in (3, 4)
+    ):
+        types = ", ".join("none" if x is None else str(x.type) for x in (query, key, value))
+        raise OperandError(
+            f"query, key and value: {types}",
+            rule="MultiHeadAttention: query, key and value must be (N, steps, features); keys and values may be by "
+            f"heads, (N, heads, steps, features), or packed, (N, steps, {count}, 2, features), as all three may be, "
+            f"(N, steps, {count}, 3, features)",
+        )
+    return query, key, value
+
+
+def _parts(packed: Expr, number: int, count: int) -> list[Expr]:
+    """Return the operands that one holds, each (N, steps, features); none where it is not of that form."""
+    n, steps, heads, parts, features = packed.shape
+    if (heads, parts) != (count, number):
+        return []
+    return [reshape(packed[:, :, :, place], (n, steps, heads * features)) for place in range(number)]
 
 
 @operator("com.microsoft.Attention")
@@ -152,41 +189,6 @@ def _hidden(op: OperatorContext, mask: Expr, members: int, steps: int) -> Expr:
         counts = mask > 0
     added = where(counts, np.float32(0), np.float32(op.number("mask_filter_value", _HIDDEN)))
     return expand_dims(added, 1) if mask.ndim == 3 else reshape(added, (added.shape[0], 1, 1, steps))
-
-
-def turned_by_places(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
-    half = cosines.shape[-1]
-    cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
-    # Where the tables are shorter than a head, its last features are not turned.
-    front, rest = x[..., : 2 * half], x[..., 2 * half :]
-    if is_interleaved:
-        first, second = front[..., ::2], front[..., 1::2]
-    else:
-        first, second = front[..., :half], front[..., half:]
-    turned = first * cos - second * sin, first * sin + second * cos
-    pairs = stack([*turned], x.ndim) if is_interleaved else concatenate([*turned], -1)
-    front = reshape(pairs, front.shape)
-    return concatenate([front, rest], -1) if rest.shape[-1] else front
-
-
-def split_heads(x: Expr, count: int) -> Expr:
-    """Split (N, steps, features) into (N, heads, steps, features of a head)."""
-    n, steps, features = x.shape
-    if count < 1 or features % count:
-        raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")
-    return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
-
-
-def joined_heads(x: Expr) -> Expr:
-    """Join the heads of (N, heads, steps, features) to (N, steps, all features)."""
-    n, count, steps, features = x.shape
-    return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
-
-
-def scale_of(op: OperatorContext, query: Expr) -> float:
-    """Return the factor of scores: 1/√features where the file has none, or 0."""
-    return op.number("scale", 0.0) or 1 / math.sqrt(max(query.shape[-1], 1))
 
 
 def _refuse(op: OperatorContext, places: dict[int, str]) -> None:

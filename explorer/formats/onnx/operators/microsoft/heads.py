@@ -1,0 +1,50 @@
+"""Heads of attention: features are split into heads, turned by the positions of their steps, and joined again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast, reshape
+from explorer.ops.manipulation.concat import concatenate, stack
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.reshape import expand_dims, transpose
+
+
+def turned_by_places(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
+    """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
+    half = cosines.shape[-1]
+    cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
+    # Where the tables are shorter than a head, its last features are not turned.
+    front, rest = x[..., : 2 * half], x[..., 2 * half :]
+    if is_interleaved:
+        first, second = front[..., ::2], front[..., 1::2]
+    else:
+        first, second = front[..., :half], front[..., half:]
+    turned = first * cos - second * sin, first * sin + second * cos
+    pairs = stack([*turned], x.ndim) if is_interleaved else concatenate([*turned], -1)
+    front = reshape(pairs, front.shape)
+    return concatenate([front, rest], -1) if rest.shape[-1] else front
+
+
+def split_heads(x: Expr, count: int) -> Expr:
+    """Split (N, steps, features) into (N, heads, steps, features of a head)."""
+    n, steps, features = x.shape
+    if count < 1 or features % count:
+        raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")
+    return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
+
+
+def joined_heads(x: Expr) -> Expr:
+    """Join the heads of (N, heads, steps, features) to (N, steps, all features)."""
+    n, count, steps, features = x.shape
+    return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
+
+
+def scale_of(op: OperatorContext, query: Expr) -> float:
+    """Return the factor of scores: 1/√features where the file has none, or 0."""
+    return op.number("scale", 0.0) or 1 / math.sqrt(max(query.shape[-1], 1))
