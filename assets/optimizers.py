@@ -18,7 +18,12 @@ OPTIMIZERS = {
     "nesterov": lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9, nesterov=True),
     "adagrad": lambda p: torch.optim.Adagrad([p], lr=0.1, eps=1e-5),
     "adam": lambda p: torch.optim.Adam([p], lr=0.1),
+    "adamw": lambda p: torch.optim.AdamW([p], lr=0.1, weight_decay=0.3),
+    "amsgrad": lambda p: torch.optim.Adam([p], lr=0.1, amsgrad=True),
+    "decayed": lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9, weight_decay=0.3),
+    "clipped": lambda p: torch.optim.SGD([p], lr=0.1),
 }
+CLIPPED_NORM = 2.0
 
 
 def main() -> None:
@@ -31,6 +36,8 @@ def main() -> None:
         values = []
         for gradient in gradients:
             parameter.grad = torch.tensor(gradient)
+            if name == "clipped":
+                torch.nn.utils.clip_grad_norm_([parameter], CLIPPED_NORM)
             optimizer.step()
             values.append(parameter.detach().numpy().copy())
         reached[name] = np.stack(values)

@@ -222,8 +222,9 @@ class EditableNet:
     def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
         """Append the operators that compute gradients of blobs, of a loss, say; return blob → its gradient's blob.
 
-        ``outputs`` are names, or map names to the blobs that hold their gradients. A gradient of ``x`` is ``x_grad``.
-        Raises StateError, and adds nothing, where an operator has none or needs a version that is overwritten.
+        ``outputs`` are a name or names, or map names to the blobs that hold their gradients. A gradient of ``x`` is
+        ``x_grad``. Raises StateError, and adds nothing, where an operator has none or needs a version that is
+        overwritten.
         """
         definition = self.definition
         added = GradientOperators(definition, self.table, outputs)

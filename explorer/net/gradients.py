@@ -31,12 +31,13 @@ from explorer.net.operators.table import OperatorTable
 class GradientOperators:
     """The backward pass of a net from some blobs: ``operators`` in their order, ``gradients`` by blob.
 
-    ``seeds`` maps blobs to the blobs that hold their gradients; of blobs without one, ``y_autogen_grad`` is filled with
-    ones. Raises StateError where an operator has no gradient, or needs a version that is overwritten.
+    ``seeds`` names a blob or blobs, or maps them to the blobs that hold their gradients; of blobs without one,
+    ``y_autogen_grad`` is filled with ones. Raises StateError where an operator has no gradient, or needs a version that
+    is overwritten.
     """
 
     def __init__(
-        self, definition: NetDefinition, table: OperatorTable, seeds: Iterable[str] | Mapping[str, str]
+        self, definition: NetDefinition, table: OperatorTable, seeds: str | Iterable[str] | Mapping[str, str]
     ) -> None:
         self._definition, self._table = definition, table
         # Versions of a blob stand in the order in which they are written, so that the last one stays.
@@ -50,7 +51,8 @@ class GradientOperators:
         """version → the blob that holds its gradient from outside"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
-        self._seed(dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(seeds or (), ""))
+        names = (seeds,) if isinstance(seeds, str) else seeds
+        self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names or (), ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._answer(written, operator)
         # Inputs of the net have no operator that asks for their gradient: their parts are joined at the end.

@@ -19,8 +19,9 @@ from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
 from explorer.train.linear_module import Linear
 from explorer.train.module import Module
+from explorer.train.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, Ftrl, Momentum, RMSProp
 from explorer.train.node import Node
-from explorer.train.optimizer import SGD, Adagrad, Adam, Ftrl, Momentum, Optimizer, RMSProp
+from explorer.train.optimizer import Optimizer
 from explorer.train.training_losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -41,8 +42,10 @@ if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by i
 
 __all__ = [
     "SGD",
+    "AMSGrad",
     "Adagrad",
     "Adam",
+    "AdamW",
     "ArrayDataset",
     "BinaryCrossEntropy",
     "ConstantWarmup",

@@ -300,6 +300,15 @@ class BuildableModule:
                 fix="x[None]",
             )
 
+    def _check_count(self, shape: tuple[int, ...]) -> None:
+        """Raise OperandError for a batch without samples, whose loss is no number."""
+        if shape and not shape[-1 if self.samples == "last" else 0]:
+            raise OperandError(
+                f"a batch of the shape {shape} to train the module {self.name!r}",
+                rule=f"a batch must have at least one sample along its {self.samples} axis",
+                fix="leave empty batches out",
+            )
+
     def _input(self, value: Any) -> Batch:
         self._check_samples(value)
         return batch_on(self.device, value, lambda dtype: self.dtype if dtype.kind == "f" else dtype)

@@ -54,7 +54,7 @@ class ArrayDataset:
     """Dataset of arrays whose first axes count the samples: ``ArrayDataset(images, labels)``."""
 
     def __init__(self, *arrays: Any) -> None:
-        self.arrays = tuple([np.asarray(array) for array in arrays])
+        self.arrays = tuple([_array(array) for array in arrays])
         lengths = {array.shape[:1] for array in self.arrays}
         if not self.arrays or len(lengths) != 1 or () in lengths:
             shapes = ", ".join([str(array.shape) for array in self.arrays]) or "none"
@@ -101,8 +101,8 @@ class DataLoader:
                 rule="a dataset must have __len__, get(index) and free(sample)",
                 fix="DataLoader(ex.train.ArrayDataset(images, labels))",
             )
-        check_type(batch_size, "batch_size", int, "a whole number", "batch_size=32")
-        check_type(seed, "seed", int, "a whole number", "seed=0")
+        batch_size = _whole(batch_size, "batch_size", "batch_size=32")
+        seed = _whole(seed, "seed", "seed=0")
         check_type(shuffle, "shuffle", bool, "True or False", "shuffle=True")
         check_type(drop_last, "drop_last", bool, "True or False", "drop_last=True")
         if batch_size < 1 or seed < 0:
@@ -153,6 +153,7 @@ class DataLoader:
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Raise OperandError unless a state is one of ``state()``, and in the middle of an epoch of the same order."""
+        check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, own in self._settings().items():
             if batch and state.get(name) != own:
@@ -219,6 +220,25 @@ class Pass:
         # Only once the batch exists: one whose samples cannot be read does not count as given.
         self.delivered += 1
         return batch
+
+
+def _array(rows: Any) -> Array:
+    """Return an array of rows; raises OperandError for rows of several lengths."""
+    try:
+        return np.asarray(rows)
+    except ValueError as error:
+        raise OperandError(
+            f"ArrayDataset of a {type(rows).__name__}: {error}",
+            rule="each part must be a regular array, whose first axis counts the samples",
+            fix="pad the rows to one length, or write a dataset with get()",
+        ) from None
+
+
+def _whole(number: Any, name: str, fix: str) -> int:
+    """Return a whole number of Python's or of NumPy's as Python's, which a checkpoint can hold."""
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
+        raise OperandError(f"{name}={number!r}", rule=f"{name} must be a whole number", fix=fix)
+    return int(number)
 
 
 def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:

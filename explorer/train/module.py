@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.tensor import tensor, tensor_of_values
-from explorer.core.progress import Progress, current_callback, long_running
+from explorer.core.progress import long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
@@ -31,20 +29,13 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.data_loader import Pass, Resumable
+from explorer.train.data_loader import Resumable
+from explorer.train.epoch import Epoch, train_epoch
 from explorer.train.module_device import elements_on
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16
 """plans of types of batches that a module keeps"""
-
-
-class Epoch(NamedTuple):
-    """Result of an epoch: its number, the mean loss of its batches, and the samples that it saw."""
-
-    epoch: int
-    loss: float
-    samples: int
 
 
 @named_methods
@@ -74,6 +65,8 @@ class Module(BuildableModule):
         self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
         self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
+        self._outputs: dict[TensorType, TensorType] = {}
+        """type of the output of ``forward`` by that of its input"""
         self._lock = threading.Lock()
         renew_in_children(self)
 
@@ -97,20 +90,34 @@ class Module(BuildableModule):
     def _place(self, device: Device) -> None:
         with self._lock:
             super()._place(device)
-            self._steps, self._predictions, self._last, self._pending = {}, {}, None, ""
+            self._steps, self._predictions, self._outputs, self._last, self._pending = {}, {}, {}, None, ""
 
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output, node by node; each keeps its input and output until the next forward."""
+        """Compute the output, node by node; each keeps its input and output until the next forward.
+
+        Raises OperandError, as ``train_on`` does, for an input whose output has not the module's dtype.
+        """
         self._ready("forward")
-        self._check_samples(value)
+        self._check_forward(value)
         for node in self.nodes.values():
             # A result that a node has made belongs to nobody else, and is passed on without a copy.
             value = node.forward(value)
         output: Array = value
         self._last, self._pending = (TensorType(output.shape, output.dtype), output), "backward"
         return output
+
+    def _check_forward(self, value: Any) -> None:
+        """Raise OperandError for an input that a training step refuses; each type of input is asked about once."""
+        type_ = self._input(value).type
+        for each in self.parameters.values():
+            elements_on(each, self.device)
+        if type_ not in self._outputs:
+            held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
+            self._outputs[type_] = self.record(parameter(type_, "input"), held).tensor_type
+            if len(self._outputs) > KEPT:
+                del self._outputs[next(iter(self._outputs))]
 
     def backward(self, label: Any) -> float:
         """Compute the gradients of all parameters from a label; return the loss. No parameter changes.
@@ -125,6 +132,7 @@ class Module(BuildableModule):
                 fix="module.forward(x)",
             )
         output, label = tensor(self.last_output, device=self.device), self._label(label)
+        self._check_count(output.shape)
         loss = self.record_loss(output, tensor_of_values(label.type, label.values))
         value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
@@ -162,6 +170,7 @@ class Module(BuildableModule):
         """
         self._ready("train_on")
         batch, label = self._input(value), self._label(label)
+        self._check_count(batch.type.shape)
         with self._lock:  # a plan has one table of values
             step = self._step(batch.type, label.type)
             output, loss = step(batch.values, label.values)
@@ -195,63 +204,22 @@ class Module(BuildableModule):
                     rule=f"{name} must be a whole number of {least} or more",
                     fix=f"{name}=1",
                 )
+        if not isinstance(loader, Iterable):
+            raise OperandError(
+                f"fit({type(loader).__name__}, …)",
+                rule="a loader must be iterable, and give batches",
+                fix="module.fit(ex.train.DataLoader(ex.train.ArrayDataset(images, labels)))",
+            )
         if checkpoint is not None:
             # Now, not after an epoch that may take an hour.
             hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
         for epoch in range(1, epochs + 1):
-            history.append(self._train_epoch(loader, epoch, epochs, checkpoint, every_batches))
+            history.append(train_epoch(self, loader, epoch, epochs, checkpoint, every_batches))
             if checkpoint is not None and (epoch % every == 0 or epoch == epochs):
                 self.save(checkpoint, resumable)
         return history
-
-    def _train_epoch(
-        self,
-        loader: Iterable[tuple[Any, ...]],
-        epoch: int,
-        epochs: int,
-        checkpoint: str | os.PathLike[str] | None,
-        every_batches: int | None,
-    ) -> Epoch:
-        """Take a step for each batch; where it is stopped, count the batches whose steps were taken, and save them."""
-        optimizer = self.require_optimizer()
-        steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
-        total, samples = 0.0, 0
-        batches_of_epoch, resumable = iter(loader), loader if isinstance(loader, Resumable) else None
-        try:
-            for number, batch in enumerate(batches_of_epoch):
-                if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-                    raise OperandError(
-                        f"a batch of {len(batch) if isinstance(batch, (tuple, list)) else type(batch).__name__}",
-                        rule="a batch must be a pair, input and label",
-                        fix="DataLoader(ArrayDataset(images, labels))",
-                    )
-                # Before the step, so that a callback that cancels leaves all batches that were counted trained.
-                if (report := current_callback()) is not None:
-                    report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
-                count = np.shape(batch[0])[-1 if self.samples == "last" else 0]
-                # Weighed by samples: the last batch may be smaller, and its mean counts for less.
-                total += self.train_on(*batch) * count
-                samples += count
-                if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
-                    self.save(checkpoint, resumable)
-        except BaseException:
-            new_steps = optimizer.iteration - steps
-            if isinstance(batches_of_epoch, Pass):
-                # A batch that was loaded, and whose step did not end, is not behind: training goes on with it.
-                batches_of_epoch.delivered = batches_of_epoch.first + new_steps
-            # Without a step the file stays, which may hold more than this module.
-            if checkpoint is not None and new_steps:
-                self.save(checkpoint, resumable)
-            raise
-        if not samples:
-            raise OperandError(
-                f"no batch in epoch {epoch} of fit()",
-                rule="a loader must give at least one batch in each epoch, and begin anew for each",
-                fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
-            )
-        return Epoch(epoch, total / samples, samples)
 
     def predict(self, value: Any) -> Array:
         """Compute the output in one plan; nothing is kept, and no step of the loop is affected."""

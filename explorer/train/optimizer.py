@@ -6,14 +6,14 @@ that it can be written to a file and read again.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
@@ -23,10 +23,10 @@ from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.base import cast
 from explorer.ops.manipulation.device_copy import to_device
-from explorer.ops.nn import update_rules
 from explorer.ops.nn.learning_rates import Fixed, LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.gradient_options import GradientOptions
 from explorer.train.parameter_memory import ParameterMemory
 
 
@@ -44,10 +44,13 @@ class Update(NamedTuple):
         return [*self.values.values()]
 
 
+@named_methods
 class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
-    ``attach`` refers it to parameters, ``step`` updates them once. A rule of one's own is a frozen dataclass:
+    Options of any rule: ``weight_decay``, added to gradients or, ``decoupled``, taken from the parameters themselves;
+    ``clip_norm``, the largest joint norm of all gradients. ``attach`` refers it to parameters, ``step`` updates them
+    once. A rule of one's own is a frozen dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -58,13 +61,23 @@ class Optimizer:
     Optimizer(SignDescent(), rate=Fixed(base=0.01))
     """
 
-    def __init__(self, rule: UpdateRule, rate: float | LearningRate) -> None:
+    def __init__(
+        self,
+        rule: UpdateRule,
+        rate: float | LearningRate,
+        *,
+        weight_decay: float = 0.0,
+        decoupled: bool = False,
+        clip_norm: float = 0.0,
+    ) -> None:
         if not isinstance(rule, UpdateRule):
             raise DeclarationError(
                 f"Optimizer({rule!r}, …)", rule="the rule must be an UpdateRule", fix="ex.train.Adam(rate=0.001)"
             )
         self.rule = rule
         self.rate = rate if isinstance(rate, LearningRate) else Fixed(rate)
+        _check_base(self.rate)
+        self.options = GradientOptions(weight_decay, decoupled, clip_norm)
         self.owner: str = ""
         """name of the module that it belongs to"""
         self.parameters: dict[str, Parameter] = {}
@@ -122,17 +135,17 @@ class Optimizer:
         """
         memory = self._attached()
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
-        length = self.rule.length(self.rate.record(iteration), iteration)
-        lengths: dict[tuple[Any, Device], Expr] = {}
-        # Once for each, not for each parameter: thousands of parameters usually have one dtype and one device.
-        for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values.values()]):
-            converted = cast(length, dtype)
-            lengths[dtype, device] = converted if device is cpu else to_device(converted, device)
+        rate = self.rate.record(iteration)
+        lengths = _converted(self.rule.length(rate, iteration), values)
+        rates = _converted(rate, values) if self.options.decays_values else lengths
+        gradients = self.options.gradients(values, gradients)
         updated: dict[Expr, Expr] = {}
         places: dict[Expr, Any] = {iteration: self._iteration}
         for name, value in values.items():
             old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
-            new, state = self.rule.record(value, gradients[name], lengths[value.dtype, value.device], old)
+            place = value.dtype, value.device
+            begun = self.options.decayed(value, rates[place])
+            new, state = self.rule.record(begun, gradients[name], lengths[place], old)
             if new.type != value.type or {*state} != {*old} or any(state[e].type != value.type for e in state):
                 raise DeclarationError(
                     f"{self.rule!r} updated {name!r} ({value.type}) to {new.type}, with the state {', '.join(state)}",
@@ -243,13 +256,42 @@ class Optimizer:
         return {
             "rule": {"type": type(self.rule).__name__, **asdict(self.rule)},
             "rate": _settings(self.rate),
+            "options": asdict(self.options),
         }
 
     def __repr__(self) -> str:
-        if type(self) is Optimizer:
-            return f"Optimizer({self.rule!r}, rate={self.rate!r})"
-        numbers = "".join([f", {field.name}={getattr(self.rule, field.name)!r}" for field in fields(self.rule)])
-        return f"{type(self).__name__}(rate={self.rate!r}{numbers})"
+        own = type(self) is not Optimizer
+        numbers = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if own else []
+        # Options only where they were chosen: they are there for any rule.
+        numbers += [item for item in asdict(self.options).items() if item[1]]
+        text = "".join([f", {name}={number!r}" for name, number in numbers])
+        return f"{type(self).__name__}({'' if own else f'{self.rule!r}, '}rate={self.rate!r}{text})"
+
+
+def _converted(number: Expr, values: Mapping[str, Expr]) -> dict[tuple[Any, Device], Expr]:
+    """Record a float64 scalar in each dtype and on each device of some values.
+
+    Once for each, not for each parameter: thousands of parameters usually have one dtype and one device.
+    """
+    converted: dict[tuple[Any, Device], Expr] = {}
+    for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values.values()]):
+        scalar = cast(number, dtype)
+        converted[dtype, device] = scalar if device is cpu else to_device(scalar, device)
+    return converted
+
+
+def _check_base(rate: LearningRate) -> None:
+    """Raise DeclarationError for a rate that begins below 0, with which training climbs the loss."""
+    at: Any = rate
+    while isinstance(then := getattr(at, "then", None), LearningRate):
+        at = then
+    base = getattr(at, "base", 0)
+    if isinstance(base, (int, float)) and base < 0:
+        raise DeclarationError(
+            f"an optimizer of the rate {rate!r}",
+            rule="a learning rate must be 0 or more: a step goes against the gradient",
+            fix=f"{-base!r}; to make a loss larger, train its negative",
+        )
 
 
 def _settings(rate: LearningRate) -> dict[str, Any]:
@@ -258,65 +300,3 @@ def _settings(rate: LearningRate) -> dict[str, Any]:
         "type": type(rate).__name__,
         **{name: _settings(value) if isinstance(value, LearningRate) else value for name, value in values.items()},
     }
-
-
-class _Named(Optimizer):
-    """Optimizer of one rule, built with its numbers by name."""
-
-    rule_class: ClassVar[type[UpdateRule]]
-
-    def __init__(self, rate: float | LearningRate = 0.01, **numbers: Any) -> None:
-        names = [field.name for field in fields(self.rule_class)]
-        unknown = [name for name in numbers if name not in names]
-        if unknown:
-            raise DeclarationError(
-                f"{type(self).__name__}({unknown[0]}=…)",
-                rule=f"its numbers must be among rate, {', '.join(names)}",
-                fix=f"{type(self).__name__}(rate=0.01)",
-            )
-        super().__init__(self.rule_class(**numbers), rate)
-
-    def __init_subclass__(cls) -> None:
-        own = [*inspect.signature(cls.rule_class).parameters.values()]
-        rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
-        # Completion and help show the rule's own numbers, which are declared there and nowhere else.
-        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in own]]
-        )
-        cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
-
-
-class SGD(_Named):
-    """Optimizer by gradient descent."""
-
-    rule_class = update_rules.SGD
-
-
-class Momentum(_Named):
-    """Optimizer by gradient descent with momentum, or Nesterov's."""
-
-    rule_class = update_rules.Momentum
-
-
-class Adagrad(_Named):
-    """Optimizer by Adagrad."""
-
-    rule_class = update_rules.Adagrad
-
-
-class Adam(_Named):
-    """Optimizer by Adam."""
-
-    rule_class = update_rules.Adam
-
-
-class RMSProp(_Named):
-    """Optimizer by RMSProp."""
-
-    rule_class = update_rules.RMSProp
-
-
-class Ftrl(_Named):
-    """Optimizer by FTRL-proximal."""
-
-    rule_class = update_rules.Ftrl

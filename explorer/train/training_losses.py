@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
 from explorer.core.types.custom_dtypes import is_floating
-from explorer.core.types.tensor_type import Array
+from explorer.core.types.tensor_type import Array, whole
 from explorer.grad import grad
-from explorer.ops.elementwise.arithmetic import maximum
+from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
 from explorer.ops.elementwise.unary import log
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.nn.losses import nll_loss
@@ -61,8 +62,8 @@ class Loss:
 
     def checked(self, output: Expr, label: Expr) -> Expr:
         """Record the loss of operands whose shapes fit; class numbers become rows."""
-        if self.takes_classes and label.dtype.kind in "iu" and label.shape == output.shape[:-1] and output.ndim:
-            label = one_hot(label, output.shape[-1], output.dtype)
+        if self._holds_classes(output, label):
+            return self._scalar(self.record_classes(output, label))
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
             classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
             raise OperandError(
@@ -70,7 +71,17 @@ class Loss:
                 rule=f"output and label must have one shape, output real, label not complex{classes}",
                 fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
             )
-        loss = self.record(output, label)
+        return self._scalar(self.record(output, label))
+
+    def record_classes(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of labels that are class numbers: as that of rows with a one at the class."""
+        return self.record(output, one_hot(label, output.shape[-1], output.dtype))
+
+    def _holds_classes(self, output: Expr, label: Expr) -> bool:
+        is_whole = label.dtype.kind in "iu" and is_floating(output.dtype)
+        return self.takes_classes and is_whole and output.ndim > 0 and label.shape == output.shape[:-1]
+
+    def _scalar(self, loss: Any) -> Expr:
         if not isinstance(loss, Expr) or loss.shape:
             raise DeclarationError(
                 f"record() of the loss {self.type} returned {getattr(loss, 'type', type(loss).__name__)}",
@@ -92,17 +103,53 @@ class MeanSquaredError(Loss):
         return (difference * difference).mean()
 
 
+@named_methods
 class CrossEntropy(Loss):
     """−Σ label · log softmax(output) over the last axis, the mean over the samples; the output is scores (logits).
 
-    Labels are class numbers, or probabilities of the output's shape.
+    Labels are class numbers, or probabilities of the output's shape. ``smoothing`` takes this share of each label and
+    spreads it evenly over all classes. Samples of the class number ``ignored``, such as −100, count for nothing: the
+    mean is that of the others. Scores of −∞ are classes that are ruled out.
+
+    >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
+    0.6931471805599453
     """
 
     takes_classes = True
 
+    def __init__(self, smoothing: float = 0.0, ignored: int | None = None) -> None:
+        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 1:
+            raise OperandError(
+                f"CrossEntropy(smoothing={smoothing!r})",
+                rule="smoothing must be a share, from 0 to 1",
+                fix="CrossEntropy(smoothing=0.1)",
+            )
+        self.smoothing, self.ignored = smoothing, None if ignored is None else whole(ignored, "CrossEntropy: ignored")
+
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss, a scalar."""
+        if self.smoothing:
+            label = label * (1 - self.smoothing) + self.smoothing / output.shape[-1]
         return -(label * log_softmax(output, -1)).sum(-1).mean()
+
+    def record_classes(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of labels that are class numbers."""
+        counts = None if self.ignored is None else not_equal(label, self.ignored)
+        # A number of no class would be refused.
+        classes = label if counts is None else where(counts, label, 0)
+        logarithms = log_softmax(output, -1)
+        # Chosen, and not multiplied by rows of ones and zeros: 0 · −∞ is no number.
+        losses = -where(one_hot(classes, output.shape[-1], np.bool_), logarithms, 0.0).sum(-1)
+        if self.smoothing:
+            losses = losses * (1 - self.smoothing) - logarithms.mean(-1) * self.smoothing
+        if counts is None:
+            return losses.mean()
+        return where(counts, losses, 0.0).sum() / counts.astype(output.dtype).sum()
+
+    def __repr__(self) -> str:
+        smoothing = [f"smoothing={self.smoothing}"] if self.smoothing else []
+        ignored = [] if self.ignored is None else [f"ignored={self.ignored}"]
+        return f"{self.type}({', '.join(smoothing + ignored)})"
 
 
 class NegativeLogLikelihood(Loss):

@@ -259,3 +259,37 @@ def test_nets_with_gradients_are_saved(tmp_path: Any) -> None:
     net.save(tmp_path / "m.json")
     fed = values()
     assert (ex.open(tmp_path / "m.json").run(fed) == net.run(fed)).all()
+
+
+def test_one_blob_may_be_named_alone() -> None:
+    """A name is a name and no sequence of letters."""
+    net, other = mlp(), mlp()
+    assert net.add_gradient_operators("loss") == other.add_gradient_operators(["loss"])
+
+
+@pytest.mark.spec("C-5")
+def test_scores_of_minus_infinity_rule_classes_out() -> None:
+    """SoftmaxWithLoss of a masked score has the loss and the gradients of the scores without it."""
+    net = ex.Net("masked")
+    net.input("scores", (2, 3))
+    net.input("label", (2,), "int64")
+    net.SoftmaxWithLoss(["scores", "label"], ["probability", "loss"])
+    gradients = net.add_gradient_operators("loss")
+    for name in ("loss", gradients["scores"]):
+        net.output(name)
+    results = net.run(np.array([[-np.inf, 0, 0], [1, -np.inf, 1]], np.float32), np.array([1, 0]))
+    assert results["loss"] == pytest.approx(np.log(2), rel=1e-6)
+    np.testing.assert_allclose(results["scores_grad"], [[0, -0.25, 0.25], [-0.25, 0, 0.25]], rtol=1e-6)
+
+
+@pytest.mark.spec("C-10")
+@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
+def test_a_failure_names_the_operator(executor: str) -> None:
+    """The first failure is raised with the operator's name and type, beside the line that wrote it."""
+    net = ex.Net("costly")
+    net.input("probability", (2, 3))
+    net.input("label", (2,), "int64")
+    net.LabelCrossEntropy(["probability", "label"], "losses", name="cost")
+    net.output("losses")
+    with pytest.raises(ex.RunError, match=r"in the operator 'cost' \(LabelCrossEntropy\) recorded at test_gradients"):
+        net.run(np.ones((2, 3), np.float32), np.array([0, 3]), executor=executor)

@@ -118,3 +118,21 @@ def test_rows_of_arrays_are_those_of_single_samples() -> None:
     (first, _), _ = whole
     assert (first == images[order[:4]]).all()
     assert [part.tolist() for part in data.get(2)] == [[4, 5], 2]
+
+
+@pytest.mark.spec("T-9")
+def test_numbers_of_numpy_are_whole_numbers_and_truth_values_are_not() -> None:
+    loader = T.DataLoader(Counted(7), np.int64(3), seed=np.uint8(2))
+    assert (loader.batch_size, loader.seed) == (3, 2)
+    assert type(loader.state()["batch_size"]) is int
+    for wrong in (True, np.True_, 2.0, None):
+        with pytest.raises(ex.OperandError, match="batch_size must be a whole number"):
+            T.DataLoader(Counted(7), wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("T-9")
+def test_rows_of_several_lengths_and_positions_that_are_none_are_named() -> None:
+    with pytest.raises(ex.OperandError, match="must be a regular array"):
+        T.ArrayDataset([[1], [1, 2]])
+    with pytest.raises(ex.OperandError, match="state must be a mapping"):
+        T.DataLoader(Counted(7)).load_state(None)  # type: ignore[arg-type]

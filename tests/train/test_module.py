@@ -635,3 +635,57 @@ def test_outputs_of_steps_stay_as_they_were() -> None:
     assert (module.last_output != kept).any()
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0
+
+
+@pytest.mark.spec("T-5")
+@pytest.mark.parametrize("whole", [np.arange(24).reshape(4, 6), [[1, 2, 3, 4, 5, 6]], ex.tensor(np.ones((4, 6), int))])
+def test_whole_numbers_are_refused_alike_by_every_call(whole: Any) -> None:
+    """What a training step refuses, a forward refuses too, before anything is kept or taken over."""
+    module = built()
+    label = np.ones((len(whole) if isinstance(whole, list) else 4, 2))
+    for call in (module.forward, module.predict, lambda x: module.train_on(x, label)):
+        with pytest.raises(ex.OperandError, match=r"must have the module's dtype; inputs of whole numbers"):
+            call(whole)
+    assert module.last_output is None
+    assert all(node.last_input is None for node in module.nodes.values())
+
+
+@pytest.mark.spec("T-5")
+def test_whole_numbers_that_a_layer_reads_are_trained_on() -> None:
+    """Numbers of rows of a table are no samples to convert: each call takes them as they are."""
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    table = ex.tensor(np.arange(12, dtype=np.float32).reshape(4, 3))
+    module.add_node(lambda rows: ex.embedding(table, rows), name="rows")
+    module.add_node(T.Linear("l", 3, 2))
+    module.attach()
+    rows, label = np.array([3, 0, 1]), np.ones((3, 2))
+    output = module.forward(rows)
+    np.testing.assert_allclose(output, module.predict(rows), rtol=1e-6)
+    assert module.backward(label) == pytest.approx(module.train_on(rows, label), rel=1e-6)
+
+
+@pytest.mark.spec("T-1")
+@pytest.mark.parametrize("samples", ["first", "last"])
+def test_a_batch_without_samples_is_refused(samples: str) -> None:
+    """Its loss is no number, which would be that of the whole epoch; a prediction of no samples has none."""
+    module = built(samples=samples)
+    x = np.ones((0, 6) if samples == "first" else (6, 0))
+    label = np.ones((0, 2) if samples == "first" else (2, 0))
+    assert module.predict(x).shape == label.shape
+    for call in (lambda: module.train_on(x, label), lambda: module.fit([(x, label)])):
+        with pytest.raises(ex.OperandError, match="at least one sample"):
+            call()
+    module.forward(x)
+    with pytest.raises(ex.OperandError, match="at least one sample"):
+        module.backward(label)
+    assert module.require_optimizer().iteration == 0
+
+
+@pytest.mark.spec("T-9")
+def test_what_is_no_loader_is_refused() -> None:
+    x, label = data()
+    for wrong in (None, T.ArrayDataset(x, label), 3):
+        with pytest.raises(ex.OperandError, match="a loader must be iterable"):
+            built().fit(wrong)
+    with pytest.raises(ex.OperandError, match="axis of samples"):
+        built().fit([(1.0, label)])

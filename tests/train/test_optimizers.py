@@ -38,12 +38,18 @@ def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
         ("nesterov", lambda: T.Momentum(0.1, nesterov=True)),
         ("adagrad", lambda: T.Adagrad(0.1)),
         ("adam", lambda: T.Adam(0.1)),
+        ("adamw", lambda: T.AdamW(0.1, weight_decay=0.3)),
+        ("amsgrad", lambda: T.AMSGrad(0.1)),
+        ("decayed", lambda: T.Momentum(0.1, weight_decay=0.3)),
+        ("clipped", lambda: T.SGD(0.1, clip_norm=2.0)),
     ],
 )
 def test_a_rule_reaches_what_torch_reaches(name: str, optimizer: Any) -> None:
-    """Gradient descent, momentum, Nesterov's, Adagrad and Adam reach what PyTorch's reach, step by step."""
+    """Gradient descent, momentum, Nesterov's, Adagrad, Adam, AdamW, AMSGrad, weight decay and clipping reach what
+    PyTorch's reach, step by step."""
     # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
-    np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=1e-6 if name == "adam" else 1e-12, atol=1e-6)
+    rtol = 1e-6 if name in ("adam", "adamw", "amsgrad") else 1e-12
+    np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6)
     np.testing.assert_allclose(reached(optimizer(), "float32"), REFERENCE[name], rtol=2e-5, atol=2e-6)
 
 
@@ -73,6 +79,76 @@ def test_ftrl_follows_its_formula() -> None:
         values.append(value)
     assert (np.stack(values) == 0).any(), "the case must have weights that are cut off"
     np.testing.assert_allclose(reached(T.Ftrl(rate, beta=beta, l1=l1, l2=l2)), np.stack(values), rtol=1e-12)
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize("rate", [T.LinearWarmup(T.Fixed(0.1), steps=4), T.Poly(0.1, steps=3), T.Fixed(0.0)], ids=repr)
+@pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adagrad, T.Adam, T.RMSProp, T.Ftrl])
+def test_a_rate_of_zero_moves_nothing_and_breaks_nothing(make: Any, rate: Any) -> None:
+    """A warm-up begins with the rate 0, a polynomial ends with it: parameters stay, and are numbers."""
+    optimizer = make(rate)
+    held = Parameter("p", ex.tensor(START))
+    optimizer.attach({"p": held})
+    for iteration, gradient in enumerate(GRADIENTS):
+        before = held.array
+        optimizer.step({"p": gradient})
+        assert np.isfinite(held.array).all()
+        if rate.at(iteration) == 0 and make is not T.Momentum:  # what was gathered before moves it still
+            np.testing.assert_array_equal(held.array, before)
+
+
+@pytest.mark.spec("T-4")
+def test_gradients_are_clipped_by_their_joint_norm_before_they_decay() -> None:
+    """Of two parameters, on whose gradients one norm is taken; decay is added to what is left."""
+    held = {name: Parameter(name, ex.tensor([2.0], dtype)) for name, dtype in (("p", "float64"), ("q", "float32"))}
+    optimizer = T.SGD(1.0, clip_norm=1.0, weight_decay=0.25)
+    optimizer.attach(held)
+    optimizer.step({"p": np.array([3.0]), "q": np.array([4.0], np.float32)})
+    assert held["p"].array[0] == pytest.approx(2 - 0.6 - 0.5, rel=1e-6)
+    assert held["q"].array[0] == pytest.approx(2 - 0.8 - 0.5, rel=1e-6)
+    optimizer.step({"p": np.array([0.0]), "q": np.array([0.0], np.float32)})
+    assert held["p"].array[0] == pytest.approx(0.75 * 0.9, rel=1e-6)
+    assert repr(optimizer) == "SGD(rate=Fixed(base=1.0), weight_decay=0.25, clip_norm=1.0)"
+    assert optimizer.settings()["options"] == {"weight_decay": 0.25, "decoupled": False, "clip_norm": 1.0}
+
+
+@pytest.mark.spec("T-4")
+def test_a_step_shows_its_clipping_as_a_box() -> None:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.AdamW(0.1, clip_norm=1.0))
+    module.add_node(T.Linear("l", 3, 2))
+    module.attach()
+    scopes = module.plan(np.ones((4, 3)), np.ones((4, 2))).recording.scopes
+    assert "clip" in [scope.name for scope in scopes]
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda: T.SGD(-0.1), "a learning rate must be 0 or more"),
+        (lambda: T.Adam(T.LinearWarmup(T.Step(-0.1, size=3), steps=2)), "a learning rate must be 0 or more"),
+        (lambda: T.Momentum(0.1, momentum=-0.9), "momentum must be 0 or more"),
+        (lambda: T.Adagrad(0.1, epsilon=-1e-5), "epsilon must be 0 or more"),
+        (lambda: T.RMSProp(0.1, decay=2.0), "decay must be a number from 0 to 1"),
+        (lambda: T.Ftrl(0.1, beta=-1.0), "beta must be 0 or more"),
+        (lambda: T.SGD(0.1, weight_decay=-0.1), "weight_decay must be 0 or more"),
+        (lambda: T.AdamW(0.1, clip_norm=-1.0), "clip_norm must be 0 or more"),
+        (lambda: T.Exp(0.1, gamma=-0.5), "gamma must be 0 or more"),
+        (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, share=-1.0), "share must be 0 or more"),
+        (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, all but the rate by name"),
+        (lambda: T.Adam(0.1, 0.9), r"Adam\(0.1, 0.9\)"),
+    ],
+)
+def test_numbers_that_would_train_the_wrong_way_are_refused(make: Any, rule: str) -> None:
+    with pytest.raises(ex.DeclarationError, match=rule):
+        make()
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize("step", [-1, 1.5, "two", float("nan")])
+def test_the_rate_of_no_step_is_refused(step: Any) -> None:
+    with pytest.raises(ex.OperandError, match=r"steps must be counted from 0|must be a whole number"):
+        T.Step(0.1, size=3).at(step)
 
 
 @pytest.mark.spec("T-4")
@@ -145,7 +221,8 @@ def test_a_rule_holds_numbers_and_no_references() -> None:
 
 @pytest.mark.spec("T-4")
 def test_signature_and_help_show_a_rules_numbers() -> None:
-    assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov"]
+    options = ["weight_decay", "decoupled", "clip_norm"]
+    assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov", *options]
     assert "m ← μ·m + lr·g" in (T.Momentum.__doc__ or "")
     assert repr(T.Momentum(0.1)) == "Momentum(rate=Fixed(base=0.1), momentum=0.9, nesterov=False)"
 

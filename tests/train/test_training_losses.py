@@ -47,6 +47,64 @@ def test_values_are_those_of_the_formulas() -> None:
     assert LOSSES[3](output, label) == pytest.approx(-binary.mean())
 
 
+def of_classes(scores: np.ndarray, classes: np.ndarray, smoothing: float, counted: np.ndarray) -> float:
+    """The cross-entropy as a textbook writes it, of the samples that count."""
+    losses = []
+    for row, number in zip(scores[counted], classes[counted], strict=True):
+        logarithms = row - np.log(np.exp(row - row.max()).sum()) - row.max()
+        losses.append(-(1 - smoothing) * logarithms[number] - (smoothing and smoothing * logarithms.mean()))
+    return float(np.mean(losses))
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("ignored", [None, -100, 1])
+def test_labels_are_smoothed_and_left_out(smoothing: float, ignored: int | None) -> None:
+    """Smoothing gives each class a share of a label, and samples of the ignored number do not count."""
+    generator = np.random.default_rng(4)
+    scores, classes = generator.normal(size=(6, 4)), np.array([0, 1, 3, 2, 1, 3])
+    loss = T.CrossEntropy(smoothing, ignored)
+    if ignored == -100:
+        classes[[1, 4]] = -100
+    counted = np.array([number != ignored for number in classes])
+    assert loss(scores, classes) == pytest.approx(of_classes(scores, classes, smoothing, counted), rel=1e-12)
+    gradient = loss.gradient(scores, classes)
+    assert not gradient[~counted].any()
+    for index in np.ndindex(scores.shape):
+        step = np.zeros(scores.shape)
+        step[index] = 1e-6
+        difference = (loss(scores + step, classes) - loss(scores - step, classes)) / 2e-6
+        assert gradient[index] == pytest.approx(difference, rel=1e-5, abs=1e-8)
+    if ignored is None:
+        rows = np.eye(4)[classes]
+        assert loss(scores, rows) == pytest.approx(loss(scores, classes), rel=1e-12)
+
+
+@pytest.mark.spec("T-3")
+def test_a_score_of_minus_infinity_rules_a_class_out() -> None:
+    """The loss and its gradient are those without the class."""
+    scores, classes = np.array([[0.5, -np.inf, 2.0], [1.0, 0.0, -np.inf]]), np.array([2, 1])
+    loss = T.CrossEntropy()
+    rows = np.array([[0.5, 2.0], [1.0, 0.0]])
+    assert loss(scores, classes) == pytest.approx(loss(rows, np.array([1, 1])), rel=1e-12)
+    gradient = loss.gradient(scores, classes)
+    np.testing.assert_allclose(gradient[np.isfinite(scores)], loss.gradient(rows, np.array([1, 1])).ravel())
+    assert not gradient[~np.isfinite(scores)].any()
+
+
+@pytest.mark.spec("T-3")
+def test_options_of_a_loss_are_checked_and_shown() -> None:
+    for wrong in (1.5, -0.1, True, "much"):
+        with pytest.raises(ex.OperandError, match="smoothing must be a share"):
+            T.CrossEntropy(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ex.OperandError, match="whole number"):
+        T.CrossEntropy(ignored=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ex.UnknownNameError, match="smoothing"):
+        T.CrossEntropy(label_smoothing=0.1)  # type: ignore[call-arg]
+    assert repr(T.CrossEntropy(0.1, 0)) == "CrossEntropy(smoothing=0.1, ignored=0)"
+    assert repr(T.CrossEntropy()) == "CrossEntropy()"
+
+
 @pytest.mark.spec("T-3")
 def test_class_numbers_are_rows_of_one() -> None:
     output, classes = case(LOSSES[1])[0], np.array([2, 0, 1, 1])

@@ -6,20 +6,20 @@ serves optimizers, operators of nets and a reader's question (``policy.at(100)``
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
-from typing import Any
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.tensor import tensor
+from explorer.core.types.tensor_type import whole
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import less, minimum, power, where
 from explorer.ops.elementwise.rounding_and_bits import floor
+from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_numbers
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class LearningRate:
     >>> ex.train.Step(0.1, size=10, gamma=0.5).at(25)
     0.025
     """
+
+    ranges: ClassVar[Mapping[str, Range]] = {}
+    """limits of its numbers, by name"""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -44,8 +47,13 @@ class LearningRate:
         )
 
     def at(self, iteration: int) -> float:
-        """Compute the rate at a step, 0 for the first."""
+        """Compute the rate at a step, 0 for the first; raises OperandError for a number that no step has."""
+        if whole(iteration, "at() of a learning-rate policy") < 0:
+            raise OperandError(f"at({iteration})", rule="steps must be counted from 0", fix="policy.at(0)")
         return float(hooks.evaluate(self.record(tensor(float(iteration)))))
+
+
+FIELDS["LearningRate"] = (LearningRate,), "a learning-rate policy", "ex.train.Fixed(0.1)"
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,7 @@ class Fixed(LearningRate):
 class Step(LearningRate):
     """base · gamma^⌊t / size⌋: after each ``size`` steps the rate is multiplied by ``gamma`` (Caffe2: step)."""
 
+    ranges: ClassVar[Mapping[str, Range]] = {"gamma": NOT_NEGATIVE}
     base: float
     size: int
     gamma: float = 0.1
@@ -77,6 +86,7 @@ class Step(LearningRate):
 class Exp(LearningRate):
     """base · gamma^t (Caffe2: exp)."""
 
+    ranges: ClassVar[Mapping[str, Range]] = {"gamma": NOT_NEGATIVE}
     base: float
     gamma: float
 
@@ -89,6 +99,7 @@ class Exp(LearningRate):
 class Inv(LearningRate):
     """base · (1 + gamma · t)^−power (Caffe2: inv)."""
 
+    ranges: ClassVar[Mapping[str, Range]] = {"gamma": NOT_NEGATIVE}
     base: float
     gamma: float
     power: float
@@ -119,6 +130,7 @@ class Poly(LearningRate):
 class LinearWarmup(LearningRate):
     """base · (start + (1 − start) · t / steps) for the first ``steps``, then ``then``'s rate (Caffe2: linearWarmup)."""
 
+    ranges: ClassVar[Mapping[str, Range]] = {"start": NOT_NEGATIVE}
     then: LearningRate
     steps: int
     start: float = 0.0
@@ -134,6 +146,7 @@ class LinearWarmup(LearningRate):
 class ConstantWarmup(LearningRate):
     """``share`` of ``then``'s rate for the first ``steps``, then all of it (Caffe2: constantWarmup)."""
 
+    ranges: ClassVar[Mapping[str, Range]] = {"share": NOT_NEGATIVE}
     then: LearningRate
     steps: int
     share: float = 0.1
@@ -141,40 +154,3 @@ class ConstantWarmup(LearningRate):
     def record(self, iteration: Expr) -> Expr:
         """Record the rate at a step."""
         return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.share, 1.0)
-
-
-def check_numbers(owner: Any) -> None:
-    """Raise DeclarationError for a hyperparameter that is no finite number of its field's type."""
-    for field in fields(owner):
-        value: Any = getattr(owner, field.name)
-        if isinstance(value, (np.floating, np.integer, np.bool)):
-            # A number of NumPy's is as good as Python's, which files can hold.
-            value = value.item()
-            object.__setattr__(owner, field.name, value)
-        # A text in modules that postpone the evaluation of annotations, a class in a notebook's cell.
-        annotation = field.type if isinstance(field.type, str) else field.type.__name__
-        if annotation not in _RULES:
-            raise DeclarationError(
-                f"the field {field.name}: {annotation} of {type(owner).__name__}",
-                rule=f"a field must be annotated as one of {', '.join(_RULES)}, so that it can be written to a file",
-                fix=f"{field.name}: float = 0.1",
-            )
-        types, rule, example = _RULES[annotation]
-        is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
-        if is_right and isinstance(value, (int, float)):
-            is_right = math.isfinite(value) and (annotation != "int" or value > 0)
-        if not is_right:
-            raise DeclarationError(
-                f"{type(owner).__name__}({field.name}={value!r})",
-                rule=f"{field.name} must be {rule}",
-                fix=f"{field.name}={example}",
-            )
-
-
-_RULES: dict[str, tuple[tuple[type, ...], str, str]] = {
-    "int": ((int,), "a whole number of 1 or more", "10"),
-    "float": ((int, float), "a finite number", "0.1"),
-    "bool": ((bool,), "True or False", "True"),
-    "LearningRate": ((LearningRate,), "a learning-rate policy", "ex.train.Fixed(0.1)"),
-}
-"""annotation of a field → its types, and the rule and the fix that an error shows"""

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
-from explorer.ops.elementwise.arithmetic import greater, power, where
+from explorer.ops.elementwise.arithmetic import greater, maximum, power, where
 from explorer.ops.elementwise.unary import absolute, sign, sqrt
-from explorer.ops.nn.learning_rates import check_numbers
+from explorer.ops.nn.hyperparameters import BELOW_ONE, NOT_NEGATIVE, SHARE, Range, check_numbers
 
 State = Mapping[str, Expr]
 
@@ -30,6 +30,8 @@ class UpdateRule:
 
     state: ClassVar[tuple[str, ...]] = ()
     """names of the arrays that it keeps for a parameter; they begin with zeros"""
+    ranges: ClassVar[Mapping[str, Range]] = {}
+    """limits of its numbers, by name"""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -61,6 +63,7 @@ class Momentum(UpdateRule):
     """Gradient descent with momentum: m ← μ·m + lr·g, p ← p − m; Nesterov's p ← p − ((1 + μ)·m′ − μ·m)."""
 
     state = ("momentum",)
+    ranges: ClassVar[Mapping[str, Range]] = {"momentum": NOT_NEGATIVE}
     momentum: float = 0.9
     nesterov: bool = False
 
@@ -77,6 +80,7 @@ class Adagrad(UpdateRule):
     """Adagrad: h ← decay·h + g², p ← p − lr·g / (√h + ε)."""
 
     state = ("squares",)
+    ranges: ClassVar[Mapping[str, Range]] = {"decay": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 1.0
     epsilon: float = 1e-5
 
@@ -93,19 +97,12 @@ class Adam(UpdateRule):
     t is 1 at the first step. ε is added to √v before the correction, as Caffe2 does; torch adds it after.
     """
 
-    state = ("mean", "squares")
+    state: ClassVar[tuple[str, ...]] = ("mean", "squares")
+    # With 1 both corrections divide by zero, and all weights become NaN.
+    ranges: ClassVar[Mapping[str, Range]] = {"beta1": BELOW_ONE, "beta2": BELOW_ONE, "epsilon": NOT_NEGATIVE}
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, share in (("beta1", self.beta1), ("beta2", self.beta2)):
-            # With 1 both corrections divide by zero, and all weights become NaN.
-            if not 0 <= share < 1:
-                raise DeclarationError(
-                    f"Adam({name}={share!r})", rule=f"{name} must be at least 0 and less than 1", fix=f"{name}=0.9"
-                )
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
         """Record the rate with both corrections; in float32 1 − 0.999ᵗ would lose four digits at the first step."""
@@ -120,10 +117,27 @@ class Adam(UpdateRule):
 
 
 @dataclass(frozen=True)
+class AMSGrad(Adam):
+    """AMSGrad: Adam whose step is divided by the root of the largest v so far (Reddi et al., 2018)."""
+
+    state = ("mean", "squares", "largest")
+
+    def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
+        """Record the new value of a parameter, and its new state by name."""
+        mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
+        squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
+        largest = maximum(state["largest"], squares)
+        new = parameter - length * mean / (sqrt(largest) + self.epsilon)
+        return new, {"mean": mean, "squares": squares, "largest": largest}
+
+
+@dataclass(frozen=True)
 class RMSProp(UpdateRule):
     """RMSProp: v ← v + (1 − decay)·(g² − v), m ← μ·m + lr·g / √(v + ε), p ← p − m."""
 
     state = ("squares", "momentum")
+    # Beyond 1 the mean of squares becomes negative, and its root NaN.
+    ranges: ClassVar[Mapping[str, Range]] = {"decay": SHARE, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 0.9
     momentum: float = 0.0
     epsilon: float = 1e-5
@@ -139,12 +153,13 @@ class RMSProp(UpdateRule):
 @dataclass(frozen=True)
 class Ftrl(UpdateRule):
     """FTRL-proximal: n′ ← n + g², z ← z + g − (√n′ − √n) / lr · p; p ← (l1·sign z − z) / ((β + √n′) / lr + l2), or 0
-    where |z| ≤ l1.
+    where |z| ≤ l1. A step of the rate 0 changes nothing.
 
     Source: McMahan et al., Ad Click Prediction, 2013; its α is the rate.
     """
 
     state = ("squares", "linear")
+    ranges: ClassVar[Mapping[str, Range]] = {"beta": NOT_NEGATIVE, "l1": NOT_NEGATIVE, "l2": NOT_NEGATIVE}
     beta: float = 1.0
     l1: float = 0.001
     l2: float = 0.001
@@ -157,4 +172,7 @@ class Ftrl(UpdateRule):
         linear = state["linear"] + gradient - (root - sqrt(state["squares"])) * inverse * parameter
         shrunk = (sign(linear) * self.l1 - linear) / ((root + self.beta) * inverse + self.l2)
         new = where(greater(absolute(linear), self.l1), shrunk, 0.0)
-        return new, {"squares": squares, "linear": linear}
+        # A rate of 0, with which a warm-up begins, divides by zero: the old values stay.
+        moves = greater(length, 0.0)
+        kept = {"squares": squares, "linear": linear}
+        return where(moves, new, parameter), {name: where(moves, kept[name], state[name]) for name in kept}

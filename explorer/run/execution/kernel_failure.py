@@ -11,9 +11,12 @@ from explorer.core.ir.expr import Expr
 from explorer.plan.planner import Plan
 from explorer.run.kernels.runners import Runner
 
+_KINDS = {"file": "operator", "layer": "layer"}
+"""kind of a box → what it is called"""
+
 
 def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed: Expr | None = None) -> RunError:
-    """Return the error of a failed kernel, with the operation, its operands' types and the user's line.
+    """Return the error of a failed kernel, with the operation, its operands' types, its box and the user's line.
 
     The operation is ``failed``, or else the one that the runner has noted.
     """
@@ -31,4 +34,13 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
         (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
     )
     message = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
-    return RunError(f"{node.operation.label} of ({operand_types}){fused}{where}: {message}", rule=rule, fix=fix)
+    what = f"{node.operation.label} of ({operand_types}){fused}{_box(node)}{where}"
+    return RunError(f"{what}: {message}", rule=rule, fix=fix)
+
+
+def _box(node: Expr) -> str:
+    """Return the innermost operator of a net, or layer, that a node belongs to, as part of a sentence."""
+    box = node.scope
+    while box is not None and not (box.kind in _KINDS and box.type):
+        box = box.parent
+    return "" if box is None else f" in the {_KINDS[box.kind]} {box.name!r} ({box.type})"

@@ -575,3 +575,12 @@ def test_values_are_recorded_in_one_order_whichever_thread_ends_first() -> None:
         plan.eval()
         orders.add(tuple(plan.recording.run.values))
     assert len(orders) == 1
+
+
+def test_a_failure_inside_a_layer_names_the_layer() -> None:
+    module = ex.train.Module(loss=ex.train.CrossEntropy(), optimizer=ex.train.SGD(0.1))
+    module.add_node(ex.train.Linear("scores", 3, 2))
+    module.add_node(lambda x: x + ex.one_hot(ex.tensor(np.array([5, 0])), 2), name="wrong")
+    module.attach()
+    with pytest.raises(ex.RunError, match=r"one_hot of .* in the layer 'wrong' \(<lambda>\).*label 5 with 2 classes"):
+        module.predict(np.ones((2, 3)))

@@ -6,7 +6,7 @@ probabilities, whose logarithm would lose small ones.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -48,7 +48,9 @@ def LabelCrossEntropy(x: Expr, label: Expr) -> Expr:
 def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
     """Softmax of the rows (N, D), and the mean of −log of their labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)
-    return softmax(rows, 1), -(log_softmax(rows, 1) * _chosen(rows, label)).sum(1).mean()
+    # Chosen, and not multiplied by a row of one: 0 · −∞ is no number.
+    chosen = _chosen(rows, label, np.dtype(np.bool_))
+    return softmax(rows, 1), -where(chosen, log_softmax(rows, 1), 0.0).sum(1).mean()
 
 
 @net_operator(gradient="refused")
@@ -65,11 +67,12 @@ def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "labels among so man
     return cast(less(places, float(top_k)), np.dtype(np.float32)).mean()
 
 
-def _chosen(rows: Expr, label: Expr) -> Expr:
+def _chosen(rows: Expr, label: Expr, dtype: np.dtype[Any] | None = None) -> Expr:
+    """Record rows with a one at each label, in a dtype or that of the rows."""
     if rows.ndim != 2 or label.shape not in ((rows.shape[0],), (rows.shape[0], 1)):
         raise OperandError(
             f"rows {rows.type} with labels {label.type}",
             rule="rows must be (N, D), and labels must be class numbers (N,) or (N, 1)",
             fix="net.Reshape or net.Flatten of the rows, so that an example is one row",
         )
-    return one_hot(reshape(label, (label.size,)), rows.shape[1], rows.dtype)
+    return one_hot(reshape(label, (label.size,)), rows.shape[1], rows.dtype if dtype is None else dtype)

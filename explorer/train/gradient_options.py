@@ -1,0 +1,75 @@
+"""Options of an optimizer that hold for any update rule: weight decay, coupled or not, and clipping by the norm.
+
+They are recorded into the step, like the rule itself, so that the plan fuses and shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
+from explorer.core.types.device import Device, cpu
+from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import minimum
+from explorer.ops.elementwise.unary import sqrt
+from explorer.ops.manipulation.device_copy import to_device
+from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
+
+_FLOAT64 = np.dtype(np.float64)
+_LEAST_NORM = 1e-6
+"""addend of the norm that is divided by, so that gradients of zeros stay zeros (torch.nn.utils.clip_grad_norm_)"""
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """Weight decay and clipping; the numbers 0 leave them out.
+
+    ``clip_norm`` scales all gradients together so that their joint Euclidean norm is at most this. ``weight_decay`` is
+    added to each gradient, times its parameter; ``decoupled``, the parameter itself is made smaller by rate ·
+    weight_decay of it before the rule sees it (AdamW: Loshchilov and Hutter, 2019).
+    """
+
+    ranges: ClassVar[Mapping[str, Range]] = {"weight_decay": NOT_NEGATIVE, "clip_norm": NOT_NEGATIVE}
+    weight_decay: float = 0.0
+    decoupled: bool = False
+    clip_norm: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+    def gradients(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Record the gradients that the rule is given, by name: clipped first, then with the decay of the values."""
+        changed = dict(gradients)
+        if self.clip_norm and changed:
+            with scope("clip"):
+                changed = self._clipped(changed)
+        if self.weight_decay and not self.decoupled:
+            changed = {name: gradient + values[name] * self.weight_decay for name, gradient in changed.items()}
+        return changed
+
+    def decayed(self, value: Expr, rate: Expr) -> Expr:
+        """Record the value that the rule is given; ``rate`` is a scalar of its dtype and device."""
+        return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
+
+    @property
+    def decays_values(self) -> bool:
+        """Whether values are changed besides what the rule does."""
+        return self.decoupled and self.weight_decay > 0
+
+    def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
+        total: Any = 0.0
+        for gradient in gradients.values():
+            # Parts in the gradients' dtype, their sum in float64: of thousands of parameters none is lost.
+            part = cast((gradient * gradient).sum(), _FLOAT64)
+            total = total + (part if part.device is cpu else to_device(part, cpu))
+        share = minimum(self.clip_norm / (sqrt(total) + _LEAST_NORM), 1.0)
+        shares: dict[tuple[Any, Device], Expr] = {}
+        for dtype, device in dict.fromkeys([(each.dtype, each.device) for each in gradients.values()]):
+            converted = cast(share, dtype)
+            shares[dtype, device] = converted if device is cpu else to_device(converted, device)
+        return {name: each * shares[each.dtype, each.device] for name, each in gradients.items()}

@@ -1,0 +1,97 @@
+"""Optimizers by name: each is that of one update rule, with the rule's numbers and the options of any optimizer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError
+from explorer.ops.nn import update_rules
+from explorer.ops.nn.learning_rates import LearningRate
+from explorer.ops.nn.update_rules import UpdateRule
+from explorer.train.gradient_options import GradientOptions
+from explorer.train.optimizer import Optimizer
+
+
+class _Named(Optimizer):
+    """Optimizer of one rule, built with its numbers by name."""
+
+    rule_class: ClassVar[type[UpdateRule]]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """options that differ from those of any optimizer"""
+
+    def __init__(self, rate: float | LearningRate = 0.01, *more: Any, **numbers: Any) -> None:
+        names = [field.name for field in fields(self.rule_class)]
+        options = [field.name for field in fields(GradientOptions)]
+        unknown = [name for name in numbers if name not in (*names, *options)]
+        if unknown or more:
+            raise DeclarationError(
+                f"{type(self).__name__}({f'{unknown[0]}=…' if unknown else f'{rate!r}, {more[0]!r}'})",
+                rule=f"its numbers must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
+                fix=f"{type(self).__name__}(rate=0.01)",
+            )
+        given = {**self.defaults, **numbers}
+        rule = self.rule_class(**{name: given[name] for name in given if name in names})
+        super().__init__(rule, rate, **{name: given[name] for name in given if name in options})
+
+    def __init_subclass__(cls) -> None:
+        own = [*inspect.signature(cls.rule_class).parameters.values()]
+        rate = inspect.Parameter("rate", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=0.01)
+        # Completion and help show the rule's own numbers, which are declared there and nowhere else.
+        options = [*inspect.signature(GradientOptions).parameters.values()]
+        options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in (*own, *options)]]
+        )
+        cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
+
+
+class SGD(_Named):
+    """Optimizer by gradient descent."""
+
+    rule_class = update_rules.SGD
+
+
+class Momentum(_Named):
+    """Optimizer by gradient descent with momentum, or Nesterov's."""
+
+    rule_class = update_rules.Momentum
+
+
+class Adagrad(_Named):
+    """Optimizer by Adagrad."""
+
+    rule_class = update_rules.Adagrad
+
+
+class Adam(_Named):
+    """Optimizer by Adam."""
+
+    rule_class = update_rules.Adam
+
+
+class AdamW(_Named):
+    """Optimizer by Adam with decoupled weight decay."""
+
+    rule_class = update_rules.Adam
+    defaults: ClassVar[Mapping[str, Any]] = {"weight_decay": 0.01, "decoupled": True}
+
+
+class AMSGrad(_Named):
+    """Optimizer by AMSGrad."""
+
+    rule_class = update_rules.AMSGrad
+
+
+class RMSProp(_Named):
+    """Optimizer by RMSProp."""
+
+    rule_class = update_rules.RMSProp
+
+
+class Ftrl(_Named):
+    """Optimizer by FTRL-proximal."""
+
+    rule_class = update_rules.Ftrl
