@@ -137,7 +137,7 @@ class LogSoftmax(Normalization):
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if x.dtype != out.dtype:
             return super().bind_kernel(out, x)
-        return functools.partial(_log_softmax, out, x, self.axes)
+        return _bound_log_softmax(out, x, self.axes)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g - exp(y) * Sum(self.axes, True)(g),)
@@ -152,23 +152,56 @@ def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
 
 def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
     """Return the calls of ``_softmax`` over arrays that stay where they are."""
-    most, kept = _most(x.dtype), [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-    largest, total = np.empty(kept, x.dtype), np.empty(kept, x.dtype)
-    limit = np.array(most)
-    find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
+    shift = _bound_shift(out, x, axes)
+    total = np.empty(_kept(x, axes), x.dtype)
     add_up = functools.partial(np.add.reduce, out, axes, None, total, True)
-    minimum, subtract, exp, divide = np.minimum, np.subtract, np.exp, np.divide
+    exp, divide = np.exp, np.divide
 
     def run() -> Array:
-        find_largest()
-        minimum(largest, limit, out=largest)
-        subtract(x, largest, out)
+        shift()
         exp(out, out)
         add_up()
         divide(out, total, out)
         return out
 
     return run
+
+
+def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
+    """Return the calls of ``_log_softmax`` over arrays that stay where they are."""
+    shift = _bound_shift(out, x, axes)
+    total = np.empty(_kept(x, axes), x.dtype)
+    add_up: Any = np.add.reduce
+    exp, log, subtract = np.exp, np.log, np.subtract
+
+    def run() -> Array:
+        shift()
+        add_up(exp(out), axes, None, total, True)
+        log(total, total)
+        subtract(out, total, out)
+        return out
+
+    return run
+
+
+def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], None]:
+    """Return the calls that take from arrays, which stay where they are, the largest element (``_largest``)."""
+    most, largest = _most(x.dtype), np.empty(_kept(x, axes), x.dtype)
+    limit = np.array(most)
+    find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
+    minimum, subtract = np.minimum, np.subtract
+
+    def shift() -> None:
+        find_largest()
+        minimum(largest, limit, out=largest)
+        subtract(x, largest, out)
+
+    return shift
+
+
+def _kept(x: Array, axes: tuple[int, ...]) -> list[int]:
+    """Return the shape of a reduction that keeps the axes which it combines."""
+    return [1 if axis in axes else size for axis, size in enumerate(x.shape)]
 
 
 def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:

@@ -38,3 +38,19 @@ def test_a_softmax_of_an_infinite_exponent_is_the_formulas() -> None:
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([-INF, 1.0]))), [0.0, 1.0])
     np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([INF, 1.0]))), [np.nan, 0.0])
     np.testing.assert_array_equal(ex.evaluate(ex.log_softmax(ex.tensor([-INF, -INF]))), [np.nan, np.nan])
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, 1)])
+def test_bound_calls_of_a_log_softmax_keep_their_bits(axes: tuple[int, ...]) -> None:
+    """They read what their operand holds at each call, infinities too."""
+    rows = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    rows[0, 1] = -np.inf
+    operand, out, expected = np.empty_like(rows), np.empty_like(rows), np.empty_like(rows)
+    operation = ex.log_softmax(ex.tensor(rows), axes).operation
+    run = operation.bind_kernel(out, operand)
+    for scale in (1, 1000):
+        operand[...] = rows * scale
+        with np.errstate(all="ignore"):
+            assert run() is out
+            operation.kernel(expected, operand)
+        np.testing.assert_array_equal(out.view(np.int32), expected.view(np.int32))
