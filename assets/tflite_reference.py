@@ -1,6 +1,7 @@
 """Write tflite.npz: what LiteRT's interpreter computes, by its plain kernels, for files of one operator each.
 
-The results of a case ``c`` of tflite_models.py are stored under ``c/0`` and so on. Needs ai-edge-litert.
+The results of a case ``c`` of tflite_models.py, or of tflite_quantized.py, are stored under ``c/0`` and so on. Needs
+ai-edge-litert.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from assets.tflite_models import CASES, Case
+from assets.tflite_models import CASES as REAL
+from assets.tflite_models import Case, Input
+from assets.tflite_quantized import CASES as QUANTIZED
 
+CASES = REAL | QUANTIZED
 _FAST_ALONE = ("CEIL", "ROUND", "ELU", "BROADCAST_TO")
 """types that have no plain kernel"""
 
@@ -20,7 +24,8 @@ _FAST_ALONE = ("CEIL", "ROUND", "ELU", "BROADCAST_TO")
 def results(case: Case) -> list[np.ndarray]:
     """What the interpreter makes of a case's inputs."""
     kernels = OpResolverType.BUILTIN_REF
-    if case.type in _FAST_ALONE:
+    is_quantized_sum = case.type == "SUM" and isinstance(case.operands[0], Input)  # the plain kernel's numbers wrap
+    if case.type in _FAST_ALONE or is_quantized_sum:
         kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=case.file(), experimental_op_resolver_type=kernels, num_threads=1)
     interpreter.allocate_tensors()

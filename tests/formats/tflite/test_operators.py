@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from assets.tflite_models import CASES, Case, Graph, Input, Node, Tensor, constant, file
+from assets.tflite_models import CASES as REAL
+from assets.tflite_models import Case, Graph, Input, Node, Tensor, constant, file
+from assets.tflite_quantized import CASES as QUANTIZED
 from explorer.formats.tflite.operators import TABLE
 
+CASES = REAL | QUANTIZED
 CLOSE = 1e-6
 REFERENCE = Path(__file__).parents[3] / "assets" / "tflite.npz"
 
@@ -123,9 +126,9 @@ REFUSED = {
     "of 16 bits": (
         Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "int16", scale=(0.5,), zero_point=(0,)),
                                np.ones((1, 2, 2, 1), np.int16)),
-                         constant(np.ones((1, 1, 1, 1), np.int8), scale=(0.5,), zero_point=(0,))], "Conv2DOptions",
+                         constant(np.ones((1, 1, 1, 1), np.int16), scale=(0.5,), zero_point=(0,))], "Conv2DOptions",
              {"StrideW": 1, "StrideH": 1}, [Tensor((1, 2, 2, 1), "int16", scale=(1.0,), zero_point=(0,))]),
-        "quantised, operands and result must be of int8, or of uint8"),
+        "quantised, filter must be of int8"),
     "weights off zero": (
         Case("FULLY_CONNECTED", [Input(Tensor((1, 2), "int8", scale=(0.5,), zero_point=(9,)), np.ones((1, 2), np.int8)),
                                  constant(np.ones((1, 2), np.int8), scale=(0.5,), zero_point=(3,))],
@@ -160,8 +163,24 @@ REFUSED = {
     "mixed list": (
         Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
     "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: inputs.0"),
-    "exponents of bytes": (
-        Case("EXP", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
+    "roots of bytes": (
+        Case("SQRT", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
+    "a zero point of 16 bits": (
+        Case("EXP", [Input(replace(BYTES.tensor, dtype="int16", zero_point=(3,)), BYTES.array.astype(np.int16))],
+             results=[replace(WHOLE, dtype="int16")]), "zero points of int16 must be 0"),
+    "a steep sigmoid of 16 bits": (
+        Case("TANH", [Input(replace(BYTES.tensor, dtype="int16", scale=(1e6,), zero_point=(0,)),
+                            BYTES.array.astype(np.int16))],
+             results=[replace(WHOLE, dtype="int16", zero_point=(0,))]), "a scale of int16 must be below 2¹⁶"),
+    "steps of a softmax of 16 bits": (
+        Case("SOFTMAX", [Input(replace(BYTES.tensor, dtype="int16", zero_point=(0,)), BYTES.array.astype(np.int16))],
+             results=[replace(WHOLE, dtype="int16", zero_point=(0,))]), "the scale 1/32768 and the zero point 0"),
+    "another scale of words": (
+        Case("QUANTIZE", [Input(replace(BYTES.tensor, dtype="int32"), BYTES.array.astype(np.int32))],
+             "QuantizeOptions", {}, [WHOLE]), "QUANTIZE: both must be of int8, uint8, int16"),
+    "a slope of 16 bits": (
+        Case("PRELU", [Input(replace(BYTES.tensor, dtype="int16"), BYTES.array.astype(np.int16))] * 2,
+             results=[replace(WHOLE, dtype="int16")]), "operands and result must be of int8, or of uint8"),
     "words": (
         Case("LOGISTIC", [BYTES], results=[replace(WHOLE, dtype="int16")]), "operands and result must be of int8"),
     "steps of a softmax": (

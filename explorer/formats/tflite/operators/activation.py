@@ -14,7 +14,14 @@ from explorer.core.registry import function
 from explorer.formats.common.known_inputs import required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
-from explorer.formats.tflite.operators.quantized_functions import TABLES, leaky, looked_up, probabilities, rectified
+from explorer.formats.tflite.operators.quantized_functions import (
+    leaky,
+    parametric,
+    probabilities,
+    probabilities_of_16_bits,
+    rectified,
+)
+from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
@@ -43,8 +50,8 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
 }
 
 
-_RECTIFIERS = ("RELU", "RELU6", "RELU_N1_TO_1")
-"""types that whole numbers of 8 bits have, too"""
+_RECTIFIERS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+"""types that whole numbers have, too"""
 
 
 def activated(op: OperatorContext, y: Expr) -> Expr:
@@ -69,10 +76,9 @@ def _real(op: OperatorContext, name: str = "input") -> Expr:
 def _enter(type: str, records: Callable[[Expr], Expr]) -> None:
     @operator(type, quantized=True)
     def unary(op: OperatorContext) -> Expr:
-        if is_quantized(op, "input") and type in (*TABLES, "HARD_SWISH"):
-            return looked_up(op, required(op, "input"))
-        if is_quantized(op, "input") and type in _RECTIFIERS:
-            return rectified(op, required(op, "input"))
+        if is_quantized(op, "input"):
+            x = required(op, "input")
+            return rectified(op, x) if type in _RECTIFIERS else looked_up(op, x, type)
         check_real(op)
         return records(_real(op))
 
@@ -92,16 +98,24 @@ def leaky_relu_(op: OperatorContext) -> Expr:
     return leaky_relu(_real(op), op.number("alpha", 0.0))
 
 
-@operator("GELU")
+@operator("GELU", quantized=True)
 def gelu_(op: OperatorContext) -> Expr:
     """x · Φ(x), or its approximation by tanh."""
-    return gelu(_real(op), op.flag("approximate", False))
+    by_tanh = op.flag("approximate", False)
+    if is_quantized(op, "input"):
+        return looked_up(op, required(op, "input"), "GELU by tanh" if by_tanh else "GELU")
+    check_real(op)
+    return gelu(_real(op), by_tanh)
 
 
-@operator("PRELU")
+@operator("PRELU", quantized=True)
 def prelu_(op: OperatorContext) -> Expr:
     """x if positive, else alpha · x, where alpha is broadcast to x."""
-    x, alpha = _real(op), required(op, "alpha")
+    alpha = required(op, "alpha")
+    if is_quantized(op, "input"):
+        return parametric(op, required(op, "input"), alpha)
+    check_real(op)
+    x = _real(op)
     with_one_dtype(op, input=x, alpha=alpha)
     return where(x >= 0, x, x * alpha)
 
@@ -110,7 +124,9 @@ def prelu_(op: OperatorContext) -> Expr:
 def softmax_(op: OperatorContext) -> Expr:
     """Softmax of beta · x along the last axis."""
     if is_quantized(op, "input"):
-        return probabilities(op, required(op, "input"), op.number("beta", 1.0))
+        x = required(op, "input")
+        softmax_of = probabilities_of_16_bits if x.dtype.name == "int16" else probabilities
+        return softmax_of(op, x, op.number("beta", 1.0))
     check_real(op)
     x, beta = _real(op), op.number("beta", 1.0)
     return softmax(x if beta == 1 else x * beta, -1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 
 import numpy as np
 
@@ -12,14 +13,9 @@ from explorer.core.registry import function
 from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
-from explorer.formats.tflite.operators.integer_arithmetic import (
-    is_quantized,
-    of_bytes,
-    quantized_multipliers,
-    requantized,
-    rounded_twice,
-    single,
-)
+from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
+from explorer.formats.tflite.operators.quantized_arithmetic import combined, compared, multiplied, quotient, squared
+from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
@@ -38,8 +34,16 @@ _BINARY = {
     "NOT_EQUAL": "not_equal", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or", "FLOOR_DIV": "floor_divide",
     "FLOOR_MOD": "remainder", "BITWISE_XOR": "bitwise_xor",
 }  # fmt: skip
-_FINER = 20
-"""bits by which the scale of a sum of whole numbers is finer than twice the larger one of its operands"""
+_TABLES = ("ABS", "EXP", "LOG", "RSQRT")
+"""types that quantised numbers have by tables"""
+_EXTREMES = ("MAXIMUM", "MINIMUM")
+"""types whose results are elements of operands"""
+_ORDERS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
+_QUANTIZED: dict[str, Callable[[OperatorContext, Expr, Expr], Expr]] = {
+    "SUB": partial(combined, minus=True),
+    "DIV": quotient,
+}
+"""types that quantised numbers have by arithmetic of their own"""
 _REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
 """types whose result is a real number in NumPy's terms; those of whole numbers round by rules of their own"""
 
@@ -52,9 +56,13 @@ def operands(op: OperatorContext) -> tuple[Expr, Expr]:
 
 
 def _enter_unary(type: str, records: str) -> None:
-    @operator(type)
+    @operator(type, quantized=type in _TABLES)
     def unary(op: OperatorContext) -> Expr:
         x = required(op, "input")
+        if type in _TABLES and is_quantized(op, "input"):
+            return looked_up(op, x, type)
+        if type in _TABLES:
+            check_real(op)
         result: Expr = function(records)(x)
         return base.cast(result, x.dtype)
 
@@ -66,9 +74,16 @@ for _type, _records in _UNARY.items():
 
 
 def _enter_binary(type: str, records: str, real: bool) -> None:
-    @operator(type)
+    @operator(type, moves=type in _EXTREMES, quantized=type in (*_QUANTIZED, *_ORDERS))
     def binary(op: OperatorContext) -> Expr:
         x, y = operands(op)
+        if is_quantized(op, "x") and is_quantized(op, "y"):
+            if type in _ORDERS:
+                return compared(op, x, y, records)
+            if type in _QUANTIZED:
+                return _QUANTIZED[type](op, x, y)
+        if type not in _EXTREMES:
+            check_real(op)
         if real and x.dtype.kind != "f":
             raise OperandError(f"x is {x.type}", rule=f"{type}: operands must be of real numbers")
         return activated(op, function(records)(x, y))
@@ -82,47 +97,31 @@ for _type, _records in {**_BINARY, **_REAL}.items():
 
 @operator("ADD", quantized=True)
 def add(op: OperatorContext) -> Expr:
-    """The sum of broadcast operands; of whole numbers of 8 bits, that in a finer scale of both."""
+    """The sum of broadcast operands; of quantised numbers, that in a finer scale of both."""
     x, y = operands(op)
     if is_quantized(op, "x") and is_quantized(op, "y"):
-        return _integer_sum(op, x, y)
+        return combined(op, x, y)
     check_real(op)
     return activated(op, x + y)
 
 
 @operator("MUL", quantized=True)
 def multiply(op: OperatorContext) -> Expr:
-    """The product of broadcast operands; of whole numbers of 8 bits, in the scale of the result."""
+    """The product of broadcast operands; of quantised numbers, in the scale of the result."""
     x, y = operands(op)
     if not (is_quantized(op, "x") and is_quantized(op, "y")):
         check_real(op)
         return activated(op, x * y)
-    of_bytes(op, x=x, y=y)
-    (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
-    # in single precision, as the interpreter computes it
-    with np.errstate(over="ignore"):
-        factor = np.array(np.float64(scale * other_scale / single(op, "output")[0]))
-    product = (base.cast(x, np.dtype(np.int64)) - zero) * (base.cast(y, np.dtype(np.int64)) - other_zero)
-    return requantized(op, product, factor, x)
+    return multiplied(op, x, y)
 
 
-def _integer_sum(op: OperatorContext, x: Expr, y: Expr) -> Expr:
-    of_bytes(op, x=x, y=y)
-    ends = [single(op, name) for name in ("x", "y")]
-    twice = 2 * np.float64(max(scale for scale, _ in ends))
-    terms = []
-    for value, (scale, zero) in zip((x, y), ends, strict=True):
-        multipliers, shifts = quantized_multipliers(np.array(np.float64(scale) / twice))
-        fine = (base.cast(value, np.dtype(np.int64)) - zero) * (1 << _FINER)
-        terms.append(rounded_twice(fine, multipliers.reshape(()), shifts.reshape(())))
-    factor = np.array(twice / (np.float64(1 << _FINER) * np.float64(single(op, "output")[0])))
-    return requantized(op, terms[0] + terms[1], factor, x)
-
-
-@operator("SQUARED_DIFFERENCE")
+@operator("SQUARED_DIFFERENCE", quantized=True)
 def squared_difference(op: OperatorContext) -> Expr:
     """(x − y)²."""
     x, y = operands(op)
+    if is_quantized(op, "x") and is_quantized(op, "y"):
+        return squared(op, x, y)
+    check_real(op)
     return square(x - y)
 
 
@@ -145,7 +144,8 @@ def select(op: OperatorContext) -> Expr:
     return where(condition, x, y)
 
 
-@operator("CAST")
+# the numbers as they are stored, whatever they stand for
+@operator("CAST", quantized=True)
 def cast(op: OperatorContext) -> Expr:
     """The same numbers in another dtype; fractions are cut off."""
     target = op.argument("output.dtype")

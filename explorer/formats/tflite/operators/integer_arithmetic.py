@@ -9,6 +9,7 @@ numbers are rounded. LiteRT's faster kernels round otherwise, and differ by one 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,21 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
+from explorer.formats.common.operator_checks import with_shape
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.activation import clip
 
-INT8, _INT64, _FLOAT64 = np.dtype(np.int8), np.dtype(np.int64), np.dtype(np.float64)
+INT8, _INT16, _INT64, _FLOAT64 = (np.dtype(name) for name in ("int8", "int16", "int64", "float64"))
+Rounding = Callable[[Expr, NDArray[np.int64], NDArray[np.int64]], Expr]
 _BITS = 31
 """bits of a multiplier"""
 _LIMITS = {"NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 """``fused_activation_function`` → the least and the largest real number of a result"""
+
+_ALONE = {"RELU_0_TO_1": (0.0, 1.0)}
+"""the same of types that are no activations of others"""
 
 
 class Scaled(NamedTuple):
@@ -78,13 +84,13 @@ def requantized(
     factors: NDArray[np.float64],
     x: Expr,
     *,
-    once: bool = False,
+    rounding: Rounding | None = None,
     activation: str | None = None,
 ) -> Expr:
     """Return exact sums times factors, one or one for each element of the last axis, as whole numbers of the result.
 
-    ``x`` is the operand whose dtype the result has; ``once`` says that the product and the shift round together. The
-    activation is the operator's for None.
+    ``x`` is the operand whose dtype the result has; the rounding is ``rounded_twice`` for None, the activation the
+    operator's.
     """
     multipliers, shifts = quantized_multipliers(factors)
     scale, zero = single(op, "output")
@@ -95,7 +101,7 @@ def requantized(
         )
     if factors.ndim == 0:
         multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
-    rounded = (rounded_once if once else rounded_twice)(cast(total, _INT64), multipliers, shifts)
+    rounded = (rounding or rounded_twice)(cast(total, _INT64), multipliers, shifts)
     low, high = limits(op, scale, zero, x.dtype, activation)
     return cast(clip(rounded + zero, low, high), x.dtype)
 
@@ -105,14 +111,15 @@ def limits(
 ) -> tuple[int, int]:
     """Return the least and the largest number of a result behind its activation."""
     word = op.argument("fused_activation_function", "NONE") if activation is None else activation
-    if word not in _LIMITS:
+    known = _LIMITS if activation is None else _LIMITS | _ALONE
+    if word not in known:
         raise OperandError(
             f"fused_activation_function={word!r}",
             rule=f"{op.definition.type}: the activation must be one of {', '.join(_LIMITS)}",
         )
     info = np.iinfo(dtype)
     # a scale may be so small that the quotient is ∞
-    ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in _LIMITS[word]]
+    ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in known[word]]
     low, high = [None if end is None else zero + _rounded(float(np.float32(end))) for end in ends]
     least = int(info.min) if low is None else max(int(info.min), low)
     return least, int(info.max) if high is None else min(int(info.max), high)
@@ -145,6 +152,15 @@ def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
     return result
 
 
+def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
+    """Return the same by multipliers of 15 bits, as sums of products of 16 bits have it, rounded together."""
+    down = 15 - shifts
+    short = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
+    product = total * tensor(short) + tensor(np.int64(1) << (down - 1))
+    result: Expr = function("right_shift")(product, tensor(down))
+    return result
+
+
 def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
     """Return whole numbers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
     if shifts.max(initial=0) > 0:
@@ -173,14 +189,23 @@ def with_dtype(op: OperatorContext, dtype: np.dtype[Any], **values: Expr) -> Non
             )
 
 
-def of_bytes(op: OperatorContext, **values: Expr) -> None:
-    """Raise OperandError for operands, by name, of other than 8 bits, or of another dtype than the result."""
+def of_bytes(op: OperatorContext, *, wide: bool = False, signed: bool = False, **values: Expr) -> None:
+    """Raise OperandError for operands, by name, of other than 8 bits, or of another dtype than the result.
+
+    ``wide`` allows 16 bits, too, whose zero points are 0; ``signed`` no uint8.
+    """
+    allowed = ("int8", *["uint8"] * (not signed), *["int16"] * wide)
     for name, value in values.items():
-        if value.dtype.name not in ("int8", "uint8") or op.argument("output.dtype") != value.dtype.name:
+        if value.dtype.name not in allowed or op.argument("output.dtype") != value.dtype.name:
             raise OperandError(
                 f"{name} is {value.type}, the result of {op.argument('output.dtype')}",
-                rule=f"{op.definition.type}: quantised, operands and result must be of int8, or of uint8; others are "
-                "not computed",
+                rule=f"{op.definition.type}: quantised, operands and result must be of {', or of '.join(allowed)}; "
+                "others are not computed",
+            )
+        if value.dtype == _INT16 and (single(op, name)[1] or single(op, "output")[1]):
+            raise OperandError(
+                f"{name} and output have the zero points {single(op, name)[1]} and {single(op, 'output')[1]}",
+                rule=f"{op.definition.type}: zero points of int16 must be 0",
             )
 
 
@@ -190,11 +215,12 @@ def factors_of(
     """Return the factors that make sums of products whole numbers of the result, and the weights' zero point.
 
     The weights have one scale, or one for each of ``count`` filters or results along an axis; raises OperandError for
-    others, and for zero points that interpreters do not take.
+    others, and for zero points that interpreters do not take. Of an input of int16 the weights are of int8.
     """
-    of_bytes(op, input=x, **{name: weights})
+    of_bytes(op, wide=True, input=x)
+    with_dtype(op, INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
     own, (scale, _) = scaled(op, name), single(op, "input")
-    several, is_signed = own.scale.size > 1, x.dtype == INT8
+    several, is_signed = own.scale.size > 1, x.dtype.kind == "i"
     if (
         own.scale.size not in (1, count)
         or (several and own.axis != axis)
@@ -209,6 +235,19 @@ def factors_of(
     with np.errstate(over="ignore"):
         products = scale * own.scale if not is_signed else np.float64(scale) * own.scale.astype(np.float64)
     return products.astype(np.float64) / np.float64(single(op, "output")[0]), int(own.zero_point[0])
+
+
+def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, count: int, x: Expr) -> Expr:
+    """Return exact sums plus the bias, one number for each of the last axis: int32, and int64 for an input of int16."""
+    if bias is None:
+        return total
+    with_dtype(op, _INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
+    return cast(total, _INT64) + cast(with_shape(op, "bias", bias, (count,)), _INT64)
+
+
+def rounding_of(x: Expr, usual: Rounding) -> Rounding:
+    """Return how sums of products are rounded: those of an input of int16 by shorter multipliers."""
+    return rounded_wide if x.dtype == _INT16 else usual
 
 
 def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:

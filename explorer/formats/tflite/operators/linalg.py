@@ -14,13 +14,17 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
     exact,
     factors_of,
     is_quantized,
+    of_bytes,
     requantized,
+    rounded_once,
+    rounded_twice,
+    rounding_of,
     single,
-    with_dtype,
+    with_bias,
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast, reshape
+from explorer.ops.base import reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
@@ -56,23 +60,29 @@ def fully_connected(op: OperatorContext) -> Expr:
 
 
 def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | None) -> Expr:
-    """Return the same of whole numbers of 8 bits."""
+    """Return the same of quantised numbers."""
     count, zero = weights.shape[0], single(op, "input")[1]
     factors, own_zero = factors_of(op, x, "weights", weights, count, 0)
     total = matmul(exact(x, zero), transpose(exact(weights, own_zero)))
-    if bias is not None:
-        with_dtype(op, np.dtype(np.int32), bias=bias)
-        total = total + cast(with_shape(op, "bias", bias, (count,)), total.dtype)
-    return requantized(op, total, factors, x, once=True)
+    return requantized(op, with_bias(op, total, bias, count, x), factors, x, rounding=rounded_once)
 
 
-@operator("BATCH_MATMUL")
+@operator("BATCH_MATMUL", quantized=True)
 def batch_matmul(op: OperatorContext) -> Expr:
     """Products of matrices in the last two axes, each of which may be transposed."""
     x, y = operands(op)
-    if min(x.ndim, y.ndim) < 2 or x.dtype.kind != "f":
+    whole = is_quantized(op, "x") and is_quantized(op, "y")
+    if min(x.ndim, y.ndim) < 2 or (x.dtype.kind != "f" and not whole):
         raise OperandError(f"x is {x.type}, y {y.type}", rule="BATCH_MATMUL: operands must be matrices of real numbers")
-    return matmul(_turned(x, op.flag("adj_x", False)), _turned(y, op.flag("adj_y", False)))
+    turns = op.flag("adj_x", False), op.flag("adj_y", False)
+    if not whole:
+        check_real(op)
+        return matmul(_turned(x, turns[0]), _turned(y, turns[1]))
+    of_bytes(op, wide=True, signed=True, x=x, y=y)
+    (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
+    factor = np.array(np.float64(scale) * np.float64(other_scale) / np.float64(single(op, "output")[0]))
+    total = matmul(_turned(exact(x, zero), turns[0]), _turned(exact(y, other_zero), turns[1]))
+    return requantized(op, total, factor, x, rounding=rounding_of(x, rounded_twice))
 
 
 def _turned(x: Expr, turn: bool) -> Expr:

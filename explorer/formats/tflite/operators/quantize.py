@@ -8,6 +8,12 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.formats.common.known_inputs import required
+from explorer.formats.tflite.operators.integer_arithmetic import (
+    is_quantized,
+    quantized_multipliers,
+    rounded_twice,
+    single,
+)
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -35,10 +41,12 @@ def dequantize(op: OperatorContext) -> Expr:
 def quantize(op: OperatorContext) -> Expr:
     """The nearest whole number to x / scale, a half away from zero, plus the zero point, within the dtype."""
     x = required(op, "input")
+    if is_quantized(op, "input"):
+        return _rescaled(op, x)
     if x.dtype != _FLOAT32:
         raise OperandError(
             f"input is {x.type}",
-            rule="QUANTIZE: the input must be of single precision; other scales of whole numbers are not computed",
+            rule="QUANTIZE: the input must be of single precision, or of whole numbers with a scale",
         )
     scale, zero = _scaled(op, "output", x)
     name = op.argument("output.dtype")
@@ -50,6 +58,20 @@ def quantize(op: OperatorContext) -> Expr:
     whole = trunc(ratio)
     nearest = where(absolute(ratio - whole) >= np.float32(0.5), whole + sign(ratio), whole)
     return cast(clip(nearest + zero, int(limits.min), int(limits.max)), dtype)
+
+
+def _rescaled(op: OperatorContext, x: Expr) -> Expr:
+    """Return whole numbers of one scale as those of another."""
+    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    name = op.argument("output.dtype")
+    if x.dtype.name not in _EXACT[:3] or name not in _EXACT[:3]:
+        raise OperandError(
+            f"input is {x.type}, the result of {name}", rule=f"QUANTIZE: both must be of {', '.join(_EXACT[:3])}"
+        )
+    multipliers, shifts = quantized_multipliers(np.array(np.float64(scale) / np.float64(own_scale)))
+    number = rounded_twice(cast(x, np.dtype(np.int64)) - zero, multipliers.reshape(()), shifts.reshape(()))
+    info = np.iinfo(name)
+    return cast(clip(number + own_zero, int(info.min), int(info.max)), np.dtype(name))
 
 
 def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:

@@ -1,12 +1,11 @@
-"""Quantised functions of single elements, softmax and means of 8 bits, as TensorFlow Lite's kernels compute them.
+"""Quantised rectifiers, softmax, sums and means, as TensorFlow Lite's kernels compute them.
 
-A smooth function of 8 bits has 256 results: these are a table, and each element is looked up. The rectifiers multiply,
-and round as products do. A mean's number of elements is part of its multiplier, so that a mean rounds once less.
+The rectifiers multiply, and round as products do. A mean's number of elements is part of its multiplier, so that a mean
+rounds once less; a sum is computed in single precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.core.types.tensor_type import Array
+from explorer.core.registry import function
 from explorer.formats.tflite.operators.integer_arithmetic import (
     exact,
     of_bytes,
@@ -23,45 +22,25 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
     rounded_twice,
     single,
 )
-from explorer.formats.tflite.operators.quantized_hard_swish import hard_swish
+from explorer.formats.tflite.operators.quantized_tables import between, lines
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.elementwise.rounding_and_bits import floor
-from explorer.ops.manipulation.gather import take
+from explorer.ops.elementwise.rounding_and_bits import floor, trunc
+from explorer.ops.elementwise.unary import sign
 from explorer.ops.nn.activation import clip
 from explorer.ops.nn.softmax import softmax
+from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum
 
 _INT64, _FLOAT32 = np.dtype(np.int64), np.float32
 _BITS, _MOST = 31, 32
 """bits of a multiplier, and most bits that the number of a mean's elements takes of it"""
-TABLES: dict[str, Callable[[Array], Array]] = {
-    "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
-    "TANH": np.tanh,
-}
-"""operator type → its function of single precision"""
-
-
-def looked_up(op: OperatorContext, x: Expr) -> Expr:
-    """Return each element's result of a function, out of a table of all 256."""
-    of_bytes(op, input=x)
-    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
-    info = np.iinfo(x.dtype)
-    numbers = np.arange(info.min, info.max + 1) - zero
-    with np.errstate(over="ignore"):
-        if op.definition.type == "HARD_SWISH":
-            results = hard_swish(numbers, scale, own_scale)
-        else:
-            ratios = np.asarray(TABLES[op.definition.type](numbers.astype(_FLOAT32) * scale), _FLOAT32) / own_scale
-            results = np.copysign(np.floor(np.abs(ratios) + _FLOAT32(0.5)), ratios)
-    table = np.clip(results + own_zero, info.min, info.max).astype(x.dtype)
-    return take(tensor(table, name="table"), cast(x, _INT64) - int(info.min), 0)
 
 
 def rectified(op: OperatorContext, x: Expr) -> Expr:
     """Return a rectifier's results, which the scale of the result makes of them."""
-    of_bytes(op, input=x)
+    of_bytes(op, wide=op.definition.type in ("RELU", "RELU6"), input=x)
     scale, zero = single(op, "input")
     with np.errstate(over="ignore"):
         factor = np.array(np.float64(scale / single(op, "output")[0]))
@@ -70,7 +49,7 @@ def rectified(op: OperatorContext, x: Expr) -> Expr:
 
 def leaky(op: OperatorContext, x: Expr, alpha: float) -> Expr:
     """Return x where it is positive, else alpha · x, each by a multiplier of its own."""
-    of_bytes(op, input=x)
+    of_bytes(op, wide=True, input=x)
     if alpha < 0:
         raise OperandError(f"alpha={alpha}", rule="LEAKY_RELU: quantised, alpha must not be negative")
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
@@ -100,9 +79,66 @@ def probabilities(op: OperatorContext, x: Expr, beta: float) -> Expr:
     return cast(clip(floor(shares * 256 + 0.5) + own_zero, int(info.min), int(info.max)), x.dtype)
 
 
+def parametric(op: OperatorContext, x: Expr, alpha: Expr) -> Expr:
+    """Return x where it is positive, else alpha · x, where alpha is broadcast, each by a multiplier of its own."""
+    of_bytes(op, input=x, alpha=alpha)
+    (scale, zero), (slope, slope_zero) = single(op, "input"), single(op, "alpha")
+    own_scale, own_zero = single(op, "output")
+    number = cast(x, _INT64) - zero
+    sides = []
+    with np.errstate(over="ignore"):
+        factors = scale / own_scale, scale * slope / own_scale
+    for factor, value in zip(factors, (number, number * (cast(alpha, _INT64) - slope_zero)), strict=True):
+        multipliers, shifts = quantized_multipliers(np.array(np.float64(factor)))
+        sides.append(rounded_twice(value, multipliers.reshape(()), shifts.reshape(())))
+    info = np.iinfo(x.dtype)
+    return cast(clip(where(number >= 0, sides[0], sides[1]) + own_zero, int(info.min), int(info.max)), x.dtype)
+
+
+def probabilities_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
+    """Return the softmax of beta · x along the last axis, in steps of 1/32768.
+
+    Exponentials, and the reciprocal of their sum, are on lines between the elements of tables.
+    """
+    of_bytes(op, wide=True, input=x)
+    (scale, _), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    if own_scale != _FLOAT32(1 / 32768) or own_zero:
+        raise OperandError(
+            f"output has the scale {own_scale} and the zero point {own_zero}",
+            rule="SOFTMAX: the result of 16 bits must have the scale 1/32768 and the zero point 0",
+        )
+    shift, number = function("right_shift"), cast(x, _INT64)
+    multipliers, shifts = quantized_multipliers(np.array(float(scale) * beta / (10 / 65535)))
+    steps = rounded_twice(number - largest(number, -1, keepdims=True), multipliers.reshape(()), shifts.reshape(()))
+    place = clip(steps + 32767, -32768, 32767)
+    exponentials = cast(between(lines(np.exp, 10 / 65535, 32767, 2 / 65535, 0), place), _INT64)
+    total = sum(exponentials, -1, keepdims=True)
+    # the bits of 31 above those of the total
+    room = 31 - sum(cast(total >= tensor(np.int64(1) << np.arange(31)), _INT64), -1, keepdims=True)
+    rest = shift(function("left_shift")(total, room) - (1 << 30) + (1 << 13), 14) - 32768
+    table = lines(lambda value: 1 / (1 + value), 1 / 65535, -32768, 2 / 65535, 0)
+    reciprocal = cast(between(table, clip(rest, -32768, 32767)), _INT64)
+    half = function("left_shift")(tensor(np.int64(1)), 29 - room)
+    return cast(clip(shift(exponentials * reciprocal + half, 30 - room), 0, 32767), x.dtype)
+
+
+def summed(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """Return sums along axes."""
+    of_bytes(op, wide=True, input=x)
+    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    count = prod([x.shape[axis] for axis in axes])
+    with np.errstate(over="ignore"):
+        factor = scale / own_scale
+        bias = _FLOAT32(-zero) * factor * _FLOAT32(count)
+    value = cast(sum(cast(x, _INT64), axes, keepdims=keepdims), np.dtype(_FLOAT32)) * factor + bias
+    nearest = trunc(value + sign(value) * _FLOAT32(0.5))
+    info = np.iinfo(x.dtype)
+    return cast(clip(cast(nearest, _INT64) + own_zero, int(info.min), int(info.max)), x.dtype)
+
+
 def averaged(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
     """Return means along axes."""
-    of_bytes(op, input=x)
+    of_bytes(op, wide=True, input=x)
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     count = prod([x.shape[axis] for axis in axes])
     if not count:

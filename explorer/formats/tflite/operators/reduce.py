@@ -12,7 +12,7 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, required, whole
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
-from explorer.formats.tflite.operators.quantized_functions import averaged
+from explorer.formats.tflite.operators.quantized_functions import averaged, summed
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
@@ -21,6 +21,8 @@ from explorer.ops.elementwise.unary import sqrt, square
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
+_QUANTIZED = {"MEAN": averaged, "SUM": summed}
+"""types that whole numbers with a scale have, too"""
 _LEAST_NORM = 1e-6
 """least norm that L2_NORMALIZATION divides by"""
 
@@ -31,12 +33,12 @@ def axes_of(op: OperatorContext, x: Expr) -> tuple[int, ...]:
 
 
 def _enter(type: str, reduce: Callable[..., Expr]) -> None:
-    @operator(type, moves=type in ("REDUCE_MAX", "REDUCE_MIN"), quantized=type == "MEAN")
+    @operator(type, moves=type in ("REDUCE_MAX", "REDUCE_MIN"), quantized=type in _QUANTIZED)
     def reduction(op: OperatorContext) -> Expr:
         x = required(op, "input")
-        if type == "MEAN" and is_quantized(op, "input"):
-            return averaged(op, x, axes_of(op, x), op.flag("keep_dims", False))
-        if type == "MEAN":
+        if type in _QUANTIZED and is_quantized(op, "input"):
+            return _QUANTIZED[type](op, x, axes_of(op, x), op.flag("keep_dims", False))
+        if type in _QUANTIZED:
             check_real(op)
         if type == "MEAN" and x.dtype.kind != "f":
             raise OperandError(f"input is {x.type}", rule="MEAN: the input must be of real numbers")
@@ -52,7 +54,8 @@ for _type, _reduce in {
     _enter(_type, _reduce)
 
 
-@operator("ARG_MAX", "ARG_MIN")
+# the place of the largest whole number is that of the largest real one
+@operator("ARG_MAX", "ARG_MIN", quantized=True)
 def place(op: OperatorContext) -> Expr:
     """The place of the first extreme along an axis."""
     x = required(op, "input")
@@ -61,7 +64,7 @@ def place(op: OperatorContext) -> Expr:
     return cast(places, np.dtype("int32" if op.argument("output_type", "int64") == "int32" else "int64"))
 
 
-@operator("TOPK_V2")
+@operator("TOPK_V2", moves=True)
 def largest(op: OperatorContext) -> tuple[Expr, Expr]:
     """The k largest elements of the last axis, and their places."""
     values, places = topk(required(op, "input"), whole(op, "k"))

@@ -18,13 +18,17 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, is_given, known, members, number, required, whole
 from explorer.formats.common.operator_checks import range_length, with_one_dtype, with_rank
 from explorer.formats.tflite.operators.activation import activated
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import is_quantized, single, with_dtype
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import broadcast_to, reshape
+from explorer.ops.base import broadcast_to, cast, reshape
+from explorer.ops.elementwise.rounding_and_bits import trunc
+from explorer.ops.elementwise.unary import sign
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.rearrange import tile
 from explorer.ops.manipulation.reshape import expand_dims, squeeze, transpose
+from explorer.ops.nn.activation import clip
 
 _BLOCKS = ("N", "H", "W", "C")
 
@@ -67,10 +71,30 @@ def squeeze_(op: OperatorContext) -> Expr:
     return squeeze(x, tuple([normalize_axis(axis, x.ndim, "SQUEEZE") for axis in axes]) or None)
 
 
-@operator("CONCATENATION", moves=True)
+@operator("CONCATENATION", quantized=True)
 def concatenation(op: OperatorContext) -> Expr:
-    """Operands one behind the other along an axis."""
+    """Operands one behind the other along an axis; those of uint8 may have scales of their own."""
+    if (
+        is_quantized(op)
+        and op.argument("output.dtype") == "uint8"
+        and op.argument("fused_activation_function", "NONE") == "NONE"
+    ):
+        return concatenate([_rescaled(op, place, x) for place, x in enumerate(_members(op))], op.integer("axis", 0))
+    check_real(op, moves=True)
     return activated(op, concatenate(_members(op), op.integer("axis", 0)))
+
+
+def _rescaled(op: OperatorContext, place: int, x: Expr) -> Expr:
+    """Return an operand of uint8 in the scale of the result, in single precision."""
+    (scale, zero), (own_scale, own_zero) = single(op, f"inputs.{place}"), single(op, "output")
+    with_dtype(op, np.dtype(np.uint8), **{f"inputs.{place}": x})
+    if (scale, zero) == (own_scale, own_zero):
+        return x
+    with np.errstate(over="ignore"):
+        factor = scale * (np.float32(1) / own_scale)
+        value = cast(x, np.dtype(np.float32)) * factor + np.float32(-zero) * factor
+    nearest = trunc(value + sign(value) * np.float32(0.5)) + own_zero
+    return cast(clip(nearest, 0, 255), x.dtype)
 
 
 @operator("PACK", moves=True)
@@ -173,11 +197,14 @@ def _block(op: OperatorContext) -> int:
     return size
 
 
-@operator("SPACE_TO_BATCH_ND")
+@operator("SPACE_TO_BATCH_ND", quantized=True)
 def space_to_batch(op: OperatorContext) -> Expr:
     """Blocks of pixels, with padding, as further elements of the batch."""
+    check_real(op, moves=True)
     x, blocks, sides = _blocks(op, "paddings")
-    y = pad(x, ((0, 0), *sides, *[(0, 0)] * (x.ndim - 1 - len(blocks))))
+    # the zero point stands for zero
+    zero = single(op, "output")[1] if is_quantized(op) else 0
+    y = pad(x, ((0, 0), *sides, *[(0, 0)] * (x.ndim - 1 - len(blocks))), constant_values=zero)
     if any(length % block for length, block in zip(y.shape[1:], blocks, strict=False)):
         raise OperandError(f"{y.type} with padding, blocks {blocks}", rule="blocks must divide the padded lengths")
     count, rest = len(blocks), y.shape[1 + len(blocks) :]

@@ -8,12 +8,20 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
+from explorer.core.types.tensor_type import Array
 from explorer.formats.common.known_inputs import integers, required
 from explorer.formats.common.operator_checks import with_rank
-from explorer.formats.tflite.operators.table import operator
+from explorer.formats.tflite.operators.integer_arithmetic import is_quantized, of_bytes
+from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+from explorer.ops.elementwise.rounding_and_bits import floor_divide
+from explorer.ops.elementwise.unary import absolute, sign
 from explorer.ops.manipulation.gather import take
 from explorer.ops.nn.resize import resize
+
+_ONE = 1 << 10
+"""parts of a pixel's distance to the next one"""
 
 
 def _image(op: OperatorContext) -> tuple[Expr, tuple[int, int], bool, bool]:
@@ -28,10 +36,15 @@ def _image(op: OperatorContext) -> tuple[Expr, tuple[int, int], bool, bool]:
     return x, (size[0], size[1]), align, half
 
 
-@operator("RESIZE_BILINEAR")
+@operator("RESIZE_BILINEAR", quantized=True)
 def resize_bilinear(op: OperatorContext) -> Expr:
     """Pixels between the two nearest, row by row and column by column."""
     x, size, align, half = _image(op)
+    if is_quantized(op, "input"):
+        check_real(op, moves=True)
+        of_bytes(op, wide=True, input=x)
+        return _whole_pixels(x, size, align, half)
+    check_real(op)
     if x.dtype.kind != "f":
         raise OperandError(f"input is {x.type}", rule="RESIZE_BILINEAR: the image must be of real numbers")
     coordinates = "align_corners" if align else "half_pixel" if half else "asymmetric"
@@ -50,3 +63,45 @@ def resize_nearest(op: OperatorContext) -> Expr:
         places = np.floor(where + np.float32(0.5)) if align else np.floor(where)
         x = take(x, tensor(np.clip(places, 0, old - 1).astype(np.int64)), axis)
     return x
+
+
+def _whole_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Expr:
+    """Return whole pixels between the two nearest: of signed ones in 1024 parts, of uint8 in single precision."""
+    is_signed = x.dtype.kind == "i"
+    dtype, one = np.dtype(np.int64 if is_signed else np.float32), _ONE if is_signed else 1
+    y = cast(x, dtype)
+    sides = []
+    for axis, new in zip((1, 2), size, strict=True):
+        claim_constant("RESIZE_BILINEAR", new, 2)
+        before, after, share = (_parts if is_signed else _shares)(x.shape[axis], new, align, half)
+        share = share.reshape(new, *[1] * (3 - axis)).astype(dtype)
+        sides.append(((before, tensor((one - share).astype(dtype))), (after, tensor(share))))
+    # the four neighbours of a pixel, in the order in which the interpreter adds them
+    parts = [
+        take(take(y, tensor(rows), 1), tensor(columns), 2) * row_share * column_share
+        for columns, column_share in sides[1]
+        for rows, row_share in sides[0]
+    ]
+    total = parts[0] + parts[1] + parts[2] + parts[3]
+    if not is_signed:
+        return cast(total + np.float32(0.5), x.dtype)
+    # to the nearest, halves away from zero
+    whole = _ONE * _ONE
+    return cast(sign(total) * floor_divide(absolute(total) + whole // 2, whole), x.dtype)
+
+
+def _parts(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
+    """Return for each place along an axis its two neighbours, and the share of the second one, in 1024 parts."""
+    step = (_ONE * (old - 1) + (new - 1) // 2) // (new - 1) if align and new > 1 else (_ONE * old + new // 2) // new
+    place = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
+    before = place // _ONE
+    return before, np.minimum(before + 1, old - 1), place - _ONE * before
+
+
+def _shares(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
+    """Return for each place along an axis its two neighbours, and the share of the second one, in single precision."""
+    step = np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
+    place = np.arange(new).astype(np.float32)
+    place = (place + np.float32(0.5)) * step - np.float32(0.5) if half else place * step
+    before = np.maximum(np.floor(place), 0)
+    return before.astype(np.int64), np.minimum(np.ceil(place), old - 1).astype(np.int64), place - before

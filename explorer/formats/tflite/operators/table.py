@@ -53,8 +53,11 @@ def _check_count(op: OperatorContext) -> None:
         )
 
 
-def check_real(op: OperatorContext, moves: bool = False) -> None:
-    """Raise OperandError for quantised operands, unless they are moved and keep their scale."""
+def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
+    """Raise OperandError for quantised operands, unless they are moved and keep their scale.
+
+    ``activation`` allows an activation behind them, which the builder computes.
+    """
     definition = op.definition
     scaled = [
         name.removesuffix(_SCALE) for name in (*definition.arguments, *definition.weights) if name.endswith(_SCALE)
@@ -65,7 +68,7 @@ def check_real(op: OperatorContext, moves: bool = False) -> None:
         (definition.arguments.get(f"{name}{_SCALE}"), definition.arguments.get(f"{name}{_ZERO_POINT}"))
         for name in scaled
     }
-    plain = definition.arguments.get("fused_activation_function", "NONE") == "NONE"
+    plain = activation or definition.arguments.get("fused_activation_function", "NONE") == "NONE"
     if moves and plain and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
         return
     raise OperandError(

@@ -20,10 +20,13 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
     exact,
     factors_of,
     is_quantized,
+    limits,
     of_bytes,
     requantized,
+    rounded_twice,
+    rounding_of,
     single,
-    with_dtype,
+    with_bias,
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
@@ -32,6 +35,7 @@ from explorer.ops.elementwise.rounding_and_bits import floor_divide, round_half_
 from explorer.ops.elementwise.unary import absolute, sign
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.reshape import transpose
+from explorer.ops.nn.activation import clip
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.conv_transpose import conv_transpose2d
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
@@ -96,17 +100,14 @@ def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
 
 
 def _integer_convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
-    """Return the same of whole numbers of 8 bits."""
+    """Return the same of quantised numbers."""
     x, channels = required(op, "input"), filters.shape[0]
     axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
     factors, own_zero = factors_of(op, x, "filter", filters, channels, axis)
     zero, bias = single(op, "input")[1], optional(op, "bias")
     image = transpose(exact(x, zero), _TO_CHANNELS_FIRST)
     total = transpose(_convolution(op, image, exact(filters, own_zero), None, groups), _TO_CHANNELS_LAST)
-    if bias is not None:
-        with_dtype(op, np.dtype(np.int32), bias=bias)
-        total = total + cast(with_shape(op, "bias", bias, (channels,)), total.dtype)
-    return requantized(op, total, factors, x)
+    return requantized(op, with_bias(op, total, bias, channels, x), factors, x, rounding=rounding_of(x, rounded_twice))
 
 
 def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None, groups: int) -> Expr:
@@ -150,11 +151,12 @@ def depthwise(op: OperatorContext) -> Expr:
     return _convolved(op, transpose(filters, (3, 0, 1, 2)), channels)
 
 
-@operator("TRANSPOSE_CONV")
+@operator("TRANSPOSE_CONV", quantized=True)
 def transposed(op: OperatorContext) -> Expr:
     """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
     filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
-    shape, x, strides = integers(op, "output_shape"), _image(op), _pair(op, "stride_h", "stride_w")
+    whole = is_quantized(op, "input")
+    shape, x, strides = integers(op, "output_shape"), _image(op, whole), _pair(op, "stride_h", "stride_w")
     if len(shape) != 4 or shape[0] != x.shape[0] or shape[3] != filters.shape[0] or min(shape) < 1:
         raise OperandError(
             f"output_shape={shape} for filters {filters.type} and {x.shape[0]} images",
@@ -166,6 +168,12 @@ def transposed(op: OperatorContext) -> Expr:
         (count - 1) * stride + size - first - length
         for count, stride, size, first, length in zip(x.shape[2:], strides, window, before, lengths, strict=True)
     ]
+    channels, given = filters.shape[0], required(op, "input")
+    if whole:
+        factors, own_zero = factors_of(op, given, "filter", filters, channels, 0)
+        x, filters = exact(x, single(op, "input")[1]), exact(filters, own_zero)
+    else:
+        check_real(op)
     y = conv_transpose2d(
         x,
         transpose(filters, (3, 0, 1, 2)),
@@ -175,7 +183,10 @@ def transposed(op: OperatorContext) -> Expr:
     if min(after) < 0:  # pixels that no window reaches
         y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
     y = transpose(y, _TO_CHANNELS_LAST)
-    bias = _bias(op, filters.shape[0])
+    if whole:
+        total = with_bias(op, y, optional(op, "bias"), channels, given)
+        return requantized(op, total, factors, given, rounding=rounding_of(given, rounded_twice))
+    bias = _bias(op, channels)
     return activated(op, y if bias is None else y + bias)
 
 
@@ -183,7 +194,9 @@ def transposed(op: OperatorContext) -> Expr:
 def pooled(op: OperatorContext) -> Expr:
     """The largest pixel of each window, or the mean of those inside the image."""
     whole = is_quantized(op, "input")
-    check_real(op, moves=whole)  # the largest whole number is that of the largest real one, and so is the mean
+    check_real(
+        op, moves=whole, activation=whole
+    )  # the largest whole number is that of the largest real one; as the mean
     x, strides, window = (
         _image(op, whole),
         _pair(op, "stride_h", "stride_w"),
@@ -196,12 +209,16 @@ def pooled(op: OperatorContext) -> Expr:
         y = _integer_means(op, x, window, strides, sides)
     else:
         y = avg_pool2d(x, window, strides, sides, count_padding=False)
-    return activated(op, transpose(y, _TO_CHANNELS_LAST))
+    y = transpose(y, _TO_CHANNELS_LAST)
+    if not whole:
+        return activated(op, y)
+    low, high = limits(op, *single(op, "output"), y.dtype)
+    return clip(y, low, high) if op.argument("fused_activation_function", "NONE") != "NONE" else y
 
 
 def _integer_means(op: OperatorContext, x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
     """Return the means of whole numbers of 8 bits, rounded to the nearest, halves away from zero."""
-    of_bytes(op, input=x)
+    of_bytes(op, wide=True, input=x)
     # the mean times the window's pixels is their sum, which is exact once it is rounded
     area = window[0] * window[1]
     total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))

@@ -1,0 +1,223 @@
+"""Cases of quantised operators in TensorFlow Lite files: numbers of 8 bits of both signs, and of 16."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from assets.tflite_models import SAME, VALID, Array, Case, Input, Tensor, constant
+
+_ZERO = {"int8": (3, -9), "uint8": (131, 119), "int16": (0, 0)}
+"""dtype → zero points of operands and results"""
+_PAIRS = {
+    "ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions", "SQUARED_DIFFERENCE": "",
+}  # fmt: skip
+_ORDERS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
+_TABLES = {
+    "int8": ("ABS", "EXP", "LOG", "RSQRT", "ELU", "GELU", "GELU by tanh", "RELU_0_TO_1"),
+    "uint8": ("GELU", "GELU by tanh", "RELU_0_TO_1"),
+    "int16": ("ABS", "EXP", "GELU", "GELU by tanh", "LOGISTIC", "TANH", "RELU", "RELU6"),
+}
+_ABOVE = {"LOG": 1, "RSQRT": 1}
+"""functions → the least number less its zero point that they are given"""
+
+
+class _Drawn:
+    """Operands of one dtype, drawn from a seed; scales of int16 are 256 times finer."""
+
+    def __init__(self, dtype: str, seed: int) -> None:
+        self.dtype, self.info, self.zeros = dtype, np.iinfo(dtype), _ZERO[dtype]
+        self.unit = 1 / 256 if dtype == "int16" else 1.0
+        self.random = np.random.default_rng(seed)
+
+    def tensor(self, scale: float, second: bool = False, shape: Sequence[int] = ()) -> Tensor:
+        """A tensor of a scale, and of the first or the second zero point."""
+        return Tensor(shape, self.dtype, scale=(scale * self.unit,), zero_point=(self.zeros[second],))
+
+    def array(self, *shape: int) -> Array:
+        """Any numbers of the dtype."""
+        return self.random.integers(self.info.min, self.info.max + 1, shape).astype(self.dtype)
+
+    def input(self, scale: float, *shape: int, second: bool = False) -> Input:
+        """An input of any numbers."""
+        return Input(self.tensor(scale, second, shape), self.array(*shape))
+
+    def every(self, scale: float, least: int | None = None) -> Input:
+        """An input of all numbers of 8 bits, or of many of 16; none below the zero point and ``least``."""
+        numbers = self.array(1024) if self.dtype == "int16" else np.arange(self.info.min, self.info.max + 1)
+        if least is not None:
+            numbers = np.maximum(numbers, self.zeros[0] + least)
+        array = numbers.astype(self.dtype).reshape(16, -1)
+        return Input(self.tensor(scale, shape=array.shape), array)
+
+
+def _activation(word: str) -> dict[str, Any]:
+    return {"FusedActivationFunction": getattr(tflite.ActivationFunctionType, word)}
+
+
+def _pairs(drawn: _Drawn) -> dict[str, Case]:
+    """Arithmetic and comparisons of broadcast operands."""
+    dtype, cases = drawn.dtype, {}
+    types = [type for type in _PAIRS if dtype == "int8" or type != "SQUARED_DIFFERENCE"]
+    for type in types:
+        for word in ("NONE", "RELU6") if _PAIRS[type] else ("NONE",):
+            x, y = drawn.input(0.047, 16, 1, 16), drawn.input(0.0213, 8, 16, second=True)
+            if type == "DIV":
+                if dtype == "int16":
+                    continue
+                # the interpreter shifts by too many bits where a dividend is small, and refuses a divisor of zero
+                near = np.abs(x.array.astype(int) - drawn.zeros[0]) < 8
+                x.array[near] = drawn.zeros[0] + 9
+                y.array[y.array == drawn.zeros[1]] += 1
+            cases[f"{type} {dtype} {word}"] = Case(
+                type, [x, y], _PAIRS[type], _activation(word) if _PAIRS[type] else {}, [drawn.tensor(0.061, True)]
+            )
+    for type in ("MAXIMUM", "MINIMUM"):
+        pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.047, 8, 16)]
+        cases[f"{type} {dtype}"] = Case(type, pair, results=[drawn.tensor(0.047)])
+    if dtype != "int16":
+        for type in _ORDERS:
+            pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.0213, 8, 16, second=True)]
+            cases[f"{type} {dtype}"] = Case(type, pair, results=[Tensor(dtype="bool")])
+    return cases
+
+
+def _functions(drawn: _Drawn) -> dict[str, Case]:
+    """Functions of single elements, softmax, and numbers in other scales."""
+    dtype, cases = drawn.dtype, {}
+    for name in _TABLES[dtype]:
+        type, _, by_tanh = name.partition(" ")
+        for scale, own in ((0.05, 0.05), (0.013, 0.071), (0.11, 0.021)):
+            own = {"LOGISTIC": 1 / 128, "TANH": 1 / 128}.get(type, own)
+            result = drawn.tensor(own, second=True)
+            cases[f"{name} {dtype} {scale}"] = Case(
+                type,
+                [drawn.every(scale, _ABOVE.get(type))],
+                "GeluOptions" if type == "GELU" else "",
+                {"Approximate": bool(by_tanh)} if type == "GELU" else {},
+                [result],
+            )
+    for name in ("int8", "uint8", "int16"):
+        if (dtype, name) != ("int16", "uint8"):
+            result = Tensor((), name, scale=(0.07 * (1 / 256 if name == "int16" else 1),), zero_point=(_ZERO[name][1],))
+            cases[f"QUANTIZE {dtype} {name}"] = Case("QUANTIZE", [drawn.every(0.05)], "QuantizeOptions", {}, [result])
+    cases[f"CAST {dtype}"] = Case("CAST", [drawn.every(0.05)], "CastOptions", {}, [Tensor()])
+    if dtype == "int16":
+        for beta in (1.0, 0.3):
+            cases[f"SOFTMAX int16 {beta}"] = Case(
+                "SOFTMAX", [drawn.input(0.1, 30, 10)], "SoftmaxOptions", {"Beta": beta}, [drawn.tensor(1 / 128)]
+            )
+        leaky = {"Alpha": 0.2}
+        cases["LEAKY_RELU int16"] = Case(
+            "LEAKY_RELU", [drawn.every(0.05)], "LeakyReluOptions", leaky, [drawn.tensor(0.07)]
+        )
+    else:
+        slopes = drawn.input(0.01, 16, second=True)
+        cases[f"PRELU {dtype}"] = Case(
+            "PRELU", [drawn.input(0.05, 4, 5, 6, 16), slopes], results=[drawn.tensor(0.06, True)]
+        )
+    return cases
+
+
+def _reductions(drawn: _Drawn) -> dict[str, Case]:
+    """Sums, means, extremes and their places."""
+    dtype, cases, image = drawn.dtype, {}, drawn.input(0.047, 4, 7, 6, 5)
+    for type in ("SUM", "MEAN") if dtype == "int16" else ("SUM",):
+        for axes, keep in (((1, 2), True), ((3,), False)):
+            for scale in (0.047, 0.248):
+                cases[f"{type} {dtype} {axes} {scale}"] = Case(
+                    type, [image, constant(axes, "int32")], "ReducerOptions", {"KeepDims": keep},
+                    [drawn.tensor(scale, True)],
+                )  # fmt: skip
+    for type in ("REDUCE_MAX", "REDUCE_MIN"):
+        cases[f"{type} {dtype}"] = Case(
+            type, [image, constant([1, 2], "int32")], "ReducerOptions", {}, [drawn.tensor(0.047)]
+        )
+    whole = Tensor(dtype="int32")
+    if dtype != "int16":
+        for type, options in (("ARG_MAX", "ArgMaxOptions"), ("ARG_MIN", "ArgMinOptions")):
+            operands = [image, constant(-1, "int32")]
+            cases[f"{type} {dtype}"] = Case(type, operands, options, {"OutputType": tflite.TensorType.INT32}, [whole])
+    cases[f"TOPK_V2 {dtype}"] = Case("TOPK_V2", [image, constant(2, "int32")], results=[drawn.tensor(0.047), whole])
+    return cases
+
+
+def _images(drawn: _Drawn) -> dict[str, Case]:
+    """Images of another size, windows behind activations, blocks, and parts with scales of their own."""
+    dtype, cases, image = drawn.dtype, {}, drawn.input(0.047, 4, 7, 6, 5)
+    same = [drawn.tensor(0.047)]
+    for size in ((9, 13), (3, 4), (1, 1)):
+        for align, half in ((False, False), (True, False), (False, True)):
+            values = {"AlignCorners": align, "HalfPixelCenters": half}
+            cases[f"RESIZE_BILINEAR {dtype} {size} {'align' * align}{'half' * half}"] = Case(
+                "RESIZE_BILINEAR", [image, constant(size, "int32")], "ResizeBilinearOptions", values, same
+            )
+    pool = {"StrideW": 2, "StrideH": 2, "FilterWidth": 3, "FilterHeight": 3, "Padding": SAME}
+    for type in ("MAX_POOL_2D", "AVERAGE_POOL_2D"):
+        for word in ("NONE", "RELU", "RELU6"):
+            options = {**pool, **_activation(word)}
+            cases[f"{type} {dtype} {word}"] = Case(type, [image], "Pool2DOptions", options, same)
+    blocks = [drawn.input(0.047, 2, 5, 6, 3), constant([2, 3], "int32"), constant([[1, 0], [0, 0]], "int32")]
+    cases[f"SPACE_TO_BATCH_ND {dtype}"] = Case("SPACE_TO_BATCH_ND", blocks, results=same)
+    if dtype == "uint8":
+        parts = [image, drawn.input(0.031, 4, 7, 6, 2, second=True)]
+        cases["CONCATENATION uint8"] = Case("CONCATENATION", parts, "ConcatenationOptions", {"Axis": 3}, same)
+    return cases
+
+
+def _products(drawn: _Drawn) -> dict[str, Case]:
+    """Convolutions, their adjoints and products of matrices; inputs of int16 have weights of int8, biases of int64."""
+    dtype, cases, random = drawn.dtype, {}, drawn.random
+    result = [drawn.tensor(0.083, True)]
+    kind = "uint8" if dtype == "uint8" else "int8"
+    form: dict[str, Any] = {"scale": (0.0213,), "zero_point": (117,)} if kind == "uint8" else {
+        "scale": (0.0031, 0.0007, 0.0113, 0.0042), "zero_point": (0,) * 4,
+    }  # fmt: skip
+
+    def weights(*shape: int, axis: int = 0) -> Tensor:
+        limits = np.iinfo(kind)
+        return constant(random.integers(limits.min, limits.max + 1, shape), kind, axis=axis, **form)
+
+    reach, wide = (900000, "int64") if dtype == "int16" else (900, "int32")
+    bias = constant(random.integers(-reach, reach, 4), wide, scale=(0.001,), zero_point=(0,))
+    for padding in (SAME, VALID):
+        count = 4 if padding == SAME else 3
+        for name, own in (("", [bias]), (" without bias", [])):
+            operands = [
+                constant([1, 7, 7, 4], "int32"), weights(4, 3, 3, 2), drawn.input(0.047, 1, count, count, 2), *own,
+            ]  # fmt: skip
+            options = {"Padding": padding, "StrideW": 2, "StrideH": 2}
+            cases[f"TRANSPOSE_CONV {dtype} {padding}{name}"] = Case(
+                "TRANSPOSE_CONV", operands, "TransposeConvOptions", options, result
+            )
+    if dtype != "uint8":
+        pair = [drawn.input(0.047, 2, 30, 4), drawn.input(0.0213, 2, 4, 50, second=True)]
+        cases[f"BATCH_MATMUL {dtype}"] = Case("BATCH_MATMUL", pair, "BatchMatMulOptions", {}, result)
+    if dtype != "int16":
+        return cases
+    for word in ("NONE", "RELU6"):
+        stride = {"StrideW": 2, "StrideH": 1, "Padding": SAME, **_activation(word)}
+        operands = [drawn.input(0.047, 8, 7, 6, 3), weights(4, 3, 2, 3), bias]
+        cases[f"CONV_2D int16 {word}"] = Case("CONV_2D", operands, "Conv2DOptions", stride, result)
+        operands = [drawn.input(0.047, 8, 7, 6, 2), weights(1, 3, 3, 4, axis=3), bias]
+        deep = {**stride, "StrideH": 2, "DepthMultiplier": 2}
+        cases[f"DEPTHWISE_CONV_2D int16 {word}"] = Case(
+            "DEPTHWISE_CONV_2D", operands, "DepthwiseConv2DOptions", deep, result
+        )
+        operands = [drawn.input(0.047, 256, 9), weights(4, 9), bias]
+        cases[f"FULLY_CONNECTED int16 {word}"] = Case(
+            "FULLY_CONNECTED", operands, "FullyConnectedOptions", _activation(word), result
+        )
+    return cases
+
+
+CASES: dict[str, Case] = {
+    name: case
+    for seed, dtype in enumerate(_ZERO)
+    for part in (_pairs, _functions, _reductions, _images, _products)
+    for name, case in part(_Drawn(dtype, seed + 40)).items()
+}
+"""by name"""
