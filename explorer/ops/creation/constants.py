@@ -154,6 +154,8 @@ def one_hot_vector(
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
+    if value is None:
+        raise OperandError("None as an element", rule="the value must be a number", fix="0.0 in place of None")
     try:
         if isinstance(value, np.generic):  # a Python int beyond a dtype raises by itself
             refuse_beyond(np.asarray(value), dtype)

@@ -14,15 +14,16 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
+from explorer.core.types.tensor_type import Array
 from explorer.formats.common.known_inputs import is_known, value_of
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.manipulation.concat import stack
+from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.gather import TakeGradient, embedding
 from explorer.ops.manipulation.reshape import expand_dims
-from explorer.ops.reduction.reduce import max, sum
+from explorer.ops.reduction.reduce import any, max, sum
 
 _MODES = ("sum", "mean", "max")
 
@@ -67,8 +68,11 @@ def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
     claim_constant("places of numbers", numbers.size)
     begun = tensor(np.arange(numbers.size))
     bags = sum(cast(expand_dims(begun, 1) >= starts, np.dtype(np.int64)), 1) - 1
-    # a number before the first bag is refused by the sum, as one of a bag beyond the last
-    bags = where(bags < 0, starts.size, bags)
+    if is_known(starts):
+        _check_starts(value_of(starts), numbers.size)
+    # a number before the first bag is refused by the sum, as one of a bag beyond the last, and as all where starts fall
+    falls = any(concatenate([starts[1:], tensor(np.full(1, numbers.size, starts.dtype))]) < starts)
+    bags = where((bags < 0) | falls, starts.size, bags)
     total = TakeGradient(0, (starts.size, table.shape[1]))(rows, bags)
     ones = cast(counted, table.dtype) if counted is not None else tensor(np.ones(numbers.size, table.dtype))
     counts = TakeGradient(0, (starts.size,))(ones, bags)
@@ -81,13 +85,8 @@ def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None
     """Return the largest row element of each bag: its rows must be known while the net is built."""
     first: Any = value_of(starts) if is_known(starts) else op.value("offsets", starts)
     claim_steps("bags of rows", first.size)
+    _check_starts(first, rows.shape[0])
     ends = [*first[1:].tolist(), rows.shape[0]]
-    if not first.size or first[0] != 0 or any(start > end for start, end in zip(first.tolist(), ends, strict=True)):
-        raise OperandError(
-            f"offsets {first.tolist()} into {rows.shape[0]} numbers",
-            rule="aten::embedding_bag: offsets must begin with 0, and none may be smaller than the one before it, or "
-            "larger than the number of numbers",
-        )
     lowest = -np.inf if rows.dtype.kind == "f" else np.iinfo(rows.dtype).min
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, lowest)
@@ -99,3 +98,13 @@ def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None
         bag = max(rows[start:end], 0)
         bags.append(bag if counted is None else where(bag == lowest, 0, bag))
     return stack(bags)
+
+
+def _check_starts(starts: Array, count: int) -> None:
+    """Raise OperandError for offsets of bags that do not rise from 0 to the number of numbers at most."""
+    if not starts.size or starts[0] != 0 or np.any(np.diff([*starts.tolist(), count]) < 0):
+        raise OperandError(
+            f"offsets {starts[:20].tolist()} into {count} numbers",
+            rule="aten::embedding_bag: offsets must begin with 0, and none may be smaller than the one before it, or "
+            "larger than the number of numbers",
+        )

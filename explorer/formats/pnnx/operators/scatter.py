@@ -8,6 +8,8 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, value
@@ -17,8 +19,10 @@ from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full, zeros
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.gather import TakeAlong, TakeGradient
+from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis
-from explorer.ops.manipulation.reshape import reshape
+from explorer.ops.manipulation.reshape import expand_dims, reshape
+from explorer.ops.reduction.reduce import prod
 from explorer.ops.reduction.sorting import argsort
 
 
@@ -65,7 +69,7 @@ def scatter_add(op: OperatorContext) -> Expr:
 
 @file_operator("torch.scatter_reduce", "Tensor.scatter_reduce", "aten::scatter_reduce")
 def scatter_reduce(op: OperatorContext) -> Expr:
-    """The sum, mean or an extreme of all elements for one place, with or without the one that is there."""
+    """The sum, product, mean or an extreme of all elements for one place, with or without the one that is there."""
     x, axis, numbers = op.x, _axis(op), op.tensor(2, "index")
     source, how, with_own = _source(op, "src", numbers), value(op, 4, "reduce"), flag(op, 5, "include_self", True)
     if how in ("amax", "amin"):
@@ -77,17 +81,33 @@ def scatter_reduce(op: OperatorContext) -> Expr:
             return extremes
         both: Expr = function("maximum" if how == "amax" else "minimum")(x, extremes)
         return both
-    if how not in ("sum", "mean") or (how == "mean" and x.dtype.kind == "b"):
+    if how not in ("sum", "prod", "mean") or (how == "mean" and x.dtype.kind == "b"):
         raise OperandError(
             f"reduce={how!r} of {x.type}",
-            rule=f"{op.definition.type}: reduce must be one of sum, mean, amax, amin; truths have no mean",
+            rule=f"{op.definition.type}: reduce must be one of sum, prod, mean, amax, amin; truths have no mean",
         )
     count = add_along_axis(zeros(x.shape, np.int64), numbers, 1, axis)
+    if how == "prod":
+        product = _products(x, axis, numbers, source)
+        # places without an element keep their own; a place beyond the axis is refused by the count
+        return where(count > 0, cast(x * product, x.dtype) if with_own else product, x)
     total = add_along_axis(x if with_own else where(count > 0, zeros((), x.dtype), x), numbers, source, axis)
     if how == "sum":
         return total
     number = where(count > 0, count + int(with_own), 1)
     return total / cast(number, x.dtype) if x.dtype.kind == "f" else total // cast(number, x.dtype)
+
+
+def _products(x: Expr, axis: int, numbers: Expr, source: Expr) -> Expr:
+    """Return the product of all elements of the source for each place of x: each place looks at all indices."""
+    length = x.shape[axis]
+    claim_constant("places of products", length)
+    places = tensor(np.arange(length).reshape(length, 1, *[1] * (x.ndim - axis - 1)))
+    is_here = expand_dims(where(numbers < 0, numbers + length, numbers), axis) == places
+    product = cast(prod(where(is_here, expand_dims(source, axis), 1), axis + 1), x.dtype)
+    # along the other axes the index may cover the first rows alone
+    behind = [(0, size - own) for size, own in zip(x.shape, product.shape, strict=True)]
+    return pad(product, tuple(behind), constant_values=1)
 
 
 def _rows(op: OperatorContext) -> tuple[Expr, int, Expr]:

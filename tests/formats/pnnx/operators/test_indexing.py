@@ -62,10 +62,11 @@ def _dealt(x: Any) -> Any:
     [
         (
             "aten::scatter_reduce",
-            {"dim": 0, "reduce": "prod"},
+            {"dim": 0, "reduce": "norm"},
             [X, X[:1].astype(np.int64), X],
-            ("reduce='prod'", "amax"),
+            ("reduce='norm'", "amax"),
         ),
+        ("torch.index_fill", {"dim": 0, "value": None}, [X, np.array([1])], ("None", "must be a number")),
         ("torch.scatter", {"dim": 0, "reduce": "add"}, [X, X.astype(np.int64), X], ("reduce='add'", "op")),
         ("torch.scatter_add", {"dim": 1}, [X, np.zeros((4, 5), np.int64), X[:2]], ("source", "index")),
         ("torch.index_add", {"dim": 0}, [X, np.zeros((2, 2), np.int64), X], ("index must be a list",)),
@@ -95,6 +96,7 @@ def test_an_argument_that_misfits_is_named_with_the_rule(
         arguments = {**arguments, "include_self": True}
     names = {"index": "x1", "src": "x2"} if "scatter" in type else {}
     names = {"index": "x1", "source": "x2"} if "torch.index" in type else names
+    names = dict(list(names.items())[: len(given) - 1])
     net = net_of(type, len(given), arguments, names={"input": "x0", **names} if names else None)
     with refused(ex.OperandError, type, *words):
         net.run(*given)
@@ -138,6 +140,38 @@ def test_an_extreme_of_elements_with_a_nan_is_nan(reduce: str, extreme: Any) -> 
     expected = x.copy()
     expected[1], expected[2] = np.nan, extreme(extreme(x[2], 2), -3)
     np.testing.assert_array_equal(net.run(x, np.array([1, 1, 2, 2]), source), expected)
+
+
+@pytest.mark.parametrize("with_own", [True, False])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_product_is_of_all_elements_for_a_place(axis: int, with_own: bool) -> None:
+    """As torch computes it: places without an element stay, and rows behind those of the index, too."""
+    names = {"input": "x0", "index": "x1", "src": "x2"}
+    arguments = {"dim": axis, "reduce": "prod", "include_self": with_own}
+    net = net_of("torch.scatter_reduce", 3, arguments, names=names)
+    index = np.array([[0, 2, 2, 1], [2, 2, 3, 3], [2, 0, 0, 0]])
+    source = np.arange(1, 13, dtype=np.float32).reshape(3, 4) - 5
+    expected, fresh = X.copy(), np.ones(X.shape, bool)
+    for place in np.ndindex(index.shape):
+        at = (index[place], place[1]) if axis == 0 else (place[0], index[place])
+        expected[at] = source[place] * (1 if fresh[at] and not with_own else expected[at])
+        fresh[at] = False
+    np.testing.assert_allclose(net.run(X, index, source), expected, rtol=1e-6)
+    with pytest.raises(ex.RunError, match="row 9"):
+        net.run(X, np.where(index == 3, 9, index), source)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("offsets", [[0, 3, 1], [0, 5]])
+def test_bags_do_not_begin_before_the_one_before(mode: int, offsets: list[int]) -> None:
+    """Offsets that fall, or lie behind all numbers, are refused in a run, as torch refuses them."""
+    constants = [
+        OperatorDefinition("prim::Constant", f"c{i}", (), (f"c{i}",), {"value": v}) for i, v in enumerate((False, mode))
+    ]
+    bag = OperatorDefinition("aten::embedding_bag", "op", ("w", "n", "s", "c0", "c1"), ("y", "b", "k", "m"))
+    net = Net(NetDefinition.of("bags", [*constants, bag], ["w", "n", "s"], ["y"]), TABLE)
+    with pytest.raises(ex.ExplorerError, match="row"):
+        net.run(X, np.array([1, 0, 2, 3]), np.array(offsets))
 
 
 def test_results_have_the_dtype_of_truths() -> None:
