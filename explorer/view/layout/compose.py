@@ -237,15 +237,13 @@ def _segments(
         first = (start[0] - points[0][0], start[1] - points[0][1])
         last = (stop[0] - points[-1][0], stop[1] - points[-1][1])
         count = len(points) - 1
-        reach = min(count - 2, 3)
         moved: list[int] = []
         for k, (x, y) in enumerate(points):
             # The ends follow the items that they touch, with the control points beside them, so that edges still leave
-            # and arrive vertically. The shift fades out soon: the axes keep the other points beside the items.
-            first_share = min(max(1 - (k - 1) / reach, 0.0), 1.0)
-            last_share = min(max(1 - (count - 1 - k) / reach, 0.0), 1.0)
-            moved.append(_px(origin[0] + x + first_share * first[0] + last_share * last[0]))
-            moved.append(_px(origin[1] + y + first_share * first[1] + last_share * last[1]))
+            # and arrive vertically. The others stay beside the items that they pass, and go on as smoothly as before.
+            shift_x, shift_y = first if k <= 1 else last if k >= count - 1 else (0, 0)
+            moved.append(_px(origin[0] + x + shift_x))
+            moved.append(_px(origin[1] + y + shift_y))
         moved = exchanged(moved, scene.direction)
         segments.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
     return segments

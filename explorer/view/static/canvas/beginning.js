@@ -1,21 +1,29 @@
 // Where a graph begins that does not fit into its canvas: the nodes and closed boxes that are seen first.
 
 import { flowsRight } from "../scene/direction.js";
+import { LEGIBLE, READABLE } from "./camera.js";
+
+/** Items in sight below which a graph is shown smaller, if that at least doubles them: most of the canvas is empty then. */
+const FEW = 8;
 
 /** Show where the graph of a view begins, legibly. @param {import("../view.js").View} view */
 export function begin({ camera, placement, scene, trace }) {
   const right = flowsRight(trace.layout);
-  camera.fit(placement.size, true, right, (length, room) => beginning(placement, scene, right, length, room));
+  const items = standing(placement, scene);
+  const seenAt = (scale) => {
+    camera.fit(placement.size, scale, right, (length, room) => beginning(items, right, length, room));
+    return items.filter(([x, y, wide, high]) => camera.shows([x, y, x + wide, y + high])).length;
+  };
+  const seen = seenAt(READABLE);
+  if (seen < FEW && seen < items.length && seenAt(LEGIBLE) < 2 * seen) seenAt(READABLE);
 }
 
 /**
  * The middle, across the flow, of the items at the start of a graph: of the first one, and of as many of those within a
- * length behind it as fit beside it. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene
- * @param {boolean} right whether values flow to the right @param {number} length @param {number} room @returns {number | undefined}
+ * length behind it as fit beside it. @param {number[][]} items @param {boolean} right whether values flow to the right @param {number} length @param {number} room @returns {number | undefined}
  */
-function beginning(placement, scene, right, length, room) {
+function beginning(items, right, length, room) {
   const [along, across] = right ? [0, 1] : [1, 0];
-  const items = standing(placement, scene);
   const start = items.reduce((least, rect) => Math.min(least, rect[along]), Infinity);
   const first = items.filter((rect) => rect[along] + rect[along + 2] <= start + length).sort((a, b) => a[along] - b[along] || a[across] - b[across]);
   if (!first.length) return undefined;

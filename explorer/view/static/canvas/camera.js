@@ -4,8 +4,10 @@ import { calm } from "../dom.js";
 import { motion } from "./reveal.js";
 
 const [SMALLEST, LARGEST] = [0.02, 3];
-/** The scale at which a graph begins that does not fit legibly, and the least at which one does. */
-const [READABLE, LEGIBLE] = [0.82, 0.6];
+/** The scale at which a graph begins that does not fit legibly. */
+export const READABLE = 0.82;
+/** The least scale at which a graph is legible. */
+export const LEGIBLE = 0.6;
 const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
@@ -57,13 +59,13 @@ export class Camera {
     this.#apply(smooth);
   }
 
-  /** Put a world rectangle in the middle; `opening` keeps text legible, and starts where not all fits at the top, or at the left where values flow to the `right`, with the middle, across the flow, of what stands there. @param {number[]} size @param {boolean} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] the middle of as much as fits into a room, within a length */
-  fit([width, height], opening = false, right = false, beginning = undefined) {
+  /** Put a world rectangle in the middle; an `opening` scale keeps text legible, and starts where not all fits at the top, or at the left where values flow to the `right`, with the middle, across the flow, of what stands there. @param {number[]} size @param {number} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] the middle of as much as fits into a room, within a length */
+  fit([width, height], opening = 0, right = false, beginning = undefined) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
-    this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? READABLE : whole);
+    this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? opening : whole);
     const at = (room, length, along, other) => {
       const spare = room - length * this.scale;
       if (!opening || spare >= (along ? 2 * ROOM : 0)) return spare / 2;

@@ -122,14 +122,11 @@ export class Placement {
     const stop = end(to, route[2 * count], route[2 * count + 1], false, into);
     const first = [start[0] - at(0)[0], start[1] - at(0)[1]];
     const last = [stop[0] - at(count)[0], stop[1] - at(count)[1]];
-    const reach = Math.min(count - 2, 3);
     const points = [];
     for (let k = 0; k <= count; k++) {
-      const firstShare = Math.min(Math.max(1 - (k - 1) / reach, 0), 1);
-      const lastShare = Math.min(Math.max(1 - (count - 1 - k) / reach, 0), 1);
+      const shift = k <= 1 ? first : k >= count - 1 ? last : [0, 0];
       const [x, y] = at(k);
-      points.push(Math.round(origin[0] + x + firstShare * first[0] + lastShare * last[0]));
-      points.push(Math.round(origin[1] + y + firstShare * first[1] + lastShare * last[1]));
+      points.push(Math.round(origin[0] + x + shift[0]), Math.round(origin[1] + y + shift[1]));
     }
     const segment = { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
     this.segments.set(`${index}:${from}:${to}`, segment);

@@ -1,0 +1,60 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer import relu, train
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.layout.compose import compose
+from explorer.view.layout.layout_graph import LayoutGraph
+from explorer.view.layout.routes import finished
+from explorer.view.model.model import build_model
+
+
+
+def training_step():
+    """A step whose boxes are open at many ports, past which long edges lead to the updates."""
+    module = train.Module("digits", loss=train.CrossEntropy(), optimizer=train.Adam(rate=0.003))
+    for layer in (train.Linear("hidden", 64, 128), relu, train.Linear("scores", 128, 10)):
+        module.add_node(layer)
+    module.attach(seed=0)
+    return module.plan(np.zeros((64, 64), np.float32), np.arange(64) % 10).recording
+
+
+MODEL = build_model(training_step())
+LAYOUTS = Layouts(MODEL)
+SLANTED = [100, 20, 100, 30, 500, 150, 500, 160]
+"""the route of an edge between two nodes, of which dot draws nearly a straight line"""
+
+
+def routed(*items):
+    """The route of an edge between two nodes, past items (x, y, width, height)."""
+    sizes = ((40, 40), (40, 40), *((wide, high) for _, _, wide, high in items))
+    graph = LayoutGraph(sizes, frozenset(), ((0, 1),))
+    centres = [(100, 0), (500, 180), *((x, y) for x, y, _, _ in items)]
+    return finished(graph, centres, [list(SLANTED)])[0]
+
+
+def test_a_wide_curve_leaves_and_arrives_along_the_flow():
+    assert routed() == [100, 20, 100, 90, 500, 90, 500, 160]
+
+
+def test_a_curve_keeps_the_route_that_the_items_leave_free():
+    assert routed((180, 100, 40, 40)) == routed()
+    assert routed((200, 60, 40, 40)) == SLANTED
+
+
+@given(st.sets(st.sampled_from(range(len(MODEL.tree.boxes)))))
+def test_a_route_that_passes_upright_does_so_whatever_is_open(chosen):
+    passed = 0
+    for segment in compose(MODEL, LAYOUTS, {0, *chosen}).segments:
+        edges = MODEL.edges[segment.box]
+        route = LAYOUTS[segment.box].routes[edges.index((segment.start, segment.end))]
+        if len(route) != len(segment.points):
+            continue
+        for joint in range(6, len(route) - 2, 6):
+            if route[joint - 2] == route[joint] == route[joint + 2]:
+                passed += 1
+                before, at, after = segment.points[joint - 2 : joint + 4 : 2]
+                assert abs(before - at) <= 1
+                assert abs(after - at) <= 1
+    assert passed
