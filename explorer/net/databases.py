@@ -21,6 +21,7 @@ from explorer.core.ir.hooks import hooks
 from explorer.core.registry_base import Registry
 from explorer.core.types.tensor_type import Array
 from explorer.record.fork_locks import renew_in_children
+from explorer.record.reasons import counted_text
 
 
 class Database(Protocol):
@@ -84,7 +85,8 @@ class DBReader:
         sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
         if not sizes or len({*sizes.values()}) > 1:
             raise OperandError(
-                f"{db_name}: " + (", ".join([f"{name} of {size} rows" for name, size in sizes.items()]) or "no array"),
+                f"{db_name}: "
+                + (", ".join([f"{name} of {counted_text(size, 'row')}" for name, size in sizes.items()]) or "no array"),
                 rule="the arrays of a database must have equally many rows",
                 fix="np.savez(path, data=rows, label=labels)",
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.net.net import Net
+from explorer.record.reasons import counted_text
 
 
 class ModelHelper:
@@ -56,4 +57,4 @@ class ModelHelper:
         return gradients
 
     def __repr__(self) -> str:
-        return f"<model helper {self.net.name!r}: {len(self.params)} parameters>"
+        return f"<model helper {self.net.name!r}: {counted_text(len(self.params), 'parameter')}>"

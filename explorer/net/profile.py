@@ -13,6 +13,7 @@ from typing import NamedTuple
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import Scope
 from explorer.net.building.builder import NetBuilder
+from explorer.record.reasons import counted_text
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
@@ -71,7 +72,7 @@ class Profile:
         return "\n".join([*lines, "", *_table("type", by_type, self.micros)])
 
     def __repr__(self) -> str:
-        return f"<profile of net {self.name!r}: {len(self.rows)} kernels>"
+        return f"<profile of net {self.name!r}: {counted_text(len(self.rows), 'kernel')}>"
 
 
 def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) -> Profile:

@@ -14,6 +14,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Array
 from explorer.net.blob_operator import BlobOperator, blob_operator
 from explorer.net.databases import DATABASES, DBReader
+from explorer.record.reasons import counted_text
 
 
 @blob_operator("CreateDB", outputs=(1,))
@@ -39,7 +40,7 @@ def read_batch(
     names = columns or tuple([blob.name for blob in op.outputs])
     if len(names) != len(op.outputs):
         raise OperandError(
-            f"columns={names} for {len(op.outputs)} outputs",
+            f"columns={names} for {counted_text(len(op.outputs), 'output')}",
             rule="there must be one output for each column",
             fix="leave columns out where the outputs have their names",
         )

@@ -18,6 +18,7 @@ from explorer.core.registry_base import Registry, changes
 from explorer.core.types.block import Block
 from explorer.core.types.custom_dtypes import is_element
 from explorer.core.types.device import Device, cpu
+from explorer.record.reasons import counted_text
 
 _OBJECT = np.dtype(object)
 _Maker: TypeAlias = Callable[[], Any]
@@ -158,13 +159,13 @@ class TypeMeta:
     def _check(self, memory: Any, count: int) -> None:
         if memory.dtype != self.dtype or not 0 <= count <= len(memory):
             raise OperandError(
-                f"{count} elements of {self.name} in {len(memory)} of {memory.dtype}",
+                f"{counted_text(count, 'element')} of {self.name} in {len(memory)} of {memory.dtype}",
                 rule=f"the memory must have that many elements of {self.dtype}",
                 fix=f"TypeMeta.make({self.name}).allocate({count})",
             )
 
     def __repr__(self) -> str:
-        return f"<type {self.name}: {self.itemsize} bytes>"
+        return f"<type {self.name}: {counted_text(self.itemsize, 'byte')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TypeMeta.make, (self.type,)

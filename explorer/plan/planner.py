@@ -34,6 +34,7 @@ from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Schedule
+from explorer.record.reasons import counted_text
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be left out or set"""
@@ -227,7 +228,7 @@ def _report_progress(name: str, graph: PlanGraph) -> None:
     """Call the user's progress callback, if there is one."""
     callback = current_callback()
     if callback is not None:
-        callback(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
+        callback(Progress("planning", f"{name} ({counted_text(len(graph.live), 'node')})"))
 
 
 def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:

@@ -45,6 +45,11 @@ def count_text(count: float) -> str:
     return f"{count:.3g} T"
 
 
+def short_counted_text(count: float, noun: str) -> str:
+    """Return a large number of things: ``1 flop``, ``950 flops``, ``25 K parameters``."""
+    return f"{count_text(count)} {noun if count == 1 else noun + 's'}"
+
+
 def micros_text(micros: float) -> str:
     """Format a time in µs: 3.4 µs, 12.1 ms, 2.5 s."""
     if micros < _ROUNDS_UP:
@@ -64,7 +69,7 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
     if name.endswith("_us"):
         return micros_text(value)
     if name.endswith("_flops"):
-        return f"{count_text(value)} flops"
+        return short_counted_text(value, "flop")
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -10,7 +10,7 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.memory_budget import size_of
-from explorer.record.reasons import bytes_text
+from explorer.record.reasons import bytes_text, counted_text
 from explorer.testing.subjects import (
     AnyPlan,
     Subject,
@@ -172,7 +172,10 @@ def _abreast(subject: Subjects) -> list[tuple[int, ...]]:
     """Return the first operations of all arguments, their second ones, and so on."""
     counts = [len(nodes) for nodes in subject.nodes]
     if len(set(counts)) > 1:
-        names = [f"{name!r} with {count} operations" for name, count in zip(subject.names, counts, strict=True)]
+        names = [
+            f"{name!r} with {counted_text(count, 'operation')}"
+            for name, count in zip(subject.names, counts, strict=True)
+        ]
         raise OperandError(
             ", ".join(names),
             rule="names that are compared must stand for equally many operations",
@@ -189,7 +192,7 @@ def _several(subject: Subjects) -> list[str]:
         places = [node_place(recording, node) for node in nodes]
         if len(nodes) > 1 and {recording.nodes.label[node] for node in nodes} == {name.split(" / ")[-1]}:
             shown = ", ".join(places[:_KERNELS]) + f" … and {len(places) - _KERNELS:,} more" * (len(places) > _KERNELS)
-            lines.append(f"`{name}` stands for {len(nodes):,} operations: {shown}")
+            lines.append(f"`{name}` stands for {counted_text(len(nodes), 'operation')}: {shown}")
     return [*lines, "to mean one of them: give the expression itself, or its own name in the picture"] if lines else []
 
 

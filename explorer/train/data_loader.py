@@ -18,6 +18,7 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
+from explorer.record.reasons import counted_text
 
 Sample = Sequence[Any]
 
@@ -158,7 +159,8 @@ class DataLoader:
         for name, own in self._settings().items():
             if batch and state.get(name) != own:
                 raise OperandError(
-                    f"a position after {batch} batches of an epoch whose {name} is {state.get(name)!r}",
+                    f"a position after {counted_text(batch, 'batch', 'batches')} "
+                    f"of an epoch whose {name} is {state.get(name)!r}",
                     rule=f"the loader's must be the same, and it is {own!r}",
                     fix="restore into a loader that is built like the saved one, or at the end of an epoch",
                 )
@@ -186,7 +188,7 @@ class DataLoader:
 
     def __repr__(self) -> str:
         settings = ", ".join([f"{name}={value}" for name, value in self._settings().items() if name != "samples"])
-        return f"<loader of {len(self.dataset)} samples: {settings}>"
+        return f"<loader of {counted_text(len(self.dataset), 'sample')}: {settings}>"
 
     def load(self, indices: Array) -> tuple[Array, ...]:
         """Return a batch of samples by number; all are freed, also where one of them cannot be read."""

@@ -14,6 +14,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
 from explorer.ops.manipulation.reshape import reshape
+from explorer.record.reasons import counted_text
 
 SAMPLES = ("first", "last")
 
@@ -34,7 +35,8 @@ class Affine(Layer):
         if not input.ndim or count != weight.shape[0]:
             where = "the last axis" if last else "the first axis"
             raise OperandError(
-                f"a linear layer of {weight.shape[0]} inputs with an input {input.type}, {count} elements a sample",
+                f"a linear layer of {counted_text(weight.shape[0], 'input')} with an input {input.type}, "
+                f"{counted_text(count, 'element')} a sample",
                 rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
                 fix=f"Linear(name, {count}, {weight.shape[1]}), or turn the samples' axis",
             )

@@ -28,6 +28,7 @@ from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.ops.creation.constants import zeros
+from explorer.record.reasons import counted_text
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.module_device import elements_on, samples_of
 
@@ -137,9 +138,9 @@ class Node:
         size = self._size(taken.tensor_type)
         if self.input_size not in (None, size):
             raise OperandError(
-                f"the node {self.name!r} with an input {taken.type}, {size} elements a sample",
+                f"the node {self.name!r} with an input {taken.type}, {counted_text(size, 'element')} a sample",
                 rule=f"a sample must have {self.input_size} elements, in any shape",
-                fix=f"reshape the samples to {self.input_size} elements each",
+                fix=f"reshape the samples to {counted_text(self.input_size, 'element')} each",
             )
         elements = self._elements()
         forward, _ = self._compiled(taken.tensor_type)

@@ -1,6 +1,7 @@
 """The run on the canvas and beside it: what is alive in which buffer, what took how long, where a NaN comes from."""
 
 import os
+import re
 from dataclasses import replace
 from math import prod
 
@@ -153,3 +154,19 @@ def test_a_value_of_one_number_stands_on_its_node_once_it_is_computed(show):
     expect(view.locator(".ex-label", has_text="scalar")).to_have_count(0)
     press(view, "Home")
     expect(second("at")).to_have_text("scalar f64")
+
+
+@pytest.mark.spec("V-5", "V-6")
+def test_a_scalar_shows_its_value_and_the_time_of_its_kernel(show):
+    """The value, as people write it, stands for the type, and the time at the side; what is no kernel has no time."""
+    plan = ex.EvalPlan(record="values")
+    total = ex.sum(ex.tensor([[-2.0, -1.0]], name="x"), axis=(0, 1))
+    plan.register(total)
+    plan.eval()
+    view = show(plan.recording)
+    press(view, "End")
+    expect(node(view, "sum").locator(".ex-second")).to_have_text("= −3")
+    expect(node(view, "sum").locator(".ex-frame-time")).to_have_text(re.compile(r"^[\d.]+ (µs|ms)$"))
+    expect(node(view, "x").locator(".ex-frame-time")).to_have_count(0)
+    node(view, "sum").click()
+    expect(view.locator(".ex-why .ex-elements")).to_have_text("−3")

@@ -187,7 +187,7 @@ def test_without_its_arrays_a_net_is_looked_at_but_not_run(tmp_path: Path) -> No
     assert "w" in net
     assert net.preview_plan().recording.nodes
     for ask in (net.run, lambda: net["w"].values.array):
-        with pytest.raises(FileError, match=r"n\.npz: the file is absent, and with it 1 weights: w\.values"):
+        with pytest.raises(FileError, match=r"n\.npz: the file is absent, and with it 1 weight: w\.values"):
             ask()
 
 

@@ -496,7 +496,9 @@ def test_a_builder_returns_a_value_for_each_output(values: int, outputs: int) ->
     if values == outputs:
         assert [value.tolist() for value in net.run([5]).values()] == [[5 + place] for place in range(outputs)]
         return
-    with pytest.raises(ex.ExplorerError, match=f"returned {values} values\\n.*{outputs} outputs: y0, y1"):
+    with pytest.raises(
+        ex.ExplorerError, match=f"returned {values} value{'s' * (values != 1)}\\n.*{outputs} outputs: y0, y1"
+    ):
         net.build()
 
 

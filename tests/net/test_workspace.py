@@ -198,7 +198,7 @@ def test_a_parameter_is_created_once() -> None:
     model.create_param("w", (2, 2))
     with pytest.raises(ex.OperandError, match="a second parameter 'w'"):
         model.create_param("w", (2, 2))
-    assert repr(model) == "<model helper 'm': 1 parameters>"
+    assert repr(model) == "<model helper 'm': 1 parameter>"
 
 
 @pytest.mark.spec("C-5")

@@ -33,6 +33,7 @@ def test_facts_are_counted_with_their_noun(template, facts, said):
         ("n_bytes", 1024, "1 KB"),
         ("n_bytes", 1023 * 1024, "0.999 MB"),
         ("n_bytes", 5 * 2**40, "5 TB"),
+        ("n_flops", 1, "1 flop"),
         ("n_flops", 999, "999 flops"),
         ("n_flops", 999_900, "1 M flops"),
         ("n_us", 999.7, "1 ms"),

@@ -20,6 +20,7 @@ from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import reachable, rebuild
 from explorer.core.policy import Minor, Policy
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.record.reasons import counted_text
 
 
 class Parameter(Operation):
@@ -123,7 +124,7 @@ class Body:
         return total
 
     def __repr__(self) -> str:
-        return f"Body({self.name!r}, {len(self.nodes)} nodes)"
+        return f"Body({self.name!r}, {counted_text(len(self.nodes), 'node')})"
 
 
 def make_body(

@@ -16,6 +16,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.shape import Sizes
 from explorer.core.types.tensor_type import Array
+from explorer.record.reasons import counted_text
 
 _Self = TypeVar("_Self", bound="TensorFunctions")
 
@@ -148,7 +149,7 @@ class TensorFunctions:
         if array.ndim:
             if array.size != self.size:
                 raise OperandError(
-                    f"{array.size} elements for a tensor of {self.size}",
+                    f"{counted_text(array.size, 'element')} for a tensor of {self.size}",
                     rule="there must be one number, or as many as the tensor has elements",
                     fix=f"a list of {self.size} numbers",
                 )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from explorer.core.errors import FileError, UnknownNameError
 from explorer.net.definition.definition import WeightReference
 from explorer.net.definition.operator_definition import FileWeights
+from explorer.record.reasons import counted_text
 
 _Entry = TypeVar("_Entry")
 
@@ -76,7 +77,7 @@ class AbsentWeights(DeclaredWeights):
         """Return the error that names the absent file and all weights that it should hold."""
         keys = shorten(", ".join(self), 100, placeholder=" …")
         return FileError(
-            f"the file is absent, and with it {len(self)} weights: {keys}",
+            f"the file is absent, and with it {counted_text(len(self), 'weight')}: {keys}",
             path=str(self.path),
             rule=self._rule,
             fix=self._fix,

@@ -15,6 +15,7 @@ from onnx import AttributeProto, NodeProto
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.stored_tensors import StoredTensor, stored, texts
 from explorer.net.definition.definition import Plain
+from explorer.record.reasons import counted_text
 
 
 def arguments(
@@ -50,9 +51,9 @@ def _plain(attribute: AttributeProto) -> Plain:
         case types.STRINGS:
             return tuple(text(item) for item in attribute.strings)
         case types.GRAPH:
-            return f"a graph of {len(attribute.g.node)} nodes"
+            return f"a graph of {counted_text(len(attribute.g.node), 'node')}"
         case types.GRAPHS:
-            return tuple(f"a graph of {len(graph.node)} nodes" for graph in attribute.graphs)
+            return tuple(f"a graph of {counted_text(len(graph.node), 'node')}" for graph in attribute.graphs)
         case types.TENSORS:
             return f"{len(attribute.tensors)} tensors"
         case types.SPARSE_TENSOR | types.SPARSE_TENSORS:

@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 from explorer.core.errors import ExplorerError, UnknownNameError
 from explorer.formats.pnnx.expression_tree import ARITY, CONSTANTS, Call, ListOf, Literal, Node, Operand
 from explorer.formats.pnnx.param_values import GrammarError, read_number, read_string, shorten
+from explorer.record.reasons import counted_text
 
 _TOKEN = re.compile(r"\s*([(),\[\]]|[^\s(),\[\]]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -86,7 +87,10 @@ def parse(text: str, operands: int | None = None) -> Parsed:
         operand = _OPERAND.fullmatch(token.text)
         if operand and operands is not None and int(operand[1]) >= operands:
             raise ExpressionError(
-                text, token.column, f"{token.text} of {operands} inputs", rule="@n must be an input, counted from 0"
+                text,
+                token.column,
+                f"{token.text} of {counted_text(operands, 'input')}",
+                rule="@n must be an input, counted from 0",
             )
     return parsed
 
@@ -186,7 +190,7 @@ def _check_arity(text: str, frame: _Frame) -> None:
         raise ExpressionError(
             text,
             frame.token.column,
-            f"{frame.token.text} of {len(frame.members)} arguments",
+            f"{frame.token.text} of {counted_text(len(frame.members), 'argument')}",
             rule=f"{frame.token.text} must have {counts}",
         )
 

@@ -60,7 +60,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
         _fail(
             path,
             len(lines),
-            f"the file ends after {len(lines) - 2} of {operators} operators",
+            f"the file ends after {len(lines) - 2} of {counted_text(operators, 'operator')}",
             rule="line 2 must have the number of operators and of operands",
         )
     definition = NetDefinition.of(

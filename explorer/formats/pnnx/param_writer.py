@@ -19,6 +19,7 @@ from explorer.formats.pnnx.bin_weights import encode
 from explorer.formats.pnnx.param_reader import EXPRESSION, INPUT, MAGIC, OUTPUT
 from explorer.formats.pnnx.param_values import GrammarError, shorten, write_string, write_type, write_value
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.record.reasons import counted_text
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """the earliest date of a zip entry, so that equal nets make equal files"""
@@ -108,7 +109,7 @@ def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, commen
     missing = [weight.key for weight in references if weight.key not in definition.weights]
     if missing:
         raise FileError(
-            f"{len(missing)} weights have no value: {', '.join(missing)}",
+            f"no value of {counted_text(len(missing), 'weight')}: {', '.join(missing)}",
             path=path,
             rule="every declared weight must have a value",
             fix="set them in the definition's weights first",

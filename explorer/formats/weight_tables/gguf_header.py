@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from explorer.core.errors import FileError
 from explorer.core.files.kept_file import KeptFile
 from explorer.core.memory_budget import AXES
+from explorer.record.reasons import counted_text
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -97,7 +98,10 @@ class GgufHeader:
         name = self._text()
         axes = self._number("I")
         if axes > min(_DIMENSIONS, AXES):
-            self._fail(f"tensor {name!r} has {axes} axes", rule=f"a tensor must have at most {_DIMENSIONS} axes")
+            self._fail(
+                f"tensor {name!r} has {counted_text(axes, 'axis', 'axes')}",
+                rule=f"a tensor must have at most {_DIMENSIONS} axes",
+            )
         # the file has the fastest axis first
         shape = tuple(reversed([self._number("Q") for _ in range(axes)]))
         return name, shape, self._number("I"), self._number("Q")
@@ -113,7 +117,7 @@ class GgufHeader:
         word, block, block_bytes = TYPES[type]
         if (shape[-1] if shape else 1) % block:
             self._fail(
-                f"tensor {name!r} of {word} has rows of {shape[-1]} elements",
+                f"tensor {name!r} of {word} has rows of {counted_text(shape[-1], 'element')}",
                 rule=f"a row of {word} must be of whole blocks of {block} elements",
             )
         size = math.prod(shape) // block * block_bytes
@@ -142,7 +146,7 @@ class GgufHeader:
             self._skip(length * each)
         else:
             self._fail(f"an array of kind {member_type}", rule="an array of metadata must hold numbers or texts")
-        return f"{length:,} values"
+        return f"{counted_text(length, 'value')}"
 
     def _count(self, least: int, what: str) -> int:
         """Read a number of things that take at least so many bytes each; refuse more than the file can hold."""

@@ -31,6 +31,7 @@ from explorer.net.operators.context import Ask, BuildBody, OperatorContext, Unkn
 from explorer.net.operators.table import OperatorTable
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 
 _SHOWN = 120
 """maximum number of characters of an expression on its box; the whole text is in the file's line"""
@@ -220,8 +221,8 @@ class NetBuilder:
         )
         if len(results) != len(operator.outputs):
             raise ExplorerError(
-                f"its builder returned {len(results)} values",
-                rule=f"the builder must return one value for each of the {len(operator.outputs)} outputs: "
+                f"its builder returned {counted_text(len(results), 'value')}",
+                rule=f"the builder must return one value for each of {counted_text(len(operator.outputs), 'output')}: "
                 + ", ".join(operator.outputs),
             )
         return results
@@ -240,7 +241,7 @@ class NetBuilder:
             if missing:
                 count = len(definition.inputs) - len([blob for blob in definition.inputs if blob in values])
                 raise OperandError(
-                    f"{len(parameters)} values for the graph {name!r}",
+                    f"{counted_text(len(parameters), 'value')} for the graph {name!r}",
                     rule=f"{operator.type}: the graph {name!r} must be given its {count} inputs",
                 )
             inputs = dict(zip(definition.inputs, [*parameters, *[values[blob] for blob in captured]], strict=True))

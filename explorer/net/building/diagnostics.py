@@ -23,6 +23,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.definition.shape_notes import disagreement
 from explorer.net.operators.table import OperatorTable
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 
 _LISTED = 5
 """maximum number of weights that a problem names"""
@@ -144,7 +145,7 @@ def _named(weights: list[str]) -> str:
     if len(weights) == 1:
         return weights[0]
     names = [name.removeprefix("weight ") for name in dict.fromkeys(weights)]
-    return f"{len(weights):,} weights ({', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)})"
+    return f"{counted_text(len(weights), 'weight')} ({', '.join(names[:_LISTED])}{', …' * (len(names) > _LISTED)})"
 
 
 def _is_opaque(value: Expr) -> bool:
@@ -183,8 +184,9 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
             known={*operators, *definition.blobs, *weights, *_box_names(everything)},
             fix=f"this is a type; its operators are {_first(same, 8)}"
             if same
-            else f"ask for one of {len(operators):,} operators ({_first([*operators])}), {len(definition.blobs):,} "
-            f"operands ({_first([*definition.blobs])}) or {len(weights):,} weights ({_first([*weights])})",
+            else f"ask for one of {counted_text(len(operators), 'operator')} ({_first([*operators])}), "
+            f"{counted_text(len(definition.blobs), 'operand')} ({_first([*definition.blobs])}) or "
+            f"{counted_text(len(weights), 'weight')} ({_first([*weights])})",
         )
     nodes: list[Expr] = []
     if name in operators:

@@ -21,6 +21,7 @@ from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.shape_notes import array_rule, noted_dtype, shape_text
+from explorer.record.reasons import counted_text
 
 _NO_NUMBERS = "USOMm"
 """kinds of dtypes of texts, objects and dates"""
@@ -42,7 +43,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     missing = [name for name in names if name not in by_name and name not in named]
     if len(inputs) > len(names) or doubled or missing:
         expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
-        counts = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
+        counts = f"{counted_text(len(inputs) + len(named), 'input')} for net {definition.name!r}"
         difference = (
             f"; {doubled[0]!r} is passed twice" if doubled else f"; {missing[0]!r} is missing" if missing else ""
         )

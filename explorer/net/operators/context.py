@@ -18,6 +18,7 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.net.definition.definition import OperatorDefinition
 from explorer.ops.creation.constants import full
+from explorer.record.reasons import counted_text
 
 BuildBody: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 """values of an inner graph's parameters → values of its outputs"""
@@ -198,7 +199,9 @@ class OperatorContext:
         if position < len(self.operands):
             return self.operands[position]
         rule = f"an operand {name!r}" if name else f"{position + 1} operands or more"
-        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} must have {rule}")
+        raise OperandError(
+            f"{counted_text(len(self.operands), 'operand')} given", rule=f"{self.definition.type} must have {rule}"
+        )
 
     def has(self, name: str) -> bool:
         """Whether the file gives a parameter, be it None."""

@@ -21,6 +21,7 @@ from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
 from explorer.net.operators.schema import Count, OperatorSchema
 from explorer.net.operators.similar_types import NearTypes
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
@@ -132,8 +133,8 @@ class OperatorTable:
         if count is not None and len(operator.inputs) not in count:
             inputs = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
             raise OperandError(
-                f"{len(operator.inputs)} operands are given: {inputs}",
-                rule=f"{operator.type} must have {count} operands",
+                f"{counted_text(len(operator.inputs), 'operand')} given: {inputs}",
+                rule=f"{operator.type} must have {count} {'operand' if str(count) == '1' else 'operands'}",
                 fix="export the model again, or correct the line",
             )
 

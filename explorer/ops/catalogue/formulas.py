@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.traversal import reachable
+from explorer.record.reasons import counted_text
 
 _INFIX = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2)}
 """operation → its sign and how tightly it binds"""
@@ -19,7 +20,7 @@ def formula(expression: Expr, names: Mapping[int, str]) -> str:
     nodes = reachable([expression], stop=lambda node: node.uid in names)
     size = sum(bool(node.operands) for node in nodes if node.uid not in names)
     if size > _LARGEST:
-        return f"an expression of {size} operations"
+        return f"an expression of {counted_text(size, 'operation')}"
     written: dict[int, tuple[str, int]] = {}
     for node in nodes:
         written[node.uid] = (names[node.uid], _CALL) if node.uid in names else _written(node, written)

@@ -17,6 +17,7 @@ from explorer.core.ir.operation import WEAK
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import functions
 from explorer.core.tracing.trace import trace
+from explorer.record.reasons import counted_text
 
 _shared: WeakValueDictionary[Any, Body] = WeakValueDictionary()
 """the nodes of a body, with the lines that wrote them → the body that was recorded first"""
@@ -88,7 +89,7 @@ def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple
     """Raise OperandError, which names the first difference, unless values have the same number and types."""
     if len(before) != len(after):
         raise OperandError(
-            f"{what}: {names[0]} has {len(before)} values, {names[1]} has {len(after)}",
+            f"{what}: {names[0]} has {counted_text(len(before), 'value')}, {names[1]} has {len(after)}",
             rule=f"{names[0]} and {names[1]} must have the same containers with the same number of values",
             fix="return as many values in both places",
         )

@@ -21,6 +21,7 @@ from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
+from explorer.record.reasons import counted_text
 
 
 class Structured(Operation, abstract=True):
@@ -122,7 +123,7 @@ class Literal(Structured):
         type_ = TensorType(self.shape, self.dtype, self.device)
         if type_.size != len(self.elements):
             raise OperandError(
-                f"{len(self.elements)} elements for a literal of shape {self.shape}",
+                f"{counted_text(len(self.elements), 'element')} for a literal of shape {self.shape}",
                 rule=f"there must be as many elements as the shape has: {type_.size}",
                 fix="ex.tensor(array) takes its shape from the array",
             )

@@ -17,6 +17,7 @@ from explorer.core.types.tensor_type import normalize_axis, whole
 from explorer.ops.base import reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
+from explorer.record.reasons import counted_text
 
 
 @public
@@ -71,7 +72,7 @@ def _paired(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise OperandError(
-                f"tensordot: {count} axes of {a.type!r} and {b.type!r}",
+                f"tensordot: {counted_text(count, 'axis', 'axes')} of {a.type!r} and {b.type!r}",
                 rule=f"the number of axes must lie in 0 … {min(a.ndim, b.ndim)}",
                 fix="axes=1 contracts the last axis of one with the first of the other",
             )

@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.pytree import Container
 from explorer.ops.manipulation.concat import GatherStack
 from explorer.ops.manipulation.slicing import Index0
+from explorer.record.reasons import counted_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Members(Container):
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({repr(value.shape[1:]) for value in self.leaves}))
-        return f"<{len(self)} members of shape {shapes}>"
+        return f"<{counted_text(len(self), 'member')} of shape {shapes}>"
 
     @property
     def stacked(self) -> Expr:

@@ -24,6 +24,7 @@ from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.activation import clip
 from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.statistics import vector_norm
+from explorer.record.reasons import counted_text
 
 
 @public
@@ -142,7 +143,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
     count = whole(size, "local_response_norm: size")
     if x.ndim < 2 or count < 1:
         raise OperandError(
-            f"local_response_norm: {count} channels of {x.type}",
+            f"local_response_norm: {counted_text(count, 'channel')} of {x.type}",
             rule="size must be at least 1, and the operand (N, C, …)",
             fix="size=5 looks at two channels on either side",
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from explorer.record.compare.matching import Matching, match
 from explorer.record.compare.produced_nodes import counterparts
-from explorer.record.reasons import render
+from explorer.record.reasons import counted_text, render
 from explorer.record.recording import Recording
 from explorer.record.rows import Decision
 
@@ -53,8 +53,9 @@ class Comparison:
         differ = sum(not regrouped.same for regrouped in self.kernels)
         decisions = len(self.decisions_before) + len(self.decisions_after)
         return (
-            f"<comparison of {self.before.fingerprint} with {self.after.fingerprint}: {len(self.nodes.pairs):,} nodes "
-            f"matched, {decisions:,} decisions of one side only, {differ:,} groups of kernels differ>"
+            f"<comparison of {self.before.fingerprint} with {self.after.fingerprint}: "
+            f"{counted_text(len(self.nodes.pairs), 'node')} matched, {decisions:,} decisions of one side only, "
+            f"{differ:,} groups of kernels differ>"
         )
 
     @property

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from explorer.record.commutative import COMMUTATIVE
 from explorer.record.compare.alignment import align
 from explorer.record.compare.structural_digests import RecordedGraph, graphs
+from explorer.record.reasons import counted_text
 from explorer.record.recording import Recording
 
 
@@ -255,7 +256,7 @@ def _differences(
     words += [f"{name} {attributes.get(name, 'none')} → {other_attributes.get(name, 'none')}" for name in names]
     reads, others = rows.operands[node], other_rows.operands[other]
     if len(reads) != len(others):
-        return [*words, f"{len(reads):,} → {len(others):,} operands"], False
+        return [*words, f"{len(reads):,} → {counted_text(len(others), 'operand')}"], False
     is_rewired = not words
     operands = list(zip(reads, others, strict=True))
     if before.operations[rows.operation[node]] in COMMUTATIVE:

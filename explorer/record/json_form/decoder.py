@@ -14,6 +14,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from explorer.record.reasons import counted_text
+
 _Decoder: TypeAlias = Callable[[Any], Any]
 _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
@@ -122,8 +124,8 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
 
     def decode_tuple(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(decoders):
-            actual = f"{len(value)} values" if isinstance(value, list) else spoken(value)
-            raise _MismatchError(f"a list of {len(decoders)} values", actual)
+            actual = f"{counted_text(len(value), 'value')}" if isinstance(value, list) else spoken(value)
+            raise _MismatchError(f"a list of {counted_text(len(decoders), 'value')}", actual)
         return tuple(decode(item) for decode, item in zip(decoders, value, strict=True))
 
     return decode_tuple

@@ -13,7 +13,7 @@ from operator import lt
 from typing import Any
 
 from explorer.record.json_form.decoder import spoken
-from explorer.record.reasons import FIELD
+from explorer.record.reasons import FIELD, counted_text
 from explorer.record.recording import Recording
 
 _UNITS = ("_bytes", "_us", "_flops")
@@ -74,7 +74,8 @@ def _check_tables(recording: Recording) -> None:
         if len(numbers) != len(text.lines) or not all(map(lt, (0, *numbers), numbers)):
             raise ValueError(
                 "recording field recording.source_texts: expected increasing numbers of lines from 1, one for each of "
-                f"{len(text.lines)} lines, found {len(numbers)}, the first {spoken(numbers[0] if numbers else None)}"
+                f"{counted_text(len(text.lines), 'line')}, found {len(numbers)}, "
+                f"the first {spoken(numbers[0] if numbers else None)}"
             )
     for stage in recording.stages:
         if not 0 <= stage.first <= stage.last <= recording.end:

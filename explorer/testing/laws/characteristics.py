@@ -13,6 +13,7 @@ import numpy as np
 
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import Array, TensorType
+from explorer.record.reasons import counted_text
 from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.law import Law, LawError, agree, needs, number, place_text
 
@@ -69,7 +70,8 @@ def kept_axes(case: Case) -> int:
             name = f"axis {own} of {case.operand_names[place]}"
             needs(
                 array.shape[own] == whole.shape[kept],
-                f"{name} has {array.shape[own]} elements, axis {kept} of the result {whole.shape[kept]}",
+                f"{name} has {counted_text(array.shape[own], 'element')}, "
+                f"axis {kept} of the result {whole.shape[kept]}",
             )
             factors = np.random.default_rng(own).uniform(0.5, 2.0, array.shape[own])
             scaled = [*held]

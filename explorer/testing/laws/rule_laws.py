@@ -25,6 +25,7 @@ from explorer.ops.creation.constants import Full
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Applied, Declined
 from explorer.plan.rewrite.rule import Rule
+from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan
 from explorer.testing.laws.law import LawError, agree, number
 from explorer.testing.laws.report import LawResult
@@ -91,7 +92,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
         except LawError as error:
             return (LawResult(_LAW, False, f"{program_text(before)} {error}"),)
     count = f"{len(pairs)} programs" if len(pairs) > 1 else "one program"
-    text = f"{compared} values of {count}, such as {program_text(pairs[0][0])}"
+    text = f"{counted_text(compared, 'value')} of {count}, such as {program_text(pairs[0][0])}"
     return (LawResult(_LAW, True, text),)
 
 

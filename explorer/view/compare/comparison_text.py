@@ -11,6 +11,7 @@ from collections import Counter
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 from explorer.view.compare.counts import Count, counted
 from explorer.view.compare.folds import FEW, folds
 from explorer.view.compare.pair_payload import option_text, title
@@ -47,7 +48,7 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
 def _graph_lines(comparison: Comparison) -> list[str]:
     nodes = comparison.nodes
     if nodes.equal:
-        return [f"the same graph of {len(nodes.pairs):,} recorded nodes"]
+        return [f"the same graph of {counted_text(len(nodes.pairs), 'recorded node')}"]
     lines = [
         f"recorded nodes: {nodes.same:,} the same, {len(nodes.renamed):,} renamed, {len(nodes.changed):,} changed, "
         f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
 from explorer.record.history import decisions_about
-from explorer.record.reasons import fact_text
+from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line
 from explorer.view.model.decision_facts import fact_labels, note
@@ -38,7 +38,11 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
     """
     if len(nodes) == 1:
         return why(recording, nodes[0])
-    lines = [f"{name}: {len(nodes):,} nodes", *_origins(recording, nodes), *_decision_lines(recording, nodes)]
+    lines = [
+        f"{name}: {len(nodes):,} nodes",
+        *_origins(recording, nodes),
+        *_decision_lines(recording, nodes),
+    ]
     ends: dict[str, list[str]] = {}
     """line about the fate of a node → the nodes that it is about"""
     silent = []
@@ -75,7 +79,7 @@ def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
     for row in recording.compositions:
         if not nodes.isdisjoint(row.members):
             of = f" of {label(row.operand)}" if row.operand >= 0 else ""
-            count = f"{len(row.members):,} operations, the last is {label(row.node)}"
+            count = f"{counted_text(len(row.members), 'operation')}, the last is {label(row.node)}"
             lines.append(f"part of {row.name}{of}: {count}")
     return lines
 
@@ -153,5 +157,5 @@ def _fate(recording: Recording, node: int) -> list[str]:
     for number in others[:_KERNELS]:
         lines.append(f"computed in kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")
     if len(others) > _KERNELS:
-        lines.append(f"and in {len(others) - _KERNELS:,} more kernels")
+        lines.append(f"and in {counted_text(len(others) - _KERNELS, 'more kernel')}")
     return lines

@@ -16,7 +16,7 @@ from explorer.record import Decision, Kernel, Recording, Stage
 from explorer.record.escape import visible
 from explorer.record.glossary import GLOSSARY
 from explorer.record.layer_rows import layer_lines
-from explorer.record.reasons import bytes_text, count_text, counted_text
+from explorer.record.reasons import bytes_text, counted_text, short_counted_text
 from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.decision_facts import stage_counts
 from explorer.view.model.memory_text import most_live_text, peak_text
@@ -102,16 +102,16 @@ def _scope_lines(recording: Recording) -> list[str]:
         if depth + 1 < _DEPTH:
             pending += [(inner, depth + 1) for inner in reversed(inside.get(row, ()))]
     if len(lines) > _SCOPES:
-        lines[_SCOPES:] = [f"  … and {len(lines) - _SCOPES:,} more scopes"]
+        lines[_SCOPES:] = [f"  … and {counted_text(len(lines) - _SCOPES, 'more scope')}"]
     whole = sum(totals[top].parameters for top in outermost)
-    return [f"scopes: {whole:,} parameters", *lines] if lines else []
+    return [f"scopes: {counted_text(whole, 'parameter')}", *lines] if lines else []
 
 
 def _layer_lines(recording: Recording, short: bool) -> list[str]:
     """List the layers with order, policies and gradients; the short text only the first ones."""
     lines = [f"  {line}" for line in layer_lines(recording.layers)]
     if short and len(lines) > _LAYERS:
-        lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more lines: print(layer.describe()) has them all"]
+        lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more: print(layer.describe()) has them all"]
     return [f"layers: {len(recording.layers):,}", *lines] if lines else []
 
 
@@ -126,7 +126,7 @@ def _node_lines(recording: Recording) -> list[str]:
         reads = f" ← {', '.join(operands)}" if operands else ""
         lines.append(f"  {recording.named_label(node)} · {recording.named_type_text(node)}{reads}")
     if len(drawn) > _NODES:
-        lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
+        lines.append(f"  … and {counted_text(len(drawn) - _NODES, 'more node')}")
     return lines
 
 
@@ -158,7 +158,7 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     if kernel.buffer < 0:
         place = "memory of its own" if kernel.bytes else "no memory"
     picked = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
-    size = f"{bytes_text(kernel.bytes)}, {count_text(kernel.flops)} flops"
+    size = f"{bytes_text(kernel.bytes)}, {short_counted_text(kernel.flops, 'flop')}"
     return (
         f"  {number} {' → '.join(names)}{line}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {picked}"
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 
 from explorer.record import Decision, Stage
-from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text
+from explorer.record.reasons import bytes_text, count_text, counted_text, micros_text, short_counted_text
 from explorer.view.model.memory_text import PARTS
 
 _UNIT = re.compile(r"_(?:bytes|flops|us)$")
@@ -74,7 +74,7 @@ def count_value(name: str, value: float) -> str:
 def stage_cost(stage: Stage) -> str:
     """Return the cost of the graph after a stage: ``3.64 G flops · 12 MB written``, or ""."""
     flops, size = stage.counts.get("flops", 0), stage.counts.get("bytes", 0)
-    parts = [f"{count_text(flops)} flops" if flops else "", f"{bytes_text(size)} written" if size else ""]
+    parts = [short_counted_text(flops, "flop") if flops else "", f"{bytes_text(size)} written" if size else ""]
     return " · ".join(filter(None, parts))
 
 

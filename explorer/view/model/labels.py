@@ -14,6 +14,7 @@ from typing import NamedTuple
 from explorer.record import Group, Recording, shape_text
 from explorer.record.escape import visible
 from explorer.record.node_formulas import formula
+from explorer.record.reasons import counted_text
 from explorer.view.base import font
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
@@ -145,7 +146,7 @@ def _operand(name: str) -> str:
 
 def group_titles(group: Group) -> list[tuple[str, float]]:
     """Return the titles of a group with their widths in px: its operations, and for less room how many they are."""
-    titles = [group.label, *[f"{len(group.members):,} operations"] * (group.kind == "kernel")]
+    titles = [group.label, *[counted_text(len(group.members), "operation")] * (group.kind == "kernel")]
     shown = [fit(title, TITLE, bold=True, widest=WIDEST_TITLE) for title in titles]
     return [(title, round(font.width(title, TITLE, bold=True), 1)) for title in shown]
 

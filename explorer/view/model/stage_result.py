@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
-from explorer.record.reasons import bytes_text, count_text, counted_text, mentioned, micros_text, render
+from explorer.record.reasons import (
+    bytes_text,
+    counted_text,
+    mentioned,
+    micros_text,
+    render,
+    short_counted_text,
+)
 from explorer.view.model.estimates import machine_text
 from explorer.view.model.memory_text import most_live_text, peak_text
 
@@ -76,7 +83,7 @@ def _saved(recording: Recording, number: int) -> Iterator[str]:
     size = before.get("bytes", 0) - after.get("bytes", 0)
     fuses = any(group.kind == "kernel" and _holds(stage, group.decision) for group in recording.groups)
     if flops:
-        yield f"{count_text(abs(flops))} flops {'fewer' if flops > 0 else 'more'}"
+        yield f"{short_counted_text(abs(flops), 'flop')} {'fewer' if flops > 0 else 'more'}"
     if size > 0:
         yield f"{bytes_text(size)} {'never' if fuses else 'less'} written"
     elif size:

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from explorer.record import Recording
-from explorer.record.reasons import count_text
+from explorer.record.reasons import counted_text, short_counted_text
 from explorer.view.tree.box_tree import Tree
 from explorer.view.tree.slots import Slots
 
@@ -36,10 +36,9 @@ class Totals(NamedTuple):
     @property
     def text(self) -> str:
         """The parameters, or else the nodes, and the flops: ``147,968 parameters · 463 M flops``."""
-        exact = self.parameters < _EXACT
-        weights = f"{self.parameters:,}" if exact else count_text(self.parameters)
-        first = f"{weights} parameters" if self.parameters else f"{self.nodes:,} node{'s' * (self.nodes != 1)}"
-        return f"{first} · {count_text(self.flops)} flops" if self.flops else first
+        weights = (counted_text if self.parameters < _EXACT else short_counted_text)(self.parameters, "parameter")
+        first = weights if self.parameters else counted_text(self.nodes, "node")
+        return f"{first} · {short_counted_text(self.flops, 'flop')}" if self.flops else first
 
 
 class Leaves(NamedTuple):

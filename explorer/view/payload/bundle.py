@@ -17,6 +17,7 @@ from pathlib import Path
 
 from explorer.record.glossary import GLOSSARY, inflections
 from explorer.view.base.palette import front_end_colours
+from explorer.view.base.spacing import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.layout.edge_labels import ASIDE, HEIGHT
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -37,7 +38,8 @@ def script() -> str:
     ``mount`` puts it into a page, the default export is the widget. Characters above U+00FF are escaped.
     """
     forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
-    constants = {"GLOSSARY": forms, "EDGE_LABEL": {"height": HEIGHT, "aside": ASIDE}}
+    spacing = {"character": PORT_CHARACTER, "besides": PORT_BESIDES, "level": LEVEL, "number": NUMBER_BESIDES}
+    constants = {"GLOSSARY": forms, "EDGE_LABEL": {"height": HEIGHT, "aside": ASIDE}, "SPACING": spacing}
     known = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items()]
     code = "".join(known) + join(STATIC, ENTRY)
     return _WIDE.sub(lambda match: json.dumps(match[0])[1:-1], code)

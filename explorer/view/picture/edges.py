@@ -12,6 +12,7 @@ from math import ceil, inf
 
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
+from explorer.view.base.spacing import LEVEL, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.layout.compose import Scene, Segment, plain_segment
 from explorer.view.layout.direction import Direction
 from explorer.view.layout.edge_labels import label_rect
@@ -19,9 +20,6 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
-
-_CHARACTER, _BESIDES, _LEVEL = 5, 12, 24
-"""px of a character of a port's name, of the room beside the name, and of a level edge's height at most"""
 
 Key = tuple[int, int, int]
 """box, start and end of a segment"""
@@ -94,8 +92,8 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
     for segment, _ in segments:
         x0, y0, *_, x1, y1 = segment.points
         first, last = segment.names
-        room = inf if down or abs(y1 - y0) >= _LEVEL else x1 - x0
-        if first and not (last and _CHARACTER * len(first + last) + 2 * _BESIDES > room):
+        room = inf if down or abs(y1 - y0) >= LEVEL else x1 - x0
+        if first and not (last and PORT_CHARACTER * len(first + last) + 2 * PORT_BESIDES > room):
             starts.setdefault((x0, y0), {}).setdefault(first, x0 if down else y0)
             rooms[False, x0, y0] = min(room, rooms.get((False, x0, y0), room))
         if last:
@@ -119,7 +117,7 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
 
 def _fits(text: str, room: float) -> bool:
     """Whether a name is no longer than the level edge that it lies along."""
-    return _CHARACTER * len(text) + _BESIDES < room
+    return PORT_CHARACTER * len(text) + PORT_BESIDES < room
 
 
 def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:

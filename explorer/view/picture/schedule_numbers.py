@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.view.base.markup import Markup, element
+from explorer.view.base.spacing import NUMBER_BESIDES
 from explorer.view.layout.compose import Rect, Scene
 from explorer.view.picture.kernel_outlines import Frame
 from explorer.view.replay.state import State
-
-_BESIDES = 4
-"""px between a number and the place that it stands left of: one digit fits inside the border of a box around it"""
 
 
 def schedule_numbers(
@@ -38,7 +36,7 @@ def schedule_numbers(
         element(
             "text",
             f"{first:,}" if first == last else f"{first:,}–{last:,}",
-            x=x - _BESIDES,
+            x=x - NUMBER_BESIDES,
             y=y + (high // 2 + 4 if scene.direction == "down" else 1),
             class_="number",
         )

@@ -4,3 +4,6 @@ declare const GLOSSARY: Record<string, string[]>;
 declare const EDGE_LABEL: { height: number, aside: number };
 /** Known to browsers since 2023, and to TypeScript since 5.1. */
 declare const DecompressionStream: new (format: "gzip") => { readable: ReadableStream; writable: WritableStream };
+
+/** Of names of ports: px of a character, of the room beside a name, and of a level edge's height at most; px beside a number. */
+declare const SPACING: { character: number; besides: number; level: number; number: number };

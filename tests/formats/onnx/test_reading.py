@@ -253,7 +253,7 @@ def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
     ]
     net = opened(model(nodes, {"x": (FLOAT, [2]), "c": (TensorProto.BOOL, [])}, ["y"]), tmp_path)
     assert net["choice"].inputs == ("c", "h")
-    assert net["choice"].arguments["then_branch"] == "a graph of 1 nodes"
+    assert net["choice"].arguments["then_branch"] == "a graph of 1 node"
     assert sorted(net["choice"].definition.bodies) == ["else_branch", "then_branch"]
     assert net.check() == []
     np.testing.assert_array_equal(net.run(np.ones(2, np.float32), np.array(True)), [-1, -1])

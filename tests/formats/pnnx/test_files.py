@@ -176,7 +176,7 @@ def test_what_the_format_cannot_say_is_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("dtype", "weights", "given_words"),
     [
-        ("float32", {}, "1 weights have no value: w"),
+        ("float32", {}, "no value of 1 weight: w"),
         ("float32", {"w": np.ones(3, np.float32)}, r"is \(3,\) of float32"),
         ("float32", {"w": np.ones(2)}, r"is \(2,\) of float64"),
         ("bfloat16", {"w": np.full(2, 0.1, np.float32)}, "bfloat16 cannot"),

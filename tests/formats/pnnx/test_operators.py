@@ -211,7 +211,7 @@ def test_padding_that_keeps_the_size() -> None:
         ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*a whole number"),
         ("F.softmax", {"dim": 9}, {}, "axis 9"),
         ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": True}, {}, "return_indices=True"),
-        ("torch.matmul", {}, {}, "1 operands are given\n.*'other'"),
+        ("torch.matmul", {}, {}, "1 operand given\n.*'other'"),
     ],
 )
 def test_what_an_operator_refuses_names_it(

@@ -62,7 +62,7 @@ def test_dropout_says_what_training_needs() -> None:
         net.set_outputs([outputs] if isinstance(outputs, str) else outputs)
         net.run(*inputs)
 
-    with refused(ex.OperandError, "no number of the step and 1 outputs", 'net.Dropout(["x", "iter"]'):
+    with refused(ex.OperandError, "no number of the step and 1 output", 'net.Dropout(["x", "iter"]'):
         run("y", x, is_test=False)
     with refused(ex.OperandError, "a mask with is_test=True", "is_test=False"):
         run(["y", "mask"], x)
@@ -134,14 +134,14 @@ def test_spatial_bn_says_what_training_needs() -> None:
     blobs = ["x", "scale", "bias", "mean", "var"]
     net.SpatialBN(blobs, "y", is_test=False)
     net.set_outputs(["y"])
-    with refused(ex.OperandError, "1 outputs with is_test=False", "five in training"):
+    with refused(ex.OperandError, "1 output with is_test=False", "five in training"):
         net.run(*fed)
     net = ex.Net("small")
     for name, value in zip(blobs, fed, strict=True):
         net.input(name, value.shape)
     net.SpatialBN(blobs, ["y", "mean", "var", "m", "v"], is_test=False)
     net.set_outputs(["y"])
-    with refused(ex.OperandError, "1 elements in a channel", "a larger batch"):
+    with refused(ex.OperandError, "1 element in a channel", "a larger batch"):
         net.run(*fed)
 
 

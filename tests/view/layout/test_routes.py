@@ -10,7 +10,6 @@ from explorer.view.layout.routes import finished
 from explorer.view.model.model import build_model
 
 
-
 def training_step():
     """A step whose boxes are open at many ports, past which long edges lead to the updates."""
     module = train.Module("digits", loss=train.CrossEntropy(), optimizer=train.Adam(rate=0.003))

@@ -30,6 +30,7 @@ from explorer.ops.control.scan import scan_operands
 from explorer.ops.control.while_loop import while_loop
 from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import stack
+from explorer.record.reasons import counted_text
 
 _NODES = 4
 """nodes that a turn records at least, for the limit of a plan"""
@@ -45,7 +46,7 @@ def if_(op: OperatorContext) -> Any:
         body = op.definition.bodies.get(name)
         if body is not None and len(body.outputs) < count:
             raise OperandError(
-                f"{name} has {len(body.outputs)} outputs, {op.definition.name} has {count}",
+                f"{name} has {counted_text(len(body.outputs), 'output')}, {op.definition.name} has {count}",
                 rule="each branch of If must have an output for each of the operator's",
             )
 
@@ -100,7 +101,7 @@ def loop(op: OperatorContext) -> Any:
     limit = _scalar(op, "M", "iu") if is_given(op, "M") else None
     if stacked < 0 or len(op.definition.outputs) > len(state) + stacked:
         raise OperandError(
-            f"{len(state)} values of state, {stacked + len(state) + 1} outputs of the body",
+            f"{counted_text(len(state), 'value')} of state, {stacked + len(state) + 1} outputs of the body",
             rule="Loop: the body must return the condition, each value of the state, and what is stacked",
         )
     probe = _probe(body, state)

@@ -18,6 +18,7 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import zeros
 from explorer.ops.nn.resize import COORDINATES, NEAREST, resize
+from explorer.record.reasons import counted_text
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 
@@ -95,6 +96,6 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
 def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int], old: list[int]) -> None:
     if len(values) != len(axes) or not all(0 < value < 2**31 for value in values):
         raise OperandError(
-            f"{values} for {len(axes)} axes",
+            f"{values} for {counted_text(len(axes), 'axis', 'axes')}",
             rule=f"{op.definition.type}: there must be a positive scale or size for each axis",
         )

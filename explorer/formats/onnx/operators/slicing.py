@@ -38,6 +38,7 @@ from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take, take_along_axis
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.reshape import expand_dims, reshape
+from explorer.record.reasons import counted_text
 
 
 @operator("Concat")
@@ -157,7 +158,10 @@ def pad_(op: OperatorContext) -> Expr:
     axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(x.ndim))
     places = [normalize_axis(axis, x.ndim, "Pad") for axis in axes or ()]
     if len(widths) != 2 * len(places):
-        raise OperandError(f"pads={widths} for {len(places)} axes", rule="Pad: there must be two widths for each axis")
+        raise OperandError(
+            f"pads={widths} for {counted_text(len(places), 'axis', 'axes')}",
+            rule="Pad: there must be two widths for each axis",
+        )
     sides = [(0, 0)] * x.ndim
     for index, place in enumerate(places):
         sides[place] = widths[index], widths[index + len(places)]

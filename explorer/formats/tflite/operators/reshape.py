@@ -29,6 +29,7 @@ from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.rearrange import tile
 from explorer.ops.manipulation.reshape import expand_dims, squeeze, transpose
 from explorer.ops.nn.activation import clip
+from explorer.record.reasons import counted_text
 
 _BLOCKS = ("N", "H", "W", "C")
 
@@ -172,7 +173,9 @@ def depth_to_space(op: OperatorContext) -> Expr:
     x, size = with_rank(op, "input", required(op, "input"), *_BLOCKS), _block(op)
     count, height, width, channels = x.shape
     if channels % (size * size):
-        raise OperandError(f"{channels} channels, block_size={size}", rule="the block must divide the channels")
+        raise OperandError(
+            f"{counted_text(channels, 'channel')}, block_size={size}", rule="the block must divide the channels"
+        )
     parts = reshape(x, (count, height, width, size, size, channels // size**2))
     whole_image = (count, height * size, width * size, channels // size**2)
     return reshape(transpose(parts, (0, 1, 3, 2, 4, 5)), whole_image)

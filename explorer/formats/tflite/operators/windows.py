@@ -39,6 +39,7 @@ from explorer.ops.nn.activation import clip
 from explorer.ops.nn.conv import conv2d
 from explorer.ops.nn.conv_transpose import conv_transpose2d
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
+from explorer.record.reasons import counted_text
 
 _AXES = ("N", "H", "W", "C")
 _TO_CHANNELS_FIRST, _TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -132,7 +133,7 @@ def convolution(op: OperatorContext) -> Expr:
     channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
     if not filters.shape[3] or channels % filters.shape[3]:
         raise OperandError(
-            f"{channels} channels, filters {filters.type}",
+            f"{counted_text(channels, 'channel')}, filters {filters.type}",
             rule="CONV_2D: the filters' channels must divide those of the image",
         )
     return _convolved(op, transpose(filters, _TO_CHANNELS_FIRST), channels // filters.shape[3])
@@ -145,7 +146,7 @@ def depthwise(op: OperatorContext) -> Expr:
     channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
     if filters.shape[0] != 1 or not channels or filters.shape[3] % channels:
         raise OperandError(
-            f"{channels} channels, filters {filters.type}",
+            f"{counted_text(channels, 'channel')}, filters {filters.type}",
             rule="DEPTHWISE_CONV_2D: the filters must be (1, h, w, a multiple of the image's channels)",
         )
     return _convolved(op, transpose(filters, (3, 0, 1, 2)), channels)

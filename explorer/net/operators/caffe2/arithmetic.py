@@ -12,6 +12,7 @@ from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.linalg.matmul import swap
+from explorer.record.reasons import counted_text
 
 
 @net_operator(in_place=((0, 0), (1, 0)), by_output=True)
@@ -50,7 +51,7 @@ def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
     operands = (first, weight, *others)
     if len(operands) % 2:
         raise OperandError(
-            f"{len(operands)} operands",
+            f"{counted_text(len(operands), 'operand')}",
             rule="WeightedSum: each blob must be followed by its weight",
             fix='net.WeightedSum(["w", "one", "w_grad", "minus_rate"], "w")',
         )

@@ -17,6 +17,7 @@ from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.device_copy import to_device
+from explorer.record.reasons import counted_text
 
 MOST = 64
 """blobs that one operator joins at most"""
@@ -85,7 +86,7 @@ def _check(type: str, operands: Sequence[Expr], outputs: int) -> None:
     kinds = {(x.shape, x.dtype) for x in operands}
     if outputs != len(operands) or len(operands) > MOST or (len(kinds) > 1 and type != "Allgather"):
         raise OperandError(
-            f"{', '.join([repr(x.type) for x in operands])} to {outputs} outputs",
+            f"{', '.join([repr(x.type) for x in operands])} to {counted_text(outputs, 'output')}",
             rule=f"{type} must have one output for each input, {MOST} at most, and inputs of one shape and dtype",
             fix=f'net.{type}(["x0", "x1"], ["x0", "x1"])',
         )

@@ -21,6 +21,7 @@ from explorer.ops.creation.constants import full
 from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.random import random_normal, random_uniform
 from explorer.ops.reduction.sorting import argsort
+from explorer.record.reasons import counted_text
 
 
 @net_operator(gradient="none")
@@ -80,7 +81,7 @@ def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, see
     count = math.prod(shape)
     if max - min + 1 < count:
         raise OperandError(
-            f"{count} numbers from {min} to {max}",
+            f"{counted_text(count, 'number')} from {min} to {max}",
             rule="UniqueUniformFill: there must be as many numbers as elements",
             fix=f"max={min + count}",
         )

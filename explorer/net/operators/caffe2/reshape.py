@@ -17,6 +17,7 @@ from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.reshape import StopGradient as Barrier
 from explorer.ops.manipulation.reshape import cast, reshape, transpose
+from explorer.record.reasons import counted_text
 
 
 @net_operator(in_place=True)
@@ -53,7 +54,7 @@ def Split(
     sizes = (length // outputs,) * outputs if split is None else split
     if len(sizes) != outputs or sum(sizes) != length or min(sizes) < 0:
         raise OperandError(
-            f"{outputs} parts of {x.type} with split={split}",
+            f"{counted_text(outputs, 'part')} of {x.type} with split={split}",
             rule=f"the sizes of the outputs must add up to {length}, the length of axis {at}",
             fix="give split=(…), a length for each output",
         )

@@ -14,6 +14,7 @@ from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import square
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.random import random_uniform_at
+from explorer.record.reasons import counted_text
 
 
 @net_operator(in_place=True, by_output=True, no_gradient=(1,), inputs=(1, 2), outputs=(1, 2))
@@ -44,7 +45,8 @@ def Dropout(
         raise OperandError(f"ratio={ratio}", rule="Dropout: ratio must be at least 0 and less than 1", fix="ratio=0.5")
     if step is None or step.size != 1 or outputs != 2:
         raise OperandError(
-            f"{'no number of the step' if step is None else f'the step {step.type}'} and {outputs} outputs",
+            f"{'no number of the step' if step is None else f'the step {step.type}'} and "
+            f"{counted_text(outputs, 'output')}",
             rule="Dropout: in training it must read the number of the step, and write its result and the mask",
             fix='net.Dropout(["x", "iter"], ["y", "y_mask"], is_test=False)',
         )
@@ -73,7 +75,7 @@ def SpatialBN(
     """
     if is_test != (outputs == 1):
         raise OperandError(
-            f"{outputs} outputs with is_test={is_test}",
+            f"{counted_text(outputs, 'output')} with is_test={is_test}",
             rule="SpatialBN: it must have one output with is_test=True, and five in training",
             fix='net.SpatialBN([…], ["y", "mean", "var", "batch_mean", "batch_inv_std"], is_test=False)',
         )
@@ -83,7 +85,7 @@ def SpatialBN(
     count = math.prod([x.shape[axis] for axis in axes])
     if count < 2 or not 0 <= momentum <= 1:
         raise OperandError(
-            f"{count} elements in a channel, momentum={momentum}",
+            f"{counted_text(count, 'element')} in a channel, momentum={momentum}",
             rule="SpatialBN: in training a channel must have two elements or more, and momentum must lie in 0 … 1",
             fix="a larger batch, momentum=0.9",
         )

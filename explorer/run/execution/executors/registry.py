@@ -18,6 +18,7 @@ from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.interrupts import interrupt_behind
 from explorer.core.registry_base import Registry
+from explorer.record.reasons import counted_text
 from explorer.run.execution.executors.dag import run_dag
 from explorer.run.execution.executors.dask import run_dask
 from explorer.run.execution.executors.simple import run_simple
@@ -157,7 +158,8 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
         )
     if len(timing.began) != kernels or len(timing.ended) != kernels or len(timing.threads) not in (0, kernels):
         raise StateError(
-            f"the executor {name!r} returned times of {len(timing.ended)} kernels, of which there are {kernels}",
+            f"the executor {name!r} returned times of {counted_text(len(timing.ended), 'kernel')}, "
+            f"of which there are {kernels}",
             rule="an executor must return one beginning and one end for each kernel",
             fix="timing = program.blank_timing()",
         )
@@ -165,7 +167,8 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
     missing = [index for index, end in enumerate(timing.ended) if not end]
     if missing:
         raise StateError(
-            f"the executor {name!r} left out {len(missing)} of {kernels} kernels, the first is kernel {missing[0]}",
+            f"the executor {name!r} left out {len(missing)} of {counted_text(kernels, 'kernel')}, "
+            f"the first is kernel {missing[0]}",
             rule="an executor must run every kernel once",
             fix="run all of range(len(program.runners)), in an order that program.chains allows",
         )

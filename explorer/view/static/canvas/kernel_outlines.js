@@ -2,7 +2,7 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
-import { BESIDES, besides } from "../scene/direction.js";
+import { besides } from "../scene/direction.js";
 import { Outline, freeHeight } from "../scene/outlines.js";
 
 /** px between a title and either side of its outline, and of the sign of a difference before it. */
@@ -49,7 +49,7 @@ export class FrameView {
     put(this.title, "data-of", frame.slots.length ? `n${frame.slots.at(-1)}` : `b${frame.boxes.at(-1)}`);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);
     say(this.number, frame.number ? grouped(frame.number) : "");
-    put(this.number, "x", x - BESIDES);
+    put(this.number, "x", x - SPACING.number);
     put(this.number, "y", besides(placement.layout, y, bottom - y));
     this.showTime(frame.micros ? microsText(frame.micros) : "", this.shapes.at(-1), placement);
   }
@@ -62,8 +62,8 @@ export class FrameView {
     say(this.time, time);
     if (!time) return;
     const [, top, right, low] = shape;
-    put(this.time, "x", right + BESIDES);
-    put(this.time, "y", freeHeight(shape, BESIDES + time.length * LETTER, besides(placement.layout, top, low - top), placement));
+    put(this.time, "x", right + SPACING.number);
+    put(this.time, "y", freeHeight(shape, SPACING.number + time.length * LETTER, besides(placement.layout, top, low - top), placement));
   }
 }
 

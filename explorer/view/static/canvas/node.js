@@ -2,7 +2,7 @@
 
 import { put, say, svg } from "../dom.js";
 import { grouped } from "../data/number_format.js";
-import { BESIDES, besides } from "../scene/direction.js";
+import { besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 import { tintOf } from "../scene/heat.js";
 
@@ -66,7 +66,8 @@ export class SlotView {
     const tip = this.#extra("tip", mark.tip !== "", () => svg("title"));
     if (tip) say(tip, mark.tip);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
-    this.#number(mark.number, x - BESIDES, besides(this.trace.layout, y, high));
+    this.#number(mark.number, x - SPACING.number, besides(this.trace.layout, y, high));
+    this.#time(mark.time, x + wide + SPACING.number, besides(this.trace.layout, y, high));
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
     const isOutput = mark.flags.includes("output");
@@ -85,7 +86,7 @@ export class SlotView {
 
   #spoken(mark, second, lit, differs) {
     const { trace } = this;
-    const parts = [trace.namedLabel(mark.node), second, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
+    const parts = [trace.namedLabel(mark.node), second, STATES[mark.state], mark.time && `${mark.second}, ${mark.time}`, mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], differs?.meaning];
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.apart.length) parts.push(`not fused with ${[...new Set(mark.apart.map(trace.namedLabel))].join(", ")}`);
     if (mark.number) parts.push(`number ${mark.number}`);
@@ -111,6 +112,15 @@ export class SlotView {
     const element = this.#extra("number", number > 0, () => svg("text", { class: "ex-number" }));
     if (!element) return;
     say(element, grouped(number));
+    put(element, "x", x);
+    put(element, "y", y);
+  }
+
+  /** The time of its kernel, at its side, as kernels with an outline have it. */
+  #time(text, x, y) {
+    const element = this.#extra("time", text !== "", () => svg("text", { class: "ex-frame-time" }));
+    if (!element) return;
+    say(element, text);
     put(element, "x", x);
     put(element, "y", y);
   }

@@ -3,9 +3,6 @@
 import { html, pool, put, say, svg } from "../dom.js";
 import { flowsRight } from "../scene/direction.js";
 
-/** px of a character, what stays free at the ends of an edge, and up to which difference of height both ends are level. */
-const [CHARACTER, BESIDES, LEVEL] = [5, 12, 24];
-
 /** Draws the names that belong to the edges of a scene. */
 export class PortNames {
   constructor() {
@@ -27,12 +24,12 @@ export class PortNames {
         if (!labels.has(key)) labels.set(key, { place, anchor: right === Boolean(end) ? "end" : undefined, names: new Map(), isEnd: Boolean(end), room: Infinity });
         const label = labels.get(key);
         if (!label.names.has(names[end])) label.names.set(names[end], points[right ? 1 : 0]);
-        if (right && Math.abs(points.at(-1) - points[1]) < LEVEL) label.room = Math.min(label.room, points.at(-2) - points[0]);
+        if (right && Math.abs(points.at(-1) - points[1]) < SPACING.level) label.room = Math.min(label.room, points.at(-2) - points[0]);
       }
     }
     const rows = [...labels.values()].flatMap((label) => (label.isEnd && label.names.size > 1 ? apart(label, right) : [{ ...label, text: [...label.names.keys()].join(", ") }]));
     // To the right a name lies along its edge: one that is longer would lie under the box at the other end, where that is level.
-    const legible = rows.filter(({ text, room }) => CHARACTER * text.length + BESIDES < room);
+    const legible = rows.filter(({ text, room }) => SPACING.character * text.length + SPACING.besides < room);
     const texts = pool(this.texts, legible.length, () => svg("text", { class: "ex-port" }));
     legible.forEach(({ place, anchor, text }, index) => {
       put(texts[index], "text-anchor", anchor);
@@ -45,8 +42,8 @@ export class PortNames {
 
 /** Whether an edge to the right is too short for both of its names, of which that of the end is then drawn alone. */
 function isTight(names, points) {
-  const isLevel = Math.abs(points.at(-1) - points[1]) < LEVEL;
-  return isLevel && names[1] && CHARACTER * (names[0].length + names[1].length) + 2 * BESIDES > points.at(-2) - points[0];
+  const isLevel = Math.abs(points.at(-1) - points[1]) < SPACING.level;
+  return isLevel && names[1] && SPACING.character * (names[0].length + names[1].length) + 2 * SPACING.besides > points.at(-2) - points[0];
 }
 
 /** The names of several edges that end in one place, on both sides of it: each on the side that its edge comes from. */

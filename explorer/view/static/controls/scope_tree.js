@@ -1,7 +1,7 @@
 // The tree of boxes beside the canvas: the contents of each, and their cost. A row opens its box on the canvas, and is open while that is.
 
 import { html, put, say } from "../dom.js";
-import { countText, counted } from "../data/number_format.js";
+import { counted, shortCounted } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
 import { ScopeRows } from "./scope_rows.js";
 import { TypeAhead } from "./type_ahead.js";
@@ -90,7 +90,7 @@ export class ScopeTree {
     const name = this.#name(key);
     const amount = cost[sumName(this.metric)];
     const measured = amount ? metricText(this.metric, amount) : "";
-    const said = [counted(cost.operations, "operation"), cost.parameters && `${countText(cost.parameters)} parameters`, measured].filter(Boolean).join(", ");
+    const said = [counted(cost.operations, "operation"), cost.parameters && shortCounted(cost.parameters, "parameter"), measured].filter(Boolean).join(", ");
     const attributes = {
       "data-box": key,
       tabindex: key === this.stop ? 0 : -1,

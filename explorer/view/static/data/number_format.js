@@ -12,6 +12,13 @@ export function general(value) {
   return trimmed(Number(rounded).toFixed(Math.max(0, 2 - exponent)));
 }
 
+/** A decimal number, or a complex one, as NumPy or Python writes it, as people write it: "0.", "1.5e-07" → "0", "1.5·10⁻⁷". @param {string} text */
+export function written(text) {
+  return text.replace(/([\d.]+)(?:e([+-]\d+))?/g, (_, digits, power) => trimmed(digits.replace(/\.$/, "")) + (power ? `·10${raised(Number(power))}` : "")).replaceAll("-", "−");
+}
+
+const raised = (power) => String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]));
+
 /** "1.25e+3": a number in the middle of two goes to the even one, as in Python. */
 function threeDigits(value) {
   const middle = /^(-?\d\.\d[02468])50*e(.*)$/.exec(value.toExponential(40));
@@ -48,6 +55,11 @@ export function countText(count) {
     if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
   }
   return `${general(count / 1000)} T`;
+}
+
+/** 1 flop, 950 flops, 25 K parameters. @param {number} count @param {string} noun */
+export function shortCounted(count, noun) {
+  return `${countText(count)} ${count === 1 ? noun : `${noun}s`}`;
 }
 
 /** 3.4 µs, 12.1 ms, 2.5 s. @param {number} micros */

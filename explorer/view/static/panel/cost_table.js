@@ -2,7 +2,7 @@
 
 import { explained } from "./terms.js";
 import { html } from "../dom.js";
-import { bytesText, countText, grouped } from "../data/number_format.js";
+import { bytesText, counted, countText, grouped } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
@@ -14,7 +14,7 @@ export function costTable(totals, cost, whole, known = []) {
     ["nodes", grouped(cost.nodes)],
     ["operations", grouped(cost.operations)],
     ["parameters", cost.parameters && `${grouped(cost.parameters)} · ${bytesText(cost.weights)}${share("parameters")}`],
-    ["inputs, constants", cost.others && `${grouped(cost.others)} elements`],
+    ["inputs, constants", cost.others && counted(cost.others, "element")],
   ];
   for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`]);
   const table = html("dl", { class: "ex-facts ex-costs" });

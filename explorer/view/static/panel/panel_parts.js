@@ -6,7 +6,7 @@ import { Decisions } from "./decision_list.js";
 import { LISTED, nodeRows } from "./lists.js";
 import { KeptParts } from "./kept_parts.js";
 import { Summary } from "./program_summary.js";
-import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
+import { bytesText, grouped, microsText, shortCounted } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { Compositions } from "../scene/compositions.js";
 import { GradientLinks } from "../scene/gradient_links.js";
@@ -128,7 +128,7 @@ export class PanelParts {
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel)],
-      ["work", `${countText(kernel.flops)} flops`],
+      ["work", shortCounted(kernel.flops, "flop")],
       ["estimated", `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];

@@ -1,7 +1,7 @@
 // Summary of a program: inputs, outputs, the most frequent operators, and the output of each part.
 
 import { html } from "../dom.js";
-import { bytesText, countText, grouped } from "../data/number_format.js";
+import { bytesText, counted, grouped, shortCounted } from "../data/number_format.js";
 import { fitting } from "./lists.js";
 
 const [NAMED, KINDS] = [3, 12];
@@ -34,7 +34,7 @@ export class Summary {
     const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), this.#type(node)].filter(Boolean).join(" "));
     const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => this.#type(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
-    const sums = [cost.parameters && `${grouped(cost.parameters)} parameters · ${bytesText(cost.weights)}`, cost.flops && `${countText(cost.flops)} flops`];
+    const sums = [cost.parameters && `${counted(cost.parameters, "parameter")} · ${bytesText(cost.weights)}`, cost.flops && shortCounted(cost.flops, "flop")];
     const said = [flow, ...sums].filter(Boolean).join(", ");
     return said && (title ? `${title}: ${said}.` : `${said}.`);
   }

@@ -1,7 +1,7 @@
 // Summary of a value: statistics, histogram, thumbnail, or the elements themselves.
 
 import { html, svg } from "../dom.js";
-import { general, grouped } from "../data/number_format.js";
+import { general, grouped, written } from "../data/number_format.js";
 
 const [WIDE, HIGH] = [132, 46];
 
@@ -12,13 +12,19 @@ export function valueView(summary) {
   if (summary.thumbnail.length) root.append(pictured(summary));
   // texts have none, and neither has an array without elements
   if (summary.min !== null || summary.nan + summary.inf > 0) root.append(statistics(summary));
-  if (summary.elements) root.append(html("code", { class: "ex-elements" }, summary.elements));
+  if (summary.elements) root.append(html("code", { class: "ex-elements" }, scalarText(summary) || summary.elements));
   return root;
+}
+
+/** The value of a scalar that is known, "" for any other; a text stands as it is. @param {any} summary */
+export function scalarText({ shape, min, nan, inf, elements }) {
+  if (shape.length) return "";
+  return min !== null || nan + inf ? written(elements) : elements;
 }
 
 function histogram({ histogram: bins, min, max }) {
   const most = bins.reduce((highest, bin) => Math.max(highest, bin), 1);
-  const label = min === null || max === null ? "histogram" : `histogram from ${general(min)} to ${general(max)}`;
+  const label = min === null || max === null ? "histogram" : `histogram from ${written(general(min))} to ${written(general(max))}`;
   const picture = svg("svg", { class: "ex-histogram", width: WIDE, height: HIGH, role: "img", "aria-label": label });
   const wide = WIDE / bins.length;
   bins.forEach((count, index) => {
@@ -57,7 +63,7 @@ function heatColour(share) {
 }
 
 function statistics(summary) {
-  const number = (value) => (value === null ? "–" : general(value));
+  const number = (value) => (value === null ? "–" : written(general(value)));
   const rows = [["min", number(summary.min)], ["max", number(summary.max)], ["mean", number(summary.mean)], ["std", number(summary.std)]];
   const list = html("dl", { class: "ex-statistics" });
   for (const [name, value] of rows) list.append(html("dt", {}, name), html("dd", {}, value));

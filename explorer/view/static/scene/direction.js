@@ -6,9 +6,6 @@ const otherDirection = ({ direction }) => (direction === "right" ? "down" : "rig
 /** Whether numbers and names of ports stand above edges that arrive from the left. @param {{direction: string}} layout */
 export const flowsRight = ({ direction }) => direction === "right";
 
-/** px between a number and the place that it stands left of: one digit fits inside the border of a box around it. */
-export const BESIDES = 4;
-
 /** The height of a number beside something: at its middle, or above the edges that arrive there. */
 export const besides = (layout, top, high) => (flowsRight(layout) ? top + 1 : top + high / 2 + 4);
 

@@ -2,15 +2,17 @@
 
 import { bytesText, microsText } from "../data/number_format.js";
 import { meanings } from "../panel/terms.js";
+import { scalarText } from "../panel/value.js";
 
 const PLACE_IN_SCHEDULE = meanings("level chain");
 /** Characters of a value that a node has room for. */
 const LONGEST = 12;
 
 /**
- * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, tip: string, number: number,
+ * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, time: string, tip: string, number: number,
  *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
+ *   time: that of its kernel, where its second line is a value
  *   tip: the meanings of the terms of its second line
  *   apart: the nodes with which, by a declined decision, it is not fused
  */
@@ -40,13 +42,13 @@ export class SlotStates {
     else if (!isGhost && !uses.readers[slot] && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", tip: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
+    const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
     mark.tag = this.#tag(mark, moment);
     // All that is drawn, as one text: a slot whose key stays the same is left alone.
-    mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
+    mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.time}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
     return mark;
   }
 
@@ -89,14 +91,16 @@ export class SlotStates {
       const freed = trace.freedBy[mark.node];
       if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
     } else if (step < now && !moment.whole) mark.flags.push("dead");
-    mark.second = this.#scalar(mark.node) || mark.second;
+    const value = this.#scalar(mark.node);
+    if (value) [mark.time, mark.second] = [mark.second, value];
     if (step === now) mark.flags.push("current");
   }
 
   /** "= 0.9051", the value of a scalar that is known; "" for any other. @param {number} node */
   #scalar(node) {
     const summary = this.trace.values[node];
-    return summary && !summary.shape.length && summary.elements && summary.elements.length <= LONGEST ? `= ${summary.elements}` : "";
+    const text = summary ? scalarText(summary) : "";
+    return text && text.length <= LONGEST ? `= ${text}` : "";
   }
 
   /** The word on a node that names its state. */

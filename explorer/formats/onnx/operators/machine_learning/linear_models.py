@@ -15,6 +15,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.reduction.sorting import argmax
+from explorer.record.reasons import counted_text
 
 
 def _reals(op: OperatorContext, name: str) -> Array:
@@ -63,7 +64,7 @@ def linear_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
         return label_of(names, argmax(scores, -1)), transformed(scores, transform)
     if (count, len(names)) != (1, 2):
         raise OperandError(
-            f"{count} rows of coefficients for {len(names)} labels",
+            f"{counted_text(count, 'row')} of coefficients for {counted_text(len(names), 'label')}",
             rule="LinearClassifier must have a row for each label, or one for two",
         )
     label = label_of(names, cast(scores[:, 0] > 0, np.dtype(np.int64)))

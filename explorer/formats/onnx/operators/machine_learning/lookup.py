@@ -21,6 +21,7 @@ from explorer.formats.onnx.operators.machine_learning.class_scores import consta
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.manipulation.reshape import expand_dims
+from explorer.record.reasons import counted_text
 
 _TYPES = {"int64s": np.int64, "floats": np.float32, "strings": np.str_}
 """dtypes of keys and values by the ends of the names of the attributes that hold them"""
@@ -114,7 +115,10 @@ def _default(op: OperatorContext, values: Array) -> Array:
 
 def _encoded(x: Expr, keys: Array, values: Array, default: Array) -> Expr:
     if len(keys) != len(values):
-        raise OperandError(f"{len(keys)} keys and {len(values)} values", rule="each key must have a value")
+        raise OperandError(
+            f"{counted_text(len(keys), 'key')} and {counted_text(len(values), 'value')}",
+            rule="each key must have a value",
+        )
     order, places = np.unique(keys, return_index=True)  # of equal keys the first counts
     table = np.concatenate([values[places], default])  # texts get the room of the longest
     return label_of(table, Lookup()(x, constant(order)))
