@@ -1,7 +1,11 @@
 """What a page and a kernel keep of widgets whose cells ran again."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
+
+import explorer.view
 
 pytestmark = pytest.mark.browser
 
@@ -86,3 +90,23 @@ def test_a_view_says_when_its_kernel_is_gone(notebook):
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of 3")
     book.again(0)
     expect(view.get_by_text("no kernel")).to_be_hidden()
+
+
+LOADED = """async ([code, attributes]) => {
+    const { default: { initialize } } = await import("data:text/javascript," + encodeURIComponent(code));
+    const known = new Map(Object.entries(attributes));
+    const set = (name, value, options) => options.silent && known.set(name, value);
+    const model = { get: (name) => known.get(name), set };
+    const close = initialize({ model });
+    const before = Object.fromEntries(known);
+    close();
+    return [before, Object.fromEntries(known)];
+}"""
+
+
+@pytest.mark.spec("V-16")
+def test_a_model_that_is_closed_forgets_its_recording(page):
+    """JupyterLab keeps the model of every run of a cell; what is large is given up, and what is small stays."""
+    code = (Path(explorer.view.__file__).parent / "widget" / "loader.js").read_text(encoding="utf-8")
+    kept = {"payload": "{}", "insides": "[]", "step": 3}
+    assert page.evaluate(LOADED, [code, kept]) == [kept, {"payload": "", "insides": "", "step": 3}]

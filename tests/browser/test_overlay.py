@@ -47,3 +47,24 @@ def test_the_legend_of_an_overlay_is_not_covered_by_the_invitation_to_play(show)
     expect(legend).to_be_visible()
     expect(hint).to_be_visible()
     assert hint.bounding_box()["y"] + hint.bounding_box()["height"] <= legend.bounding_box()["y"]
+
+
+@pytest.mark.spec("V-10")
+def test_the_name_of_a_heat_has_room_beside_its_arrow(show):
+    """Costs, and the difference of two runs, are named whole in the toolbar."""
+    plans = [ex.EvalPlan(), ex.EvalPlan()]
+    for plan in plans:
+        plan.register(ex.sum(ex.tanh(ex.tensor(np.ones((4, 4), np.float32)))))
+        plan.eval()
+    recording = plans[0].recording
+    view = show(recording, overlays=[overlay(recording, {0: 1.0}, "Δ time", "µs", "of two runs")])
+    needed = """select => {
+        const pen = document.createElement("canvas").getContext("2d");
+        pen.font = getComputedStyle(select).font;
+        const costs = [...select.options].filter(({ text }) => text.startsWith("heat"));
+        return costs.map((option) => pen.measureText(option.text).width);
+    }"""
+    select = view.locator(".ex-heat-choice")
+    names = select.evaluate(needed)
+    assert len(names) > 4
+    assert max(names) + 24 <= select.evaluate("select => select.clientWidth")

@@ -1,6 +1,6 @@
 """Packing of long JSON tables by column: a thousand equal rows take as much space as one.
 
-Lists of 48 values and more are written as one of::
+Lists of 16 values and more are written as one of::
 
     {"=columns": {key: list, …}}    objects with the same keys in the same order
     {"=forms": [list, …], "=at": list}     objects of few sets of keys: those of each set in order, and whose turn it is
@@ -13,7 +13,7 @@ Lists of 48 values and more are written as one of::
     {"=thousandths": list}          numbers with three decimals at most: how many thousandths each is
     {"=digits": list}               texts that are integers
 
-and objects of 48 integers and more as keys as ``{"=keys": list, "=values": list}``, where that is shorter; each of
+and objects of 16 integers and more as keys as ``{"=keys": list, "=values": list}``, where that is shorter; each of
 these lists may be written so again. Keys of other objects that begin with "=" get one
 more; everything else stays as it is. In a text of deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of
 five bits, the lowest first, each a letter of base 64; all but the last digit have 32 more.
@@ -29,7 +29,7 @@ from typing import Any
 
 from explorer.record.json_form.codec import row_names, stands
 
-LONG = 48
+LONG = 16
 """minimum length of a packed list: shorter ones are easier to read unpacked"""
 _WORDS, _FORMS, _LOOKED = 64, 16, 4096
 _RHYTHM, _HEARD = 32, 1024

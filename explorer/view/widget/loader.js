@@ -24,4 +24,12 @@ async function render({ model, el }) {
   return (await loading).default.render({ model, el, shared });
 }
 
-export default { render };
+/** Attributes that hold a whole recording as text. */
+const LARGE = ["payload", "insides", "comparison"];
+
+/** Let a model that is closed forget its recording: JupyterLab keeps the model of every run of a cell until the kernel is gone. */
+function initialize({ model }) {
+  return () => LARGE.filter((name) => model.get(name) !== undefined).forEach((name) => model.set(name, "", { silent: true }));
+}
+
+export default { initialize, render };
