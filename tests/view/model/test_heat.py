@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.model.heat import METRICS, heat_json
+from explorer.view.payload.columns import unpack
 from explorer.view.payload.payload import payload
 from tests.support.refusals import refused
 from tests.view.sample import mlp
@@ -26,7 +27,7 @@ def table() -> Iterator[None]:
 def test_the_table_stands_in_the_payload_with_the_values_of_ones_own_metric() -> None:
     recording = mlp()
     ex.register_heat("intensity", lambda rec, node: rec.nodes.flops[node] / 8, unit="flops/B", text="reuse")
-    rows = payload(recording)["heat"]
+    rows = unpack(payload(recording)["heat"])
     assert [(row["name"], row["values"] is None) for row in rows[:3]] == [
         ("time", True),
         ("flops", True),
