@@ -10,6 +10,7 @@ from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.layout.direction import exchanged
 from explorer.view.model.model import build_model
+from explorer.view.payload.columns import unpack
 from explorer.view.payload.payload import layout_json, payload, turned
 from explorer.view.picture.svg import svg
 from tests.view import sample
@@ -55,7 +56,7 @@ def test_a_page_holds_the_other_direction_too():
     from explorer.view.layout.box_layout import draw
 
     down = draw(recording)
-    there = turned(down.turned("right"))
+    there = unpack(turned(down.turned("right")))
     back = [{key: box[key] for key in there[0]} for box in layout_json(recording, down)["boxes"]]
     assert there == back
 
