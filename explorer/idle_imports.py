@@ -59,10 +59,14 @@ def _steps() -> Iterator[Callable[[], object]]:
 
 
 def _next(loop: asyncio.AbstractEventLoop, steps: Iterator[Callable[[], object]]) -> None:
-    """Take one step, and the next one after a pause; what cannot be imported ends them: who needs it gets the error."""
+    """Take one step, and the next one after a pause; a step that fails ends them.
+
+    The cell that needs the module meets the error: of a missing library, or of one that does not load (a library of C
+    raises OSError, versions of protobuf that do not fit together TypeError).
+    """
     step = next(steps, None)
     if step is None:
         return
-    with suppress(ImportError):
+    with suppress(Exception):
         step()
         loop.call_later(PAUSE, partial(_next, loop, steps))

@@ -62,13 +62,19 @@ def test_a_script_imports_nothing_ahead():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_imports_end_where_a_module_is_missing(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("error", [ImportError, OSError, TypeError])
+def test_imports_end_where_a_module_does_not_load(monkeypatch: pytest.MonkeyPatch, error: type[Exception]):
     """The cell that needs the module raises the error; the loop between the cells hears nothing of it."""
-    monkeypatch.setattr(idle_imports, "MODULES", ("no_such_module", "explorer.formats"))
+    monkeypatch.setattr(idle_imports, "MODULES", ("broken", "explorer.formats"))
     monkeypatch.setattr(idle_imports, "BEFORE", 0)
     errors: list[dict[str, object]] = []
     steps: list[str] = []
-    monkeypatch.setattr(idle_imports, "import_module", lambda name: steps.append(name) or __import__(name))
+
+    def load(name: str) -> None:
+        steps.append(name)
+        raise error(name)
+
+    monkeypatch.setattr(idle_imports, "import_module", load)
 
     async def idle() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
@@ -76,4 +82,4 @@ def test_imports_end_where_a_module_is_missing(monkeypatch: pytest.MonkeyPatch):
         await asyncio.sleep(0.2)
 
     asyncio.run(idle())
-    assert (steps, errors) == (["no_such_module"], [])
+    assert (steps, errors) == (["broken"], [])
