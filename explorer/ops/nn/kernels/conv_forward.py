@@ -4,9 +4,9 @@
 the memory of the images; a block fits the cache. Images and results may be stored channel by channel or pixel by pixel;
 only their strides differ.
 
-Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: windows become the rows of a matrix, and
-BLAS multiplies it by the packed filters, or its columns, where few channels make a window's row short; 1×1 windows of
-stride 1 are such rows already, and nothing is gathered.
+Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: windows become the rows of a matrix, which
+BLAS multiplies by the packed filters. Where few channels make a window's row short, the matrix is stored by columns,
+gathered tap by tap. 1×1 windows of stride 1 are rows of a matrix already, and nothing is gathered.
 *Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
 products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
 one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply;
@@ -321,7 +321,7 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def _by_tap(self) -> bool:
-        """Whether windows are gathered tap by tap, each of all windows, since a row of a window is short."""
+        """Whether one tap of all windows is gathered after the other, since a row of a window is short."""
         return self.window.size[1] * self.images[1] <= _SHORT
 
     @property
