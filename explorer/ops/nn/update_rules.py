@@ -111,9 +111,18 @@ class Adam(UpdateRule):
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
         """Record the new value of a parameter, and its new state by name."""
+        moments = self.moments(gradient, state)
+        return self.moved(parameter, length, moments["mean"], moments["squares"]), moments
+
+    def moments(self, gradient: Expr, state: State) -> dict[str, Expr]:
+        """Record the new m and v, by the names of the state."""
         mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
         squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
-        return parameter - length * mean / (sqrt(squares) + self.epsilon), {"mean": mean, "squares": squares}
+        return {"mean": mean, "squares": squares}
+
+    def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
+        """Record the new value of a parameter from m, and v or what stands for it."""
+        return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -124,11 +133,9 @@ class AMSGrad(Adam):
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
         """Record the new value of a parameter, and its new state by name."""
-        mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
-        squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
-        largest = maximum(state["largest"], squares)
-        new = parameter - length * mean / (sqrt(largest) + self.epsilon)
-        return new, {"mean": mean, "squares": squares, "largest": largest}
+        moments = self.moments(gradient, state)
+        largest = maximum(state["largest"], moments["squares"])
+        return self.moved(parameter, length, moments["mean"], largest), {**moments, "largest": largest}
 
 
 @dataclass(frozen=True)
