@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError, UnknownNameError
 
 
@@ -30,6 +32,13 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
     …"."""
     if not isinstance(value, type_):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
+
+
+def check_whole(value: Any, argument: str, fix: str) -> int:
+    """Return a whole number of Python's or of NumPy's as Python's; raises OperandError for anything else, True too."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be a whole number", fix=fix)
+    return int(value)
 
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:

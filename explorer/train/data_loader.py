@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
+from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
@@ -102,8 +102,8 @@ class DataLoader:
                 rule="a dataset must have __len__, get(index) and free(sample)",
                 fix="DataLoader(ex.train.ArrayDataset(images, labels))",
             )
-        batch_size = _whole(batch_size, "batch_size", "batch_size=32")
-        seed = _whole(seed, "seed", "seed=0")
+        batch_size = check_whole(batch_size, "batch_size", "batch_size=32")
+        seed = check_whole(seed, "seed", "seed=0")
         check_type(shuffle, "shuffle", bool, "True or False", "shuffle=True")
         check_type(drop_last, "drop_last", bool, "True or False", "drop_last=True")
         if batch_size < 1 or seed < 0:
@@ -234,13 +234,6 @@ def _array(rows: Any) -> Array:
             rule="each part must be a regular array, whose first axis counts the samples",
             fix="pad the rows to one length, or write a dataset with get()",
         ) from None
-
-
-def _whole(number: Any, name: str, fix: str) -> int:
-    """Return a whole number of Python's or of NumPy's as Python's, which a checkpoint can hold."""
-    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
-        raise OperandError(f"{name}={number!r}", rule=f"{name} must be a whole number", fix=fix)
-    return int(number)
 
 
 def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:

@@ -13,14 +13,15 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.core.types.device import Device, cpu
+from explorer.core.types.device import cpu
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import minimum
 from explorer.ops.elementwise.unary import sqrt
 from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
+from explorer.train.scalars import scalars
 
-_FLOAT64 = np.dtype(np.float64)
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _LEAST_NORM = 1e-6
 """addend of the norm that is divided by, so that gradients of zeros stay zeros (torch.nn.utils.clip_grad_norm_)"""
 
@@ -40,7 +41,7 @@ class GradientOptions:
     clip_norm: float = 0.0
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_numbers(self, "Optimizer")
 
     def gradients(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> dict[str, Expr]:
         """Record the gradients that the rule is given, by name: clipped first, then with the decay of the values."""
@@ -64,12 +65,11 @@ class GradientOptions:
     def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
         total: Any = 0.0
         for gradient in gradients.values():
-            # Parts in the gradients' dtype, their sum in float64: of thousands of parameters none is lost.
-            part = cast((gradient * gradient).sum(), _FLOAT64)
+            # Parts in the gradients' dtype, their sum in float64: of thousands of parameters none is lost. The squares
+            # of halves overflow at 256.
+            wide = gradient if gradient.dtype.itemsize > 2 else cast(gradient, _FLOAT32)
+            part = cast((wide * wide).sum(), _FLOAT64)
             total = total + (part if part.device is cpu else to_device(part, cpu))
         share = minimum(self.clip_norm / (sqrt(total) + _LEAST_NORM), 1.0)
-        shares: dict[tuple[Any, Device], Expr] = {}
-        for dtype, device in dict.fromkeys([(each.dtype, each.device) for each in gradients.values()]):
-            converted = cast(share, dtype)
-            shares[dtype, device] = converted if device is cpu else to_device(converted, device)
+        shares = scalars(share, gradients.values())
         return {name: each * shares[each.dtype, each.device] for name, each in gradients.items()}

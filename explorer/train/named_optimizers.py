@@ -19,8 +19,6 @@ class _Named(Optimizer):
     """Optimizer of one rule, built with its numbers by name."""
 
     rule_class: ClassVar[type[UpdateRule]]
-    defaults: ClassVar[Mapping[str, Any]] = {}
-    """options that differ from those of any optimizer"""
 
     def __init__(self, rate: float | LearningRate = 0.01, *more: Any, **numbers: Any) -> None:
         names = [field.name for field in fields(self.rule_class)]
@@ -32,9 +30,9 @@ class _Named(Optimizer):
                 rule=f"its numbers must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
                 fix=f"{type(self).__name__}(rate=0.01)",
             )
-        given = {**self.defaults, **numbers}
-        rule = self.rule_class(**{name: given[name] for name in given if name in names})
-        super().__init__(rule, rate, **{name: given[name] for name in given if name in options})
+        chosen = {**self.defaults, **numbers}
+        rule = self.rule_class(**{name: chosen[name] for name in chosen if name in names})
+        super().__init__(rule, rate, **{name: chosen[name] for name in chosen if name in options})
 
     def __init_subclass__(cls) -> None:
         own = [*inspect.signature(cls.rule_class).parameters.values()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,17 +17,15 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
-from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
-from explorer.ops.base import cast
-from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn.learning_rates import Fixed, LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.gradient_options import GradientOptions
 from explorer.train.parameter_memory import ParameterMemory
+from explorer.train.scalars import scalars
 
 
 class Update(NamedTuple):
@@ -60,6 +58,9 @@ class Optimizer:
     >>> ex.train.Optimizer(SignDescent(), rate=0.01)
     Optimizer(SignDescent(), rate=Fixed(base=0.01))
     """
+
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """options that are not 0, or False, unless they are given"""
 
     def __init__(
         self,
@@ -136,8 +137,8 @@ class Optimizer:
         memory = self._attached()
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
         rate = self.rate.record(iteration)
-        lengths = _converted(self.rule.length(rate, iteration), values)
-        rates = _converted(rate, values) if self.options.decays_values else lengths
+        lengths = scalars(self.rule.length(rate, iteration), values.values())
+        rates = scalars(rate, values.values()) if self.options.decays_values else lengths
         gradients = self.options.gradients(values, gradients)
         updated: dict[Expr, Expr] = {}
         places: dict[Expr, Any] = {iteration: self._iteration}
@@ -262,22 +263,11 @@ class Optimizer:
     def __repr__(self) -> str:
         own = type(self) is not Optimizer
         numbers = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if own else []
-        # Options only where they were chosen: they are there for any rule.
-        numbers += [item for item in asdict(self.options).items() if item[1]]
+        # Options only where one is chosen, here or by its default: they are there for any rule.
+        options = asdict(self.options)
+        numbers += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
         text = "".join([f", {name}={number!r}" for name, number in numbers])
         return f"{type(self).__name__}({'' if own else f'{self.rule!r}, '}rate={self.rate!r}{text})"
-
-
-def _converted(number: Expr, values: Mapping[str, Expr]) -> dict[tuple[Any, Device], Expr]:
-    """Record a float64 scalar in each dtype and on each device of some values.
-
-    Once for each, not for each parameter: thousands of parameters usually have one dtype and one device.
-    """
-    converted: dict[tuple[Any, Device], Expr] = {}
-    for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values.values()]):
-        scalar = cast(number, dtype)
-        converted[dtype, device] = scalar if device is cpu else to_device(scalar, device)
-    return converted
 
 
 def _check_base(rate: LearningRate) -> None:

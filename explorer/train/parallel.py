@@ -93,8 +93,8 @@ def parallelize(
     same number of them gives the same weights, bit for bit, on any number of workers. A worker that dies is made good.
 
     The loss of a batch must be the mean of its samples' losses; the first step of each type of batch checks it. Raises
-    StateError for a module that is not attached, OperandError for fewer samples than shards, RunError where the
-    scheduler goes away: the module then has the weights of the last whole step.
+    StateError for a module that is not attached, or whose loss ignores samples, OperandError for fewer samples than
+    shards, RunError where the scheduler goes away: the module then has the weights of the last whole step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -102,6 +102,12 @@ def parallelize(
             f"parallelize of the module {module.name!r}, which is not attached",
             rule="loss, optimizer, nodes and attach() must come first",
             fix="module.attach()",
+        )
+    if not module.require_loss().averages_samples:
+        raise StateError(
+            f"parallelize of the module {module.name!r}, whose loss is {module.require_loss()!r}",
+            rule="the loss of a batch must be the mean of its samples' losses, and none of them be ignored",
+            fix="train this module here, or leave ignored samples out of the batches",
         )
     if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or shards < 1):
         raise OperandError(

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.argument_checks import check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
 from explorer.core.types.custom_dtypes import is_floating
-from explorer.core.types.tensor_type import Array, whole
+from explorer.core.types.tensor_type import Array
 from explorer.grad import grad
 from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
 from explorer.ops.elementwise.unary import log
@@ -33,6 +34,9 @@ class Loss:
 
     takes_classes: ClassVar[bool] = False
     """whether a label may hold class numbers in place of an axis of classes"""
+
+    averages_samples: bool = True
+    """whether the loss of a batch is the mean of its samples' losses, as training on several workers needs it"""
 
     owner: str = ""
     """name of the module that it belongs to"""
@@ -109,7 +113,7 @@ class CrossEntropy(Loss):
 
     Labels are class numbers, or probabilities of the output's shape. ``smoothing`` takes this share of each label and
     spreads it evenly over all classes. Samples of the class number ``ignored``, such as −100, count for nothing: the
-    mean is that of the others. Scores of −∞ are classes that are ruled out.
+    mean is that of the others. For class numbers, scores of −∞ are classes that are ruled out.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
@@ -118,16 +122,26 @@ class CrossEntropy(Loss):
     takes_classes = True
 
     def __init__(self, smoothing: float = 0.0, ignored: int | None = None) -> None:
-        if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 1:
+        number = smoothing.item() if isinstance(smoothing, (np.floating, np.integer)) else smoothing
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
             raise OperandError(
                 f"CrossEntropy(smoothing={smoothing!r})",
                 rule="smoothing must be a share, from 0 to 1",
                 fix="CrossEntropy(smoothing=0.1)",
             )
-        self.smoothing, self.ignored = smoothing, None if ignored is None else whole(ignored, "CrossEntropy: ignored")
+        self.smoothing: float = number
+        self.ignored = None if ignored is None else check_whole(ignored, "ignored", "CrossEntropy(ignored=-100)")
+        # Parts of a batch have different numbers of samples that count.
+        self.averages_samples = self.ignored is None
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
+        """Record the loss, a scalar, of labels that are probabilities."""
+        if self.ignored is not None:
+            raise OperandError(
+                f"{self!r} of a label {label.type} of probabilities",
+                rule="only labels of class numbers, one a row, can be ignored by their number",
+                fix="CrossEntropy(), and leave these samples out",
+            )
         if self.smoothing:
             label = label * (1 - self.smoothing) + self.smoothing / output.shape[-1]
         return -(label * log_softmax(output, -1)).sum(-1).mean()
@@ -144,7 +158,8 @@ class CrossEntropy(Loss):
             losses = losses * (1 - self.smoothing) - logarithms.mean(-1) * self.smoothing
         if counts is None:
             return losses.mean()
-        return where(counts, losses, 0.0).sum() / counts.astype(output.dtype).sum()
+        # A quotient of means: the sums of halves would overflow.
+        return where(counts, losses, 0.0).mean() / counts.astype(output.dtype).mean()
 
     def __repr__(self) -> str:
         smoothing = [f"smoothing={self.smoothing}"] if self.smoothing else []

@@ -113,6 +113,25 @@ def test_gradients_are_clipped_by_their_joint_norm_before_they_decay() -> None:
 
 
 @pytest.mark.spec("T-4")
+def test_gradients_of_halves_are_clipped_by_their_norm() -> None:
+    """The square of 300 is no half: their norm was infinite, and the clipped gradients zeros."""
+    held = Parameter("p", ex.tensor(np.zeros(2, np.float16)))
+    optimizer = T.SGD(1.0, clip_norm=5.0)
+    optimizer.attach({"p": held})
+    optimizer.step({"p": np.array([300, -400], np.float16)})
+    np.testing.assert_allclose(held.array, [-3, 4], rtol=1e-3)
+
+
+@pytest.mark.spec("T-4")
+def test_a_text_of_an_optimizer_has_every_option_that_is_chosen() -> None:
+    """By its default too, so that the text makes it again."""
+    assert repr(T.AdamW(0.1)).endswith("epsilon=1e-08, weight_decay=0.01, decoupled=True)")
+    assert repr(T.AdamW(0.1, weight_decay=0.0)).endswith("epsilon=1e-08, weight_decay=0.0, decoupled=True)")
+    assert repr(T.AdamW(0.1, decoupled=False)).endswith("epsilon=1e-08, weight_decay=0.01, decoupled=False)")
+    assert repr(T.Adam(0.1)).endswith("epsilon=1e-08)")
+
+
+@pytest.mark.spec("T-4")
 def test_a_step_shows_its_clipping_as_a_box() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.AdamW(0.1, clip_norm=1.0))
     module.add_node(T.Linear("l", 3, 2))
@@ -132,7 +151,9 @@ def test_a_step_shows_its_clipping_as_a_box() -> None:
         (lambda: T.RMSProp(0.1, decay=2.0), "decay must be a number from 0 to 1"),
         (lambda: T.Ftrl(0.1, beta=-1.0), "beta must be 0 or more"),
         (lambda: T.SGD(0.1, weight_decay=-0.1), "weight_decay must be 0 or more"),
-        (lambda: T.AdamW(0.1, clip_norm=-1.0), "clip_norm must be 0 or more"),
+        (lambda: T.AdamW(0.1, clip_norm=-1.0), r"Optimizer\(clip_norm=-1.0\)\n  rule: clip_norm must be 0 or more"),
+        (lambda: T.SGD(0.1, weight_decay=10**400), "weight_decay must be a finite number"),
+        (lambda: T.Step(0.1, size=10**400), "size must be a whole number"),
         (lambda: T.Exp(0.1, gamma=-0.5), "gamma must be 0 or more"),
         (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, share=-1.0), "share must be 0 or more"),
         (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, all but the rate by name"),

@@ -157,6 +157,13 @@ def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
             module.train_on(IMAGES * 0.1, np.abs(np.random.default_rng(3).normal(size=(48, 5))))
 
 
+def test_a_loss_that_ignores_samples_is_refused() -> None:
+    """Even if its first batch has nothing to ignore: of later ones, each shard would be weighed by all its samples."""
+    module = built(loss=T.CrossEntropy(ignored=-100))
+    with refused(ex.StateError, "CrossEntropy(ignored=-100)", "none of them be ignored"):
+        ex.parallelize(module, 2, processes=False)
+
+
 def test_closed_workers_are_refused() -> None:
     workers = ex.Workers(1, processes=False)
     workers.close()

@@ -94,15 +94,34 @@ def test_a_score_of_minus_infinity_rules_a_class_out() -> None:
 
 @pytest.mark.spec("T-3")
 def test_options_of_a_loss_are_checked_and_shown() -> None:
-    for wrong in (1.5, -0.1, True, "much"):
+    for wrong in (1.5, -0.1, True, "much", np.float32(2), np.nan):
         with pytest.raises(ex.OperandError, match="smoothing must be a share"):
             T.CrossEntropy(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ex.OperandError, match="whole number"):
-        T.CrossEntropy(ignored=1.5)  # type: ignore[arg-type]
+    for wrong in (1.5, True, np.True_, "none"):
+        with pytest.raises(ex.OperandError, match="ignored must be a whole number"):
+            T.CrossEntropy(ignored=wrong)  # type: ignore[arg-type]
     with pytest.raises(ex.UnknownNameError, match="smoothing"):
         T.CrossEntropy(label_smoothing=0.1)  # type: ignore[call-arg]
     assert repr(T.CrossEntropy(0.1, 0)) == "CrossEntropy(smoothing=0.1, ignored=0)"
+    assert repr(T.CrossEntropy(np.float32(0.5), np.int8(-1))) == "CrossEntropy(smoothing=0.5, ignored=-1)"
     assert repr(T.CrossEntropy()) == "CrossEntropy()"
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_no_probabilities_are_ignored_by_a_class_number(dtype: Any) -> None:
+    """Such a label has no number to compare with, so that every sample would count."""
+    with pytest.raises(ex.OperandError, match="only labels of class numbers, one a row, can be ignored"):
+        T.CrossEntropy(ignored=0)(np.zeros((2, 3)), np.eye(2, 3, dtype=dtype))
+
+
+@pytest.mark.spec("T-3")
+def test_a_mean_of_many_halves_that_count_does_not_overflow() -> None:
+    """Neither their number nor the sum of their losses is a half."""
+    loss = T.CrossEntropy(ignored=-100)
+    classes = np.zeros(140_000, np.int64)
+    classes[::2] = -100
+    assert loss(np.zeros((140_000, 2), np.float16), classes) == pytest.approx(np.log(2), rel=2e-3)
 
 
 @pytest.mark.spec("T-3")

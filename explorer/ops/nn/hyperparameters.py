@@ -6,6 +6,8 @@ A field's annotation says its type, the table ``ranges`` of its class the limits
 from __future__ import annotations
 
 import math
+import reprlib
+import sys
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -40,8 +42,11 @@ FIELDS: dict[str, tuple[tuple[type, ...], str, str]] = {
 """annotation of a field → its types, and the rule and the fix that an error shows"""
 
 
-def check_numbers(owner: Any) -> None:
-    """Raise DeclarationError for a hyperparameter that is no finite number of its field's type, or out of its range."""
+def check_numbers(owner: Any, name: str = "") -> None:
+    """Raise DeclarationError for a hyperparameter that is no finite number of its field's type, or out of its range.
+
+    ``name`` is that of the class that was called with the numbers, where it is not the owner's.
+    """
     for field in fields(owner):
         value: Any = getattr(owner, field.name)
         if isinstance(value, (np.floating, np.integer, np.bool)):
@@ -59,13 +64,14 @@ def check_numbers(owner: Any) -> None:
         types, rule, example = FIELDS[annotation]
         is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
         if is_right and isinstance(value, (int, float)):
-            is_right = math.isfinite(value) and (annotation != "int" or value > 0)
+            # By comparison: a whole number may be too large to become a float at all.
+            is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
         limits = owner.ranges.get(field.name)
         if is_right and limits is not None:
             is_right, rule = limits.holds(value), limits.rule
         if not is_right:
             raise DeclarationError(
-                f"{type(owner).__name__}({field.name}={value!r})",
+                f"{name or type(owner).__name__}({field.name}={reprlib.repr(value)})",
                 rule=f"{field.name} must be {rule}",
                 fix=f"{field.name}={example}",
             )
