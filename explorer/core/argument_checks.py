@@ -34,10 +34,12 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
-def check_whole(value: Any, argument: str, fix: str) -> int:
+def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -> int:
     """Return a whole number of Python's or of NumPy's as Python's; raises OperandError for anything else, True too."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be a whole number", fix=fix)
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if not is_whole or (least is not None and value < least):
+        bound = "" if least is None else f" of {least} or more"
+        raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be a whole number{bound}", fix=fix)
     return int(value)
 
 

@@ -219,7 +219,7 @@ class EditableNet:
     def _with(self, written: WrittenOperator) -> Any:
         return joined(self._definition.weights, written.arrays)
 
-    def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    def add_gradient_operators(self, outputs: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
         """Append the operators that compute gradients of blobs, of a loss, say; return blob → its gradient's blob.
 
         ``outputs`` are a name or names, or map names to the blobs that hold their gradients. A gradient of ``x`` is

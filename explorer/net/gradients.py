@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from explorer.core.argument_checks import check_type
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.ir.source_location import users_line
 from explorer.net.definition.definition import NetDefinition
@@ -51,8 +52,9 @@ class GradientOperators:
         """version → the blob that holds its gradient from outside"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
-        names = (seeds,) if isinstance(seeds, str) else seeds
-        self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names or (), ""))
+        names = (seeds,) if isinstance(seeds, str) else seeds or ()
+        check_type(names, "outputs", Iterable, "a blob's name, or names", 'net.add_gradient_operators("loss")')
+        self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._answer(written, operator)
         # Inputs of the net have no operator that asks for their gradient: their parts are joined at the end.
@@ -70,8 +72,8 @@ class GradientOperators:
         blobs = self._definition.blobs
         known = {blob.blob for blob in blobs.values()}
         for blob, gradient in seeds.items():
-            for name in (blob, gradient):
-                if name and name not in known:
+            for name in (blob, gradient) if gradient else (blob,):
+                if name not in known:
                     raise UnknownNameError(name, kind=f"blob of net {self._definition.name!r}", known=known)
             if not gradient:
                 gradient = f"{blob}_autogen_grad"

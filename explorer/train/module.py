@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+from explorer.core.argument_checks import check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
@@ -195,15 +196,9 @@ class Module(BuildableModule):
         can cancel: all steps taken remain.
         """
         self._ready("fit")
-        for name, number, least in (("epochs", epochs, 0), ("every", every, 1), ("every_batches", every_batches, 1)):
-            if number is None and name == "every_batches":
-                continue
-            if type(number) is not int or number < least:
-                raise OperandError(
-                    f"fit(…, {name}={number!r})",
-                    rule=f"{name} must be a whole number of {least} or more",
-                    fix=f"{name}=1",
-                )
+        epochs, every = check_whole(epochs, "epochs", "epochs=1", 0), check_whole(every, "every", "every=1", 1)
+        if every_batches is not None:
+            every_batches = check_whole(every_batches, "every_batches", "every_batches=100", 1)
         if not isinstance(loader, Iterable):
             raise OperandError(
                 f"fit({type(loader).__name__}, …)",

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
+from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
@@ -109,10 +109,8 @@ def parallelize(
             rule="the loss of a batch must be the mean of its samples' losses, and none of them be ignored",
             fix="train this module here, or leave ignored samples out of the batches",
         )
-    if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or shards < 1):
-        raise OperandError(
-            f"parallelize(shards={shards!r})", rule="shards must be a whole number of 1 or more", fix="shards=4"
-        )
+    if shards is not None:
+        shards = check_whole(shards, "shards", "shards=4", 1)
     owned = not isinstance(workers, Workers)
     held = workers if isinstance(workers, Workers) else Workers(workers, **settings)
     return Parallel(module, held, shards or len(held), owned)

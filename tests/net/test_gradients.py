@@ -261,6 +261,17 @@ def test_nets_with_gradients_are_saved(tmp_path: Any) -> None:
     assert (ex.open(tmp_path / "m.json").run(fed) == net.run(fed)).all()
 
 
+@pytest.mark.parametrize("outputs", [3, 0.5])
+def test_what_is_no_name_of_a_blob_is_refused(outputs: Any) -> None:
+    with pytest.raises(ex.OperandError, match="outputs must be a blob's name, or names"):
+        mlp().add_gradient_operators(outputs)
+
+
+def test_an_empty_name_is_no_blobs() -> None:
+    with pytest.raises(ex.UnknownNameError, match="unknown blob"):
+        mlp().add_gradient_operators("")
+
+
 def test_one_blob_may_be_named_alone() -> None:
     """A name is a name and no sequence of letters."""
     net, other = mlp(), mlp()

@@ -682,6 +682,15 @@ def test_a_batch_without_samples_is_refused(samples: str) -> None:
 
 
 @pytest.mark.spec("T-9")
+def test_numbers_of_epochs_may_be_numpys() -> None:
+    x, label = data()
+    assert len(built().fit([(x, label)], epochs=np.int64(2), every=np.uint8(1))) == 2
+    for wrong in (True, -1, 2.0, None):
+        with pytest.raises(ex.OperandError, match="epochs must be a whole number of 0 or more"):
+            built().fit([(x, label)], epochs=wrong)
+
+
+@pytest.mark.spec("T-9")
 def test_what_is_no_loader_is_refused() -> None:
     x, label = data()
     for wrong in (None, T.ArrayDataset(x, label), 3):
