@@ -328,8 +328,8 @@ class EvalPlan(InspectablePlan):
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 
-        Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, unless
-        one of its operations is not ``pure``.
+        Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, a short
+        one five times, of which the fastest is shown, unless one of its operations is not ``pure``.
         """
         hooks.check_view(**options)
         if (self._planned is None and not self._roots) or (self._handles and not self._fresh):

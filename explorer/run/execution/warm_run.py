@@ -2,7 +2,8 @@
 
 A first run also asks the system for its pages, packs weights and computes constants, which takes several times as long
 as the kernels themselves where they are small; and a run that summarises values finds less in the processor's caches.
-Neither is the time of a program that is used.
+Neither is the time of a program that is used. Nor is a short run that another process interrupts: of several in a row
+the fastest is kept, whole, so that its kernels are still those of one run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from explorer.run.runtime.timing import Timing
 
 _LONGEST = 1_000_000_000
 """ns that a run may take to be repeated: nobody should wait twice for a slow run"""
+MOST, _TOGETHER = 5, 20_000_000
+"""number of warm runs, and ns that all of them but the last may take: nobody should notice them"""
 
 
 def warm_timing(
@@ -27,7 +30,7 @@ def warm_timing(
     inputs: Mapping[Expr, Any],
     timing: Timing,
 ) -> Timing:
-    """Return the times of a warm run of a plan whose first run has those of ``timing``.
+    """Return the times of the fastest of some warm runs of a plan whose first run has those of ``timing``.
 
     ``program`` is the one that has run, if it is still there; ``run`` is the executor's. The first times are returned
     where that run was long, or an operation is not ``pure``, which would have its effect once more.
@@ -38,10 +41,18 @@ def warm_timing(
         return timing
     if timing.warm and timing.of_work:
         return timing
-    # A new program runs twice: the first time asks for pages, packs weights and computes constants.
-    for repeated in [program] if program is not None else [Program(planned)] * 2:
+
+    def measured(repeated: Program) -> Timing:
         repeated.bind(inputs)
         repeated.wait_for_devices(True)
-        timing = run(repeated, None)
+        times = run(repeated, None)
         repeated.forget()
-    return timing._replace(warm=True)
+        return times
+
+    if program is None:
+        program = Program(planned)
+        measured(program)  # asks for pages, packs weights and computes constants
+    runs = [measured(program)]
+    while len(runs) < MOST and sum(times.nanoseconds for times in runs) < _TOGETHER:
+        runs.append(measured(program))
+    return min(runs, key=lambda times: times.nanoseconds)._replace(warm=True)
