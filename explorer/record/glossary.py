@@ -60,7 +60,7 @@ GLOSSARY = {
     "temporary": "an intermediate result that is written to memory",
     "tile": "a small square of an image that is computed at once",
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
-    "warm run": "a run of a program that has run before: its memory and constants are ready; a short one is the fastest of five",
+    "warm run": "a run of a program that ran before: memory and constants are ready; a short one is the best of five",
     "Winograd": "a way to compute small convolutions with fewer multiplications",
     "worker": "another process, of this machine or of another one, that computes a part and sends its results back",
     "working memory": "memory that a kernel needs only while it runs",

@@ -138,7 +138,7 @@ INPUTS = {
         "its header asks for 132",
     ),
     "objects.npy": (_header("{'descr': '|O', 'fortran_order': False, 'shape': (3,)}"), "no array of numbers"),
-    "nested.npy": (_header("(" * 100), "cannot be read as arrays"),
+    "nested.npy": (_header("(" * 100), "cannot be read as arrays: "),
     "bomb.npz": (_zip("x.npy", HUGE + bytes(1 << 24), compression=zipfile.ZIP_DEFLATED), "its header asks for"),
     "text.npz": (_zip("readme.txt", b"hello"), "cannot be read as arrays"),
     "nothing.npz": (b"", "neither a .npz archive nor a .npy array"),
@@ -158,7 +158,8 @@ def test_inputs_that_cannot_be_read(
     assert main(["run", "m.onnx", "--input", name]) == 2
     told = capsys.readouterr().err
     assert INPUTS[name][1] in told
-    assert "unexpected" not in told
+    assert "a fault of explorer" not in told
+    assert "('" not in told  # an exception's arguments
 
 
 def test_the_command_line_grants_memory(

@@ -10,6 +10,7 @@ import argparse
 import io
 import os
 import re
+import tokenize
 import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
@@ -51,8 +52,9 @@ def read(text: str) -> dict[str, Array]:
     except (FileError, BudgetError, UnknownNameError):
         raise
     except UNREADABLE as error:
+        cause = error.args[0] if isinstance(error, tokenize.TokenError) else error  # its place is one of a header's
         raise FileError(
-            f"this cannot be read as arrays: {error}", path=str(path),
+            f"this cannot be read as arrays: {cause}", path=str(path),
             rule="inputs must be .npz or .npy files, or pictures",
             fix='write one with np.savez("in.npz", x=array)',
         ) from None  # fmt: skip

@@ -51,7 +51,8 @@ class Outlet(io.TextIOBase):
     def flush(self) -> None:
         """Flush the stream; raise OSError if it cannot be written."""
         with self._kept():
-            if self._stream is not None:
+            # Python flushes what is collected, maybe long after the stream is closed.
+            if self._stream is not None and not self._stream.closed:
                 self._stream.flush()
 
     def isatty(self) -> bool:

@@ -236,3 +236,12 @@ def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
         "sys.exit(0 if opened > 2 else 1)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_an_outlet_that_outlives_its_stream_is_collected_in_silence() -> None:
+    """Python flushes what it collects: a stream that was closed before has nothing left to be flushed."""
+    stream = io.StringIO()
+    outlet = Outlet(stream)
+    outlet.write("a line\n")
+    stream.close()
+    outlet.close()

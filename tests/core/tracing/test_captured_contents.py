@@ -650,7 +650,13 @@ def test_methods_that_compare_read_nothing_where_nothing_is_compared() -> None:
         def chosen(a: Any, model: Any = model, other: Any = kind(model.table, 2.0)) -> Any:  # noqa: B008
             return model.scaled(a, 3.0) if model == other else a
 
-        if kind is Model:  # one array is equal to itself, whatever it holds
+        if kind is Model and sys.version_info >= (
+            3,
+            13,
+        ):  # fields are compared one by one, and an array has many truths
+            with pytest.raises(ValueError, match="ambiguous"):
+                chosen(GIVEN)
+        elif kind is Model:  # as tuples: one array is equal to itself, whatever it holds
             assert ex.evaluate(chosen(GIVEN)).tolist() == (GIVEN * 6).tolist()
         else:
             with pytest.raises(ex.DeclarationError, match="table from outside"):
