@@ -34,6 +34,8 @@ CONVOLUTIONS: list[tuple[Conv2d, tuple[int, ...], tuple[int, ...]]] = [
     (Conv2d((1, 1), ((5, 4), (3, 6)), (1, 1), 3), (2, 3, 6, 5), (6, 1, 3, 3)),
     (Conv2d((1, 1), ((1, 1), (1, 1)), (1, 1), 40), (2, 40, 7, 8), (40, 1, 3, 3)),
     (Conv2d((2, 2), ((1, 0), (0, 1)), (2, 1), 6), (3, 6, 9, 9), (6, 1, 3, 2)),
+    (Conv2d((17, 9), ((1, 0), (2, 1)), (3, 1)), (2, 3, 45, 31), (4, 3, 3, 2)),
+    (Conv2d((40, 1)), (2, 3, 9, 10), (4, 3, 2, 3)),
 ]
 Options: TypeAlias = tuple[Pair, Pair, Padding, Pair, bool]
 POOLINGS: list[Options] = [
@@ -182,6 +184,10 @@ def large() -> Iterator[Any]:
         g = RNG.standard_normal(operation.compute(x, w).shape).astype(np.float32)
         yield pytest.param(Conv2dImageGradient(*operation.options, x.shape), (g, w), id=f"images-{name}")
         yield pytest.param(Conv2dFilterGradient(*operation.options, shape), (g, x), id=f"filters-{name}")
+    apart = Conv2d((13, 13), ((1, 1), (2, 0)))
+    w = RNG.standard_normal((64, 32, 3, 3)).astype(np.float32)
+    g = RNG.standard_normal(apart.compute(x, w).shape).astype(np.float32)
+    yield pytest.param(Conv2dImageGradient(*apart.options, x.shape), (g, w), id="images-far apart")
     y = MaxPool2d((3, 3), (2, 2)).compute(x)
     yield pytest.param(MaxPool2dGradient((3, 3), (2, 2)), (y, y, x), id="max")
     yield pytest.param(AvgPool2dGradient((3, 3), (2, 2), shape=x.shape), (y,), id="mean")
@@ -206,6 +212,16 @@ def test_every_element_is_in_one_piece_and_their_order_does_not_matter(
         assert not np.isnan(out[place]).any()
     assert (times == 1).all()
     np.testing.assert_array_equal(out, expected)
+
+
+def test_a_stride_far_beyond_the_window_has_few_pieces() -> None:
+    """Pixels that no tap meets are written run by run, not phase by phase: a stride of 20,000 has 4 · 10⁸ phases."""
+    gradient = Conv2dImageGradient((20_000, 20_000), shape=(1, 1, 20_003, 40_003))
+    g, w = np.ones((1, 1, 2, 3), "float32"), np.ones((1, 1, 3, 3), "float32")
+    out = np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), (1, 1, 20_003, 40_003), (0, 0, 0, 0))
+    pieces = gradient.tiles(out, gradient.pack_operand(w), g, w)
+    assert len(pieces) < 20
+    assert sum(out[place].size for place, _ in pieces) == out.size
 
 
 @pytest.mark.spec("P-11")

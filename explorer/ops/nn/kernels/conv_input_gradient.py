@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Phase(NamedTuple):
-    """Pixels of an image that meet the same taps of windows: every stride-th, from an offset on."""
+    """Pixels of an image that meet the same taps of windows: every stride-th, from an offset on; or meet none."""
 
     place: Index
     """elements of the images (N, C, H, W)"""
@@ -53,13 +54,15 @@ class ImageGradient(NamedTuple):
     """(O, C / groups, h, w)"""
 
     def phases(self) -> list[Phase]:
-        """Return the phases, as many as a stride has pixels."""
+        """Return the phases with taps, and parts of the images that no tap meets."""
         n, c, height, width = self.images
         upstream = (n, self.filters[0], *self.window.output(height, width))
         filters = c, self.filters[0] // self.groups
         phases = []
+        every_column: list[tuple[slice, slice, _Side | None]] = [(slice(0, width), slice(0), None)]
+        sides = self._along(1, upstream[3])
         for rows, i, down in self._along(0, upstream[2]):
-            for columns, j, across in self._along(1, upstream[3]):
+            for columns, j, across in sides if down is not None else every_column:
                 convolving = None
                 if down is not None and across is not None:
                     window = Window(
@@ -80,14 +83,14 @@ class ImageGradient(NamedTuple):
         # gcd, and the windows that they belong to lie dilation / gcd apart
         common = math.gcd(stride, dilation)
         every, apart = stride // common, dilation // common
-        phases: list[tuple[slice, slice, _Side | None]] = []
-        for phase in range(min(stride, length)):
+        # at most one among `every` consecutive taps solves the congruence
+        tapped = {(tap * dilation - before) % stride: tap for tap in range(min(size, every))}
+        tapped = {phase: tapped[phase] for phase in sorted(tapped) if phase < length}
+        phases: list[tuple[slice, slice, _Side | None]] = [
+            (gap, slice(0), None) for gap in _gaps([*tapped], stride, length)
+        ]
+        for phase, first in tapped.items():
             place = slice(phase, length, stride)
-            taps = [tap for tap in range(min(size, every)) if (phase + before - tap * dilation) % stride == 0]
-            if not taps:
-                phases.append((place, slice(0), None))
-                continue
-            (first,) = taps  # at most one among `every` consecutive taps solves the congruence
             count = len(range(first, size, every))
             reach = (count - 1) * apart
             # padding of the upstream gradient that makes its convolution give exactly this phase's pixels; negative
@@ -125,6 +128,25 @@ class ImageGradient(NamedTuple):
             for (n, c, rows, columns), compute in convolving.tiles(part, upstream, matrices):
                 tiles.append(Tile((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
         return tiles
+
+
+def _gaps(tapped: list[int], stride: int, length: int) -> list[slice]:
+    """Return the pixels along an axis whose phases are not among ``tapped``, phase by phase or run by run.
+
+    A stride far beyond the window leaves many phases without taps, side by side: few runs.
+    """
+    phases = min(stride, length)
+    ends = [-1, *tapped, phases]
+    runs = [(last + 1, following) for last, following in pairwise(ends) if last + 1 < following]
+    without = phases - len(tapped)
+    if len(runs) * -(-length // stride) >= without:
+        return [slice(phase, length, stride) for first, stop in runs for phase in range(first, stop)]
+    return [
+        slice(start + first, min(start + stop, length))
+        for start in range(0, length, stride)
+        for first, stop in runs
+        if start + first < length
+    ]
 
 
 def _within(outer: slice, inner: slice) -> slice:
