@@ -113,6 +113,7 @@ def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
 
 WHOLE = Tensor(dtype="int8", scale=(0.05,), zero_point=(3,))
 BYTES = Input(replace(WHOLE, shape=(2, 3)), np.zeros((2, 3), np.int8))
+WORDS = Input(replace(WHOLE, shape=(2, 3), dtype="int16", zero_point=(0,)), np.zeros((2, 3), np.int16))
 REFUSED = {
     "quantised": (
         Case("RELU", [np.zeros(3, np.int8)], results=[Tensor((3,), "int8", scale=(0.5,), zero_point=(0,))]),
@@ -208,6 +209,40 @@ REFUSED = {
                          constant(np.float32(0))], "OneHotOptions", {"Axis": -1}), "both values one number"),
     "images": (
         Case("RESIZE_BILINEAR", [(1, 2, 2, 1), constant([0, 4], "int32")]), "size must be a height and a width"),
+    "a zero point beyond 8 bits": (
+        Case("ADD", [Input(replace(BYTES.tensor, zero_point=(200,)), BYTES.array), BYTES], "AddOptions", {}, [WHOLE]),
+        "a zero point must be one of the numbers of"),
+    "the least zero point of 64 bits": (
+        Case("ADD", [BYTES, BYTES], "AddOptions", {}, [replace(WHOLE, zero_point=(-(2**63),))]),
+        "a zero point must be one of the numbers of"),
+    "no scale to quantise by": (
+        Case("QUANTIZE", [(3,)], "QuantizeOptions", {}, [replace(WHOLE, scale=(0.0,))]),
+        "scales must be positive numbers"),
+    "an endless softmax": (
+        Case("SOFTMAX", [BYTES], "SoftmaxOptions", {"Beta": np.nan},
+             [replace(WHOLE, scale=(1 / 256,), zero_point=(-128,))]), "beta must be a finite number"),
+    "an endless softmax of 16 bits": (
+        Case("SOFTMAX", [WORDS], "SoftmaxOptions", {"Beta": -np.inf},
+             [replace(WORDS.tensor, scale=(1 / 32768,))]), "a factor below 2³⁰"),
+    "a long softmax of 16 bits": (
+        Case("SOFTMAX", [Input(replace(WORDS.tensor, shape=(1, 65537)), np.zeros((1, 65537), np.int16))],
+             "SoftmaxOptions", {"Beta": 1.0}, [replace(WORDS.tensor, scale=(1 / 32768,))]),
+        "at most 65536 elements"),
+    "a huge sum": (
+        Case("SUM", [Input(replace(BYTES.tensor, scale=(3e38,)), BYTES.array), constant([1], "int32")],
+             "ReducerOptions", {}, [WHOLE]),
+        "a factor of single precision"),
+    "a mean of many words": (
+        Case("MEAN", [Input(replace(WORDS.tensor, shape=(65537,)), np.zeros(65537, np.int16)), constant([0], "int32")],
+             "ReducerOptions", {}, [WORDS.tensor]), "at most 65536 of int16"),
+    "parts of a tiny scale": (
+        Case("CONCATENATION", [Input(replace(BYTES.tensor, dtype="uint8"), np.zeros((2, 3), np.uint8))],
+             "ConcatenationOptions", {}, [replace(WHOLE, dtype="uint8", scale=(1e-44,))]),
+        "a factor of single precision"),
+    "a steep order": (
+        Case("LESS", [Input(replace(BYTES.tensor, scale=(16384.0,)), BYTES.array), BYTES],
+             results=[Tensor(dtype="bool")]),
+        "must be below 16384"),
 }  # fmt: skip
 
 
@@ -229,3 +264,48 @@ def test_rows_are_longer_than_numbers_of_8_bits(tmp_path: Path) -> None:
     case = Case("ONE_HOT", operands, "OneHotOptions", {"Axis": -1})
     y = opened(case.file(), tmp_path).run(*case.inputs())
     np.testing.assert_array_equal(np.argwhere(y), [[0, 1], [1, 44]])
+
+
+FACTORS = [2.0**power for power in (12, 20, 26, 29)]
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("type", ["QUANTIZE", "MUL", "ABS", "FULLY_CONNECTED", "SUM"])
+def test_numbers_beyond_a_result_are_its_limits(type: str, factor: float, tmp_path: Path) -> None:
+    """Factors that leave no room in 64 bits give the limit on the side of the number, and zero stays zero."""
+    array = np.array([[-30000, -3, 0, 1, 127, 30000]], np.int16)
+    x = Input(Tensor(array.shape, "int16", scale=(factor,), zero_point=(0,)), array)
+    ones = Input(Tensor((1,), "int16", scale=(1.0,), zero_point=(0,)), np.ones(1, np.int16))
+    weights = constant(np.eye(6), "int8", scale=(1.0,), zero_point=(0,))
+    operands = {"MUL": [x, ones], "FULLY_CONNECTED": [x, weights], "SUM": [x, constant([0], "int32")]}.get(type, [x])
+    case = Case(type, operands, results=[Tensor((), "int16", scale=(1.0,), zero_point=(0,))])
+    least = 32767 if type == "ABS" else -32768
+    result = opened(case.file(), tmp_path).run(*case.inputs())
+    np.testing.assert_array_equal(result.reshape(-1)[[0, 2, 4, 5]], [least, 0, 32767, 32767])
+
+
+def test_a_sum_beyond_64_bits_is_the_limit(tmp_path: Path) -> None:
+    x = Input(replace(BYTES.tensor, scale=(1e25,)), np.full((2, 3), 100, np.int8))
+    case = Case("SUM", [x, constant([1], "int32")], "ReducerOptions", {}, [WHOLE])
+    np.testing.assert_array_equal(opened(case.file(), tmp_path).run(*case.inputs()), [127, 127])
+
+
+def test_a_rounded_step_ends_at_the_last_pixel(tmp_path: Path) -> None:
+    """1/1500 of a pixel is 1/1024 in the interpreter's parts: the last steps lie behind the image."""
+    image = Input(Tensor((1, 1, 1, 1), "int8", scale=(1.0,), zero_point=(0,)), np.full((1, 1, 1, 1), 5, np.int8))
+    case = Case("RESIZE_BILINEAR", [image, constant([1500, 1], "int32")], "ResizeBilinearOptions", {}, [image.tensor])
+    assert np.all(opened(case.file(), tmp_path).run(*case.inputs()) == 5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("type", ["DIV", "EXP"])
+def test_tiny_scales_warn_of_nothing(type: str, tmp_path: Path) -> None:
+    """The smallest scale of a result makes factors of ∞: they are refused, or results are limits."""
+    dtype = "int8" if type == "DIV" else "int16"
+    form = Tensor((3,), dtype, scale=(0.01,), zero_point=(0,))
+    operands = [Input(form, np.ones(3, dtype))] * (2 if type == "DIV" else 1)
+    case = Case(type, operands, results=[replace(form, scale=(1e-44,))])
+    net = opened(case.file(), tmp_path)
+    findings = net.check()
+    assert len(findings) == (type == "DIV")
+    assert all("a factor below 2³⁰" in finding for finding in findings)

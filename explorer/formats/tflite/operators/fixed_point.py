@@ -36,7 +36,8 @@ def divided(x: Array, bits: Array | int) -> Numbers:
 def multiplied(x: Array, multiplier: Array | int, shift: Array | int) -> Numbers:
     """Return numbers times multiplier · 2^(shift − 31), rounded behind the product and behind a shift to the right."""
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift), 0)
-    return divided(high(np.asarray(x, np.int64) << left, multiplier), right)
+    most = np.int64(1) << (BITS - left)  # beyond it the product is beyond the limits of any result
+    return divided(high(np.clip(x, -most, most) << left, multiplier), right)
 
 
 def reciprocals(x: Numbers) -> tuple[Numbers, Numbers]:

@@ -19,6 +19,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
+from explorer.formats.common.known_inputs import required
 from explorer.formats.common.operator_checks import with_shape
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
@@ -29,9 +30,16 @@ INT8, _INT16, _INT64, _FLOAT64 = (np.dtype(name) for name in ("int8", "int16", "
 Rounding = Callable[[Expr, NDArray[np.int64], NDArray[np.int64]], Expr]
 _BITS = 31
 """bits of a multiplier"""
+_MOST_SHIFT = 17
+"""power of two by which a half, and each larger factor, makes 1 a number beyond 16 bits"""
 _LIMITS = {"NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 """``fused_activation_function`` → the least and the largest real number of a result"""
 
+_ENDS = {
+    "int4": (-8, 7),
+    **{name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in ("int8", "uint8", "int16", "int32")},
+}
+"""dtype → the least and the largest zero point"""
 _ALONE = {"RELU_0_TO_1": (0.0, 1.0)}
 """the same of types that are no activations of others"""
 
@@ -63,9 +71,12 @@ def scaled(op: OperatorContext, name: str) -> Scaled:
         raise OperandError(
             f"{name} has the scale {scale[:4].tolist()}", rule=f"{op.definition.type}: scales must be positive numbers"
         )
-    if np.abs(zero).max() > 255:
+    whole = op.argument("output.dtype") if name == "output" else required(op, name).dtype.name
+    least, most = _ENDS.get(str(whole), (0, 0))
+    if whole not in _ENDS or zero.min() < least or zero.max() > most:
         raise OperandError(
-            f"{name} has the zero point {zero[:4].tolist()}", rule="a zero point must be one of the dtype's numbers"
+            f"{name} is of {whole}, and has the zero point {zero[:4].tolist()}",
+            rule=f"{op.definition.type}: a zero point must be one of the numbers of {', '.join(_ENDS)}",
         )
     return Scaled(scale, zero, op.integer(f"{name}.quantized_dimension", 0))
 
@@ -130,8 +141,11 @@ def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int6
 
     Raises OperandError for factors that are too large, or NaN.
     """
-    if not np.all(factors < 1 << (_BITS - 1)):
-        raise OperandError(f"a factor of {factors.max():.3g}", rule="scales, and alpha, must make a factor below 2³⁰")
+    if not np.all(np.abs(factors) < 1 << (_BITS - 1)):
+        raise OperandError(
+            f"a factor of {factors.reshape(-1)[np.abs(factors).argmax()]:.3g}",
+            rule="scales, and alpha, must make a factor below 2³⁰",
+        )
     pairs = []
     for factor in factors.reshape(-1).tolist():
         fraction, shift = math.frexp(factor)
@@ -154,9 +168,11 @@ def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
     """Return the same by multipliers of 15 bits, as sums of products of 16 bits have it, rounded together."""
-    down = 15 - shifts
-    short = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF)
-    product = total * tensor(short) + tensor(np.int64(1) << (down - 1))
+    # where a factor is larger, all numbers but zero are beyond the limits of 16 bits
+    down = 15 - np.minimum(shifts, _MOST_SHIFT)
+    short, more = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF), np.maximum(1 - down, 0)
+    down = down + more
+    product = total * tensor(short << more) + tensor(np.int64(1) << (down - 1))
     result: Expr = function("right_shift")(product, tensor(down))
     return result
 
@@ -164,7 +180,10 @@ def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
     """Return whole numbers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
     if shifts.max(initial=0) > 0:
-        total = total * tensor(np.int64(1) << np.maximum(shifts, 0))
+        left = np.maximum(shifts, 0)
+        # what is cut off is beyond the limits of any result, and the product has room in 64 bits
+        most = np.int64(1) << (_BITS - left)
+        total = clip(total, -most, most) * tensor(np.int64(1) << left)
     product = total * tensor(multipliers)
     half = 1 << (_BITS - 1)
     shift = function("right_shift")

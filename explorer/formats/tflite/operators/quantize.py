@@ -12,6 +12,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
     is_quantized,
     quantized_multipliers,
     rounded_twice,
+    scaled,
     single,
 )
 from explorer.formats.tflite.operators.table import operator
@@ -82,6 +83,7 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
             f"{name} is {x.type}",
             rule=f"{op.definition.type}: {name} must have a scale and a zero point, and {', '.join(_EXACT)} elements",
         )
+    scaled(op, name)
     scale, zero = cast(scale, _FLOAT32), cast(zero, _FLOAT32)
     if scale.size == 1:
         return reshape(scale, ()), reshape(zero, ())

@@ -37,6 +37,8 @@ _FINER_SQUARE = 7
 """the same for a difference that is squared"""
 _FINER_ORDER = 8
 """bits by which numbers are finer where they are compared"""
+_STEEPEST = 1 << 14
+"""scale whose finer numbers have no room in 31 bits"""
 
 
 def combined(op: OperatorContext, x: Expr, y: Expr, *, minus: bool = False) -> Expr:
@@ -73,7 +75,7 @@ def quotient(op: OperatorContext, x: Expr, y: Expr) -> Expr:
     (scale, zero), (other_scale, other_zero), (own_scale, own_zero) = (
         single(op, name) for name in ("x", "y", "output")
     )
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         factor = _FLOAT64(scale / (other_scale * own_scale))
     multipliers, shifts = quantized_multipliers(np.array(factor))
     number, divisor = cast(x, _INT64) - zero, cast(y, _INT64) - other_zero
@@ -105,6 +107,11 @@ def compared(op: OperatorContext, x: Expr, y: Expr, records: str) -> Expr:
     sides = []
     for name, value in (("x", x), ("y", y)):
         scale, zero = single(op, name)
+        if scale >= _STEEPEST:
+            raise OperandError(
+                f"{name} has the scale {scale}",
+                rule=f"{op.definition.type}: scales of quantised operands must be below {_STEEPEST}",
+            )
         multipliers, shifts = quantized_multipliers(np.array(_FLOAT64(scale)))
         fine = (cast(value, _INT64) - zero) * (1 << _FINER_ORDER)
         sides.append(rounded_twice(fine, multipliers.reshape(()), shifts.reshape(())))

@@ -36,6 +36,10 @@ from explorer.ops.reduction.reduce import sum
 _INT64, _FLOAT32 = np.dtype(np.int64), np.float32
 _BITS, _MOST = 31, 32
 """bits of a multiplier, and most bits that the number of a mean's elements takes of it"""
+_LONGEST = 1 << 16
+"""most elements of a softmax of 16 bits"""
+_FAR = 1 << 20
+"""number beyond the limits of all results"""
 
 
 def rectified(op: OperatorContext, x: Expr) -> Expr:
@@ -67,6 +71,8 @@ def leaky(op: OperatorContext, x: Expr, alpha: float) -> Expr:
 def probabilities(op: OperatorContext, x: Expr, beta: float) -> Expr:
     """Return the softmax of beta · x along the last axis, in steps of 1/256."""
     of_bytes(op, input=x)
+    if not np.isfinite(beta):
+        raise OperandError(f"beta={beta}", rule="SOFTMAX: beta must be a finite number")
     (scale, _), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     info = np.iinfo(x.dtype)
     if own_scale != _FLOAT32(1 / 256) or own_zero != info.min:
@@ -107,6 +113,11 @@ def probabilities_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
             f"output has the scale {own_scale} and the zero point {own_zero}",
             rule="SOFTMAX: the result of 16 bits must have the scale 1/32768 and the zero point 0",
         )
+    if x.shape[-1] > _LONGEST:
+        raise OperandError(
+            f"input is {x.type}",
+            rule=f"SOFTMAX: the last axis must have at most {_LONGEST} elements, whose sum has room in 31 bits",
+        )
     shift, number = function("right_shift"), cast(x, _INT64)
     multipliers, shifts = quantized_multipliers(np.array(float(scale) * beta / (10 / 65535)))
     steps = rounded_twice(number - largest(number, -1, keepdims=True), multipliers.reshape(()), shifts.reshape(()))
@@ -129,11 +140,14 @@ def summed(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) 
     count = prod([x.shape[axis] for axis in axes])
     with np.errstate(over="ignore"):
         factor = scale / own_scale
+        if not np.isfinite(factor):
+            raise OperandError(f"a factor of {factor}", rule="SUM: both scales must make a factor of single precision")
         bias = _FLOAT32(-zero) * factor * _FLOAT32(count)
     value = cast(sum(cast(x, _INT64), axes, keepdims=keepdims), np.dtype(_FLOAT32)) * factor + bias
-    nearest = trunc(value + sign(value) * _FLOAT32(0.5))
+    # the sum may be beyond the whole numbers of 64 bits
+    nearest = cast(clip(trunc(value + sign(value) * _FLOAT32(0.5)), -_FAR, _FAR), _INT64)
     info = np.iinfo(x.dtype)
-    return cast(clip(cast(nearest, _INT64) + own_zero, int(info.min), int(info.max)), x.dtype)
+    return cast(clip(nearest + own_zero, int(info.min), int(info.max)), x.dtype)
 
 
 def averaged(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
@@ -141,8 +155,12 @@ def averaged(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool
     of_bytes(op, wide=True, input=x)
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     count = prod([x.shape[axis] for axis in axes])
-    if not count:
-        raise OperandError(f"input is {x.type}", rule="MEAN: there must be an element to average")
+    most = 1 << (32 - 8 * x.dtype.itemsize)
+    if not 0 < count <= most:
+        raise OperandError(
+            f"{count} elements of {x.type}",
+            rule=f"MEAN: there must be an element to average, and at most {most} of {x.dtype.name}",
+        )
     total = sum(cast(x, _INT64) - zero, axes, keepdims=keepdims)
     multipliers, shifts = quantized_multipliers(np.array(np.float64(scale) / np.float64(own_scale)))
     multiplier, shift = int(multipliers[0]), int(shifts[0])

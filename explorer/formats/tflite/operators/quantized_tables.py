@@ -90,12 +90,13 @@ def looked_up(op: OperatorContext, x: Expr, name: str) -> Expr:
 def lines(values: Callable[[Array], Array], scale: float, zero: int, own_scale: float, own_zero: int) -> Numbers:
     """Return the results of a function of 16 bits at every 128th number, moved by half of the lines' error."""
     single_ = _FLOAT32
-    least, most = (single_(single_(scale) * single_(end - zero)) for end in (_SHORT.min, _SHORT.max))
-    low, high = (single_(single_(own_scale) * single_(end - own_zero)) for end in (_SHORT.min, _SHORT.max))
+    with np.errstate(over="ignore"):
+        least, most = [single_(scale) * single_(end - zero) for end in (_SHORT.min, _SHORT.max)]
+        low, high = [single_(own_scale) * single_(end - own_zero) for end in (_SHORT.min, _SHORT.max)]
     count = (_SHORT.max - _SHORT.min + 1) >> _BITS
-    step, factor = (most - least) / single_(count), single_(1 << 16) / (high - low)
     places = np.arange(count + 1, dtype=single_)
     with np.errstate(all="ignore"):
+        step, factor = (most - least) / single_(count), single_(1 << 16) / (high - low)
         ends = least + places * step
         results = values(ends.astype(single_)).astype(single_) * factor
         middles = values((ends[:-1] + step / 2).astype(single_)).astype(single_) * factor

@@ -93,6 +93,10 @@ def _rescaled(op: OperatorContext, place: int, x: Expr) -> Expr:
         return x
     with np.errstate(over="ignore"):
         factor = scale * (np.float32(1) / own_scale)
+        if not np.isfinite(factor):
+            raise OperandError(
+                f"a factor of {factor}", rule="CONCATENATION: both scales must make a factor of single precision"
+            )
         value = cast(x, np.dtype(np.float32)) * factor + np.float32(-zero) * factor
     nearest = trunc(value + sign(value) * np.float32(0.5)) + own_zero
     return cast(clip(nearest, 0, 255), x.dtype)

@@ -94,7 +94,8 @@ def _parts(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, A
     """Return for each place along an axis its two neighbours, and the share of the second one, in 1024 parts."""
     step = (_ONE * (old - 1) + (new - 1) // 2) // (new - 1) if align and new > 1 else (_ONE * old + new // 2) // new
     place = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
-    before = place // _ONE
+    # a step that is rounded up may lead beyond the last pixel
+    before = np.minimum(place // _ONE, old - 1)
     return before, np.minimum(before + 1, old - 1), place - _ONE * before
 
 
@@ -103,5 +104,5 @@ def _shares(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, 
     step = np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
     place = np.arange(new).astype(np.float32)
     place = (place + np.float32(0.5)) * step - np.float32(0.5) if half else place * step
-    before = np.maximum(np.floor(place), 0)
+    before = np.clip(np.floor(place), 0, old - 1)
     return before.astype(np.int64), np.minimum(np.ceil(place), old - 1).astype(np.int64), place - before

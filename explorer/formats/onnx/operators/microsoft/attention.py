@@ -14,7 +14,13 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.microsoft.heads import joined_heads, scale_of, split_heads, turned_by_places
+from explorer.formats.onnx.operators.microsoft.heads import (
+    check_bias,
+    joined_heads,
+    scale_of,
+    split_heads,
+    turned_by_places,
+)
 from explorer.formats.onnx.operators.microsoft.shared_buffers import attended_in_buffer
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import reshape
@@ -51,6 +57,8 @@ def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     count = op.integer("num_heads")
     query, key, value = _unpacked(op, count)
     bias = optional(op, "input 3")
+    if key.ndim == 3:
+        check_bias(op, bias, query, key, value)
     if bias is not None:
         first = query.shape[-1]
         query = query + bias[:first]
@@ -115,16 +123,26 @@ def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     _refuse(op, {6: "past_sequence_length"})
     op.only("do_rotary", 0)
     x, weights, bias = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
+    if x.ndim != 3 or weights.ndim != 2:
+        raise OperandError(
+            f"input {x.type}, weights {weights.type}",
+            rule="Attention: the input must be (N, steps, features), the weights a matrix",
+        )
     count, features = op.integer("num_heads"), weights.shape[-1]
     sizes = op.integers("qkv_hidden_sizes", (features // 3,) * 3)
     if len(sizes) != 3 or sum(sizes) != features:
         raise OperandError(f"qkv_hidden_sizes={sizes}", rule=f"Attention: the three sizes must add up to {features}")
+    check_bias(op, bias, weights)
     product = x @ weights if bias is None else x @ weights + bias
     # One product gives all three, next to each other along the last axis.
     ends = np.cumsum(sizes).tolist()
     parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
     query, key, value = (split_heads(part, count) for part in parts)
     past = optional(op, "input 4")
+    if past is not None and (past.ndim != 5 or past.shape[0] != 2):
+        raise OperandError(
+            f"a past {past.type}", rule="Attention: the past must be (2, N, heads, steps, features of a head)"
+        )
     if past is not None:
         key, value = _behind(op, past[0], key), _behind(op, past[1], value)
     earlier = 0 if past is None else past.shape[3]
@@ -173,6 +191,11 @@ def _hidden(op: OperatorContext, mask: Expr, members: int, steps: int) -> Expr:
 
     Behind the lengths, which are ends, there may be as many starts.
     """
+    if not mask.ndim or mask.dtype.kind not in "iu":
+        raise OperandError(
+            f"a mask {mask.type}",
+            rule=f"{op.definition.type}: a mask of whole numbers must have one axis to three; one of four is added",
+        )
     places = np.arange(steps, dtype=mask.dtype)
     if mask.ndim == 1:
         with_starts = mask.size == 2 * members and op.definition.type == "com.microsoft.Attention"

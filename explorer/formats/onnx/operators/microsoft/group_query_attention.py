@@ -102,13 +102,15 @@ def _behind(op: OperatorContext, place: int, x: Expr, counts: _Steps, length: in
     """Return a cache with new keys or values behind the steps that it holds; zeros follow them."""
     past = optional(op, f"input {place}")
     steps = x.shape[2]
-    if past is None or not past.shape[2]:
+    if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
         raise OperandError(
             f"a cache {past.type} for {x.type}",
             rule="GroupQueryAttention: past_key and past_value must be (N, kv_num_heads, steps, features of a head)",
         )
+    if not past.shape[2]:
+        return x
     total = max(past.shape[2], length)
     if is_first:
         return padded(x, ((0, 0), (0, 0), (0, total - steps), (0, 0)))
@@ -140,6 +142,10 @@ def _attended(op: OperatorContext, query: Expr, key: Expr, value: Expr, counts: 
     scores = matmul(query * scale, swap(key))
     if cap:
         scores = tanh(scores / cap) * cap
+    if bias is not None and bias.ndim != 4:
+        raise OperandError(
+            f"attention_bias is {bias.type}", rule="GroupQueryAttention: attention_bias must be (N, heads, steps, keys)"
+        )
     if bias is not None:
         # places of a cache behind all steps have no bias, and do not count
         own = bias[..., :total]

@@ -33,10 +33,21 @@ def turned_by_places(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_inter
 
 def split_heads(x: Expr, count: int) -> Expr:
     """Split (N, steps, features) into (N, heads, steps, features of a head)."""
+    if x.ndim != 3:
+        raise OperandError(f"an operand of heads {x.type}", rule="heads must be split from (N, steps, features)")
     n, steps, features = x.shape
     if count < 1 or features % count:
         raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")
     return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
+
+
+def check_bias(op: OperatorContext, bias: Expr | None, *parts: Expr) -> None:
+    """Raise OperandError for a bias that has not one number for each feature of all operands, one after the other."""
+    features = sum([x.shape[-1] for x in parts])
+    if bias is not None and bias.shape != (features,):
+        raise OperandError(
+            f"a bias {bias.type}", rule=f"{op.definition.type}: the bias must have one axis, of {features} features"
+        )
 
 
 def joined_heads(x: Expr) -> Expr:

@@ -16,7 +16,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.microsoft.heads import joined_heads, scale_of, split_heads
+from explorer.formats.onnx.operators.microsoft.heads import check_bias, joined_heads, scale_of, split_heads
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.arithmetic import where
@@ -99,6 +99,7 @@ def decoder_masked_multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]
             f"query {query.type}, key {key.type}, value {value.type}",
             rule="DecoderMaskedMultiHeadAttention: all three must be (N, 1, features)",
         )
+    check_bias(op, bias, query, key, value)
     if bias is not None:
         ends = np.cumsum([x.shape[-1] for x in (query, key, value)]).tolist()
         query, key, value = (

@@ -6,6 +6,7 @@ and has scales of 64 bits: one number in some hundred thousand lies one step bes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
 from explorer.ops.creation.constants import zeros
-from explorer.ops.elementwise.arithmetic import maximum, minimum, where
+from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, subtract, where
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.nn.activation import clip
@@ -58,7 +59,7 @@ def quantize_channels(op: OperatorContext) -> Expr:
     """The same, with a scale and a zero point for each place of an axis."""
     x = cast(_x(op), _FLOAT32)
     scale, zero = _of_axis(op, x, 1), _of_axis(op, x, 2)
-    return _within(op, round_half_even(x * (1 / scale)) + zero)
+    return _within(op, _of_one_dtype(add, round_half_even(x * (1 / scale)), zero))
 
 
 @operator(f"{_DOMAIN}.dequantize_per_channel")
@@ -66,22 +67,24 @@ def dequantize_channels(op: OperatorContext) -> Expr:
     """(x − zero point) · scale, with one of each for each place of an axis; zero points may be left out."""
     x = _x(op)
     scale = _of_axis(op, x, 1)
-    difference = x - _of_axis(op, x, 2) if optional(op, "input 2") is not None else x
-    return cast(difference * scale, _result(op, "out_dtype"))
+    difference = _of_one_dtype(subtract, x, _of_axis(op, x, 2)) if optional(op, "input 2") is not None else x
+    return cast(_of_one_dtype(multiply, difference, scale), _result(op, "out_dtype"))
 
 
 @operator(f"{_DOMAIN}.quantize_per_token")
 def quantize_tokens(op: OperatorContext) -> Expr:
     """x · (1 / scale) plus the zero point, then rounded, with one of each for each row of the last axis."""
     x = _x(op)
-    return _within(op, round_half_even(x * (1 / _of_rows(op, x, 1)) + _of_rows(op, x, 2)))
+    number = _of_one_dtype(add, x * (1 / _of_rows(op, x, 1)), _of_rows(op, x, 2))
+    return _within(op, round_half_even(number))
 
 
 @operator(f"{_DOMAIN}.dequantize_per_token")
 def dequantize_tokens(op: OperatorContext) -> Expr:
     """(x − zero point) · scale, with one of each for each row of the last axis."""
     x = _x(op)
-    return cast((x - _of_rows(op, x, 2)) * _of_rows(op, x, 1), _result(op, "output_dtype"))
+    difference = _of_one_dtype(subtract, x, _of_rows(op, x, 2))
+    return cast(_of_one_dtype(multiply, difference, _of_rows(op, x, 1)), _result(op, "output_dtype"))
 
 
 @operator(f"{_DOMAIN}.dequantize_per_channel_group")
@@ -102,16 +105,23 @@ def dequantize_groups(op: OperatorContext) -> Expr:
             rule=f"{op.definition.type}: groups must divide the rows of a matrix, with a scale for each",
         )
     groups = reshape(x, (x.size // size, size))
-    difference = groups if zero is None else groups - reshape(zero, (-1, 1))
-    return cast(reshape(difference * reshape(scale, (-1, 1)), x.shape), _result(op, "output_dtype"))
+    difference = groups if zero is None else _of_one_dtype(subtract, groups, reshape(zero, (-1, 1)))
+    product = _of_one_dtype(multiply, difference, reshape(scale, (-1, 1)))
+    return cast(reshape(product, x.shape), _result(op, "output_dtype"))
 
 
 @operator(f"{_DOMAIN}.choose_qparams", f"{_DOMAIN}.choose_qparams_symmetric")
 def choose(op: OperatorContext) -> tuple[Expr, Expr]:
     """The scale and zero point by which the limits hold all elements and zero: float64 (1,), int64 (1,)."""
     x, (low, high) = _x(op), _limits(op)
-    if not x.size:
-        raise OperandError(f"input is {x.type}", rule=f"{op.definition.type}: there must be an element")
+    if not x.size or x.dtype.kind != "f":
+        raise OperandError(
+            f"input is {x.type}", rule=f"{op.definition.type}: there must be an element, and all must be real numbers"
+        )
+    if not low <= 0 <= high:
+        raise OperandError(
+            f"quant_min={low}, quant_max={high}", rule=f"{op.definition.type}: 0 must lie within the limits"
+        )
     eps = np.float32(op.number("eps"))
     least, most = minimum(min(x), 0), maximum(max(x), 0)
     if op.definition.type.endswith("symmetric"):
@@ -152,6 +162,12 @@ def _x(op: OperatorContext) -> Expr:
     return required(op, "input 0")
 
 
+def _of_one_dtype(records: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
+    """Return a function of two operands; whole numbers take the dtype of real ones first, as torch has it."""
+    real = [value.dtype for value in (x, y) if value.dtype.kind == "f"]
+    return records(cast(x, real[0]), cast(y, real[0])) if len(real) == 1 else records(x, y)
+
+
 def _one(op: OperatorContext, place: int, name: str = "scale") -> Expr:
     """Return a scale or zero point of all elements: an input of one element, or an attribute."""
     value: Any = optional(op, f"input {place}")
@@ -186,7 +202,10 @@ def _of_rows(op: OperatorContext, x: Expr, place: int) -> Expr:
 
 def _limits(op: OperatorContext) -> tuple[int, int]:
     """Return the least and the largest number, which the dtype must hold."""
-    info, names = np.iinfo(dtype_of(op, "dtype")), ("quant_min", "quant_max")
+    dtype, names = dtype_of(op, "dtype"), ("quant_min", "quant_max")
+    if dtype.kind not in "iu":
+        raise OperandError(f"dtype={dtype.name}", rule=f"{op.definition.type}: dtype must be one of whole numbers")
+    info = np.iinfo(dtype)
     low, high = [
         op.integer(name) if is_given(op, name) else whole(op, f"input {place}") for place, name in enumerate(names, 3)
     ]

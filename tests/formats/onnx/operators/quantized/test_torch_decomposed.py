@@ -64,6 +64,8 @@ def test_all_operators_have_a_case() -> None:
         ("quantize tokens", {"dtype": 2}, ("quant_min=-128", "uint8")),
         ("dequantize groups", {"group_size": 7}, ("groups of 7", "divide the rows")),
         ("choose_qparams_per_token", {"dtype": 2}, ("dtype=uint8", "must be int8")),
+        ("quantize within limits", {"dtype": 1}, ("dtype=float32", "whole numbers")),
+        ("choose_qparams torch.int8", {"quant_min": 1}, ("quant_min=1", "0 must lie within the limits")),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -76,3 +78,21 @@ def test_what_does_not_fit_is_refused(
         attribute.i = change.get(attribute.name, attribute.i)
     with refused(ex.FileError, *words):
         opened(model, tmp_path).run(*_stored(case, "x"))
+
+
+def test_whole_numbers_take_the_dtype_of_a_scale(tmp_path: Path) -> None:
+    """Biases of int32 become single precision before they are multiplied, as torch has it."""
+    case = "dequantize channels"
+    model = _model(case)
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
+    model.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    _, scale, zero = _stored(case, "x")
+    whole = np.random.default_rng(8).integers(-(1 << 30), 1 << 30, _stored(case, "x")[0].shape, dtype=np.int32)
+    scale = scale.astype(np.float32)
+    result = opened(model, tmp_path).run(whole, scale, zero)
+    axis = next(attribute.i for attribute in model.graph.node[0].attribute if attribute.name == "axis")
+    form = [1] * whole.ndim
+    form[axis] = -1
+    expected = (whole - zero.reshape(form)).astype(np.float32) * scale.reshape(form)
+    np.testing.assert_array_equal(result, expected)
+    assert np.any(expected != ((whole - zero.reshape(form)) * scale.reshape(form)).astype(np.float32))
