@@ -40,7 +40,7 @@ from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
 from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.model.heat import METRICS, HeatMetric
-from explorer.view.model.overlay import time_difference
+from explorer.view.model.overlay import overlay, time_difference
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
@@ -142,9 +142,10 @@ class SavableView(GraphView):
         """
         check_type(before, "before", (EvalPlan, Recording), "a plan, or a recording", "view.overlay_times(plan)")
         earlier = before if isinstance(before, Recording) else before.recording
-        times: dict[int | str, float] = dict(time_difference(earlier, self.recording).items())
-        text = f"the time of a kernel, less that of its counterpart in {earlier.title or 'the other run'}"
-        self.overlay(times, name="Δ time", unit="µs", text=text)
+        other = earlier.title or "the other run"
+        text = f"the time of a kernel, minus that of its counterpart in {other}: negative where this run is faster"
+        times = time_difference(earlier, self.recording)
+        self._lay_over(overlay(self.recording, times, "Δ time", "µs", text, "Δ time, this run − the other"))
 
 
 @named_methods

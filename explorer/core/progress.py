@@ -41,6 +41,10 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 class Cancelled(KeyboardInterrupt):
     """Cancellation by a progress callback; as after an interrupt, plans, programs and nets remain usable."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: one sentence, since no line of the reader's is at fault."""
+        return [f"Cancelled: {self}" if self.args else "Cancelled"]
+
 
 class _CallbackFailed(BaseException):
     """Failure of a progress callback on its way out of the work: no error of a kernel, a file or a pass, whose handlers

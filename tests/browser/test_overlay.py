@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -68,3 +70,21 @@ def test_the_name_of_a_heat_has_room_beside_its_arrow(show):
     names = select.evaluate(needed)
     assert len(names) > 4
     assert max(names) + 24 <= select.evaluate("select => select.clientWidth")
+
+
+@pytest.mark.spec("V-10")
+def test_the_difference_of_two_runs_says_which_is_subtracted(show):
+    """A reader of the legend, and of the costs beside the graph, knows which run was the slower one."""
+    plans = [ex.EvalPlan(), ex.EvalPlan()]
+    for plan in plans:
+        plan.register(ex.sum(ex.tanh(ex.tensor(np.ones((4, 4), np.float32)))))
+        plan.eval()
+    compared = plans[1].explore()
+    compared.overlay_times(plans[0])
+    view = show(compared.recording, overlays=list(compared._overlays.values()))
+    expect(view.locator(".ex-heat-choice")).to_have_value("Δ time")
+    expect(view.locator(".ex-legend b")).to_have_text("Δ time, this run − the other")
+    expect(view.locator(".ex-legend")).to_have_attribute("title", re.compile("negative where this run is faster"))
+    expect(view.locator(".ex-costs dt", has_text="Δ time, this run − the other")).to_have_count(1)
+    node(view, "sum").click()
+    expect(view.locator(".ex-why .ex-facts dt", has_text="Δ time, this run − the other")).to_have_count(1)

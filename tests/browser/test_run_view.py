@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -170,3 +171,42 @@ def test_a_scalar_shows_its_value_and_the_time_of_its_kernel(show):
     expect(node(view, "x").locator(".ex-frame-time")).to_have_count(0)
     node(view, "sum").click()
     expect(view.locator(".ex-why .ex-elements")).to_have_text("−3")
+
+
+@pytest.mark.spec("V-5")
+def test_the_time_of_a_scalar_lies_clear_of_its_neighbours(show):
+    """Where nodes stand close together, a time that would lie under the next node is left to the panel."""
+    plan = ex.EvalPlan(record="values", without=["join"])
+    x = ex.tensor(np.arange(6.0), name="x")
+    for total in (ex.sum(x), ex.max(x), ex.min(x), ex.mean(x)):
+        plan.register(total)
+    plan.eval()
+    view = show(plan.recording)
+    press(view, "End")
+    nodes = view.locator(".ex-graph .ex-node")
+    places = [each.locator(".ex-shape").bounding_box() for each in nodes.all()]
+    times = [each for each in view.locator(".ex-graph .ex-frame-time").all() if each.text_content()]
+    assert times, "the last of a row has room"
+    halo = 6  # px that the text's own background reaches beyond it
+    for time in (each.bounding_box() for each in times):
+        right, low = time["x"] + time["width"] - halo, time["y"] + time["height"] - halo
+        for place in places:
+            beside = right <= place["x"] or place["x"] + place["width"] <= time["x"] + halo
+            assert beside or low <= place["y"] or place["y"] + place["height"] <= time["y"] + halo
+    node(view, "sum").click()
+    expect(view.locator(".ex-why .ex-facts").first).to_contain_text(re.compile("[\\d.]+ (µs|ms) in a (first|warm) run"))
+
+
+@pytest.mark.spec("V-6")
+def test_a_small_negative_scalar_stands_on_its_node(show):
+    """The digits of a power of ten are narrow: a value with one has room where its digits and sign have."""
+    plan = ex.EvalPlan(record="values")
+    plan.register(ex.sum(ex.tensor(np.array([-1.23456e-20]), name="x") * np.array([1.0, 0.0])))
+    plan.eval()
+    view = show(plan.recording)
+    press(view, "End")
+    second = node(view, "sum").locator(".ex-second")
+    expect(second).to_have_text("= −1.2346·10⁻²⁰")
+    text, shape = second.bounding_box(), node(view, "sum").locator(".ex-shape").bounding_box()
+    assert shape["x"] <= text["x"]
+    assert text["x"] + text["width"] <= shape["x"] + shape["width"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 import explorer as ex
 from explorer.core.progress import Display, ProgressCallback, current_callback, delayed, displayed_by
@@ -157,3 +158,16 @@ def test_an_error_of_a_callback_is_no_error_of_the_work(phase: str, executor: st
         ex.open(MODEL).plan(images, executor=executor).eval()
     assert type(caught.value) is KeyError
     np.testing.assert_allclose(ex.open(MODEL).run(images), probability, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.spec("V-20")
+def test_a_notebook_shows_a_cancellation_as_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line of the reader's is at fault, and the lines of the library that was running help nobody."""
+    shell = InteractiveShell()
+    for sentence in ("cancelled while running tanh", ""):
+        shell.user_ns["stopped"] = ex.Cancelled(*filter(None, [sentence]))
+        result = shell.run_cell("raise stopped")
+        assert isinstance(result.error_in_exec, ex.Cancelled)
+        shown = capsys.readouterr()
+        assert shown.out.strip() == (f"Cancelled: {sentence}" if sentence else "Cancelled")
+        assert shown.err == ""

@@ -124,7 +124,7 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
 
     def decode_tuple(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(decoders):
-            actual = f"{counted_text(len(value), 'value')}" if isinstance(value, list) else spoken(value)
+            actual = counted_text(len(value), "value") if isinstance(value, list) else spoken(value)
             raise _MismatchError(f"a list of {counted_text(len(decoders), 'value')}", actual)
         return tuple(decode(item) for decode, item in zip(decoders, value, strict=True))
 

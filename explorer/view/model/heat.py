@@ -20,7 +20,7 @@ class HeatMetric(NamedTuple):
     unit: str
     """"µs" and "B" are written with their larger units, any other one after a count"""
     row: str
-    """its name among the costs of a box; "" for its name"""
+    """its heading among the costs of a box and, of an overlay, in the legend; "" for its name"""
     text: str
     """a sentence for the reader of the legend"""
     of: Callable[[Recording, int], float] | None = None
@@ -56,7 +56,7 @@ def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list
         {
             "name": metric.name,
             "unit": metric.unit,
-            "row": "",
+            "row": metric.row,
             "text": metric.text,
             "values": [metric.of(recording, node) for node in range(len(recording.nodes))],
         }

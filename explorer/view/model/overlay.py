@@ -13,7 +13,9 @@ from explorer.record.compare.comparison import compare
 from explorer.view.model.heat import METRICS, HeatMetric
 
 
-def overlay(recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str) -> HeatMetric:
+def overlay(
+    recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str, row: str = ""
+) -> HeatMetric:
     """Return numbers of nodes as a metric; a node that replaced others has their sum unless it has one of its own.
 
     Raises ValueError for a number that is not finite, a node that is not in the recording, or a name that a metric has.
@@ -30,7 +32,7 @@ def overlay(recording: Recording, values: Mapping[int, float], name: str, unit: 
     for _, old, new in recording.substitutions:
         if new not in values and old in carried:
             carried[new] = carried.get(new, 0) + carried[old]
-    return HeatMetric(name, unit, "", text, lambda recording, node: carried.get(node, 0))
+    return HeatMetric(name, unit, row, text, lambda recording, node: carried.get(node, 0))
 
 
 def time_difference(before: Recording, after: Recording) -> dict[int, float]:

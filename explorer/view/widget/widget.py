@@ -146,9 +146,13 @@ class GraphView(SteppedWidget):
         """
         nodes = NodesByName(self.recording)
         numbers = {nodes[key][-1] if isinstance(key, str) else key: value for key, value in values.items()}
-        self._overlays[name] = overlay(self.recording, numbers, name, unit, text)
+        self._lay_over(overlay(self.recording, numbers, name, unit, text))
+
+    def _lay_over(self, metric: HeatMetric) -> None:
+        """Add a metric to the choice of this view, and colour the graph by it."""
+        self._overlays[metric.name] = metric
         self.payload = self._payload(self.theme, self.payload["options"]["position"])
-        self.send({"kind": "heat", "name": name})
+        self.send({"kind": "heat", "name": metric.name})
 
     @property
     def selected_scope(self) -> str | None:

@@ -209,7 +209,7 @@ export class Canvas {
     let view = this.slots.get(slot);
     if (!view) this.slots.set(slot, (view = new SlotView(this.trace, slot)));
     view.place(this.placement.slots.get(slot));
-    view.show(mark, mark.node === selected || mark.node === other, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
+    view.show(mark, this.placement, mark.node === selected || mark.node === other, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
     return view.root;
   }
 

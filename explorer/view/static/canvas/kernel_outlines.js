@@ -3,12 +3,11 @@
 import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
-import { Outline, freeHeight } from "../scene/outlines.js";
+import { Outline } from "../scene/outlines.js";
+import { SideTime } from "./side_time.js";
 
 /** px between a title and either side of its outline, and of the sign of a difference before it. */
 const [INDENT, SIGN] = [2, 14];
-/** px of a letter of a kernel's time. */
-const LETTER = 7;
 
 /** The first title that fits into some px, or the last one; labels.py has the same rule. @param {[string, number][]} titles with their widths @param {number} room */
 function titleWithin(titles, room) {
@@ -22,12 +21,9 @@ export class FrameView {
     this.shape = svg("path", { class: "ex-frame" });
     this.title = svg("text", { class: "ex-frame-title" });
     this.number = svg("text", { class: "ex-number" });
-    this.time = svg("text", { class: "ex-frame-time" });
-    this.timed = "";
-    /** @type {import("../scene/compose.js").Placement | null} */
-    this.timedOn = null;
+    this.time = new SideTime(true);
     this.root = svg("g", {}, this.shape);
-    this.label = svg("g", {}, this.title, this.number, this.time);
+    this.label = svg("g", {}, this.title, this.number, this.time.root);
   }
 
   /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
@@ -51,19 +47,7 @@ export class FrameView {
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - SPACING.number);
     put(this.number, "y", besides(placement.layout, y, bottom - y));
-    this.showTime(frame.micros ? microsText(frame.micros) : "", this.shapes.at(-1), placement);
-  }
-
-  /** Write a time at the side of a shape: under it the title of the next kernel may stand. @param {string} time @param {number[]} shape @param {import("../scene/compose.js").Placement} placement */
-  showTime(time, shape, placement) {
-    const place = [time, ...shape].join();
-    if (place === this.timed && placement === this.timedOn) return;
-    [this.timed, this.timedOn] = [place, placement];
-    say(this.time, time);
-    if (!time) return;
-    const [, top, right, low] = shape;
-    put(this.time, "x", right + SPACING.number);
-    put(this.time, "y", freeHeight(shape, SPACING.number + time.length * LETTER, besides(placement.layout, top, low - top), placement));
+    this.time.show(frame.micros ? microsText(frame.micros) : "", this.shapes.at(-1), placement);
   }
 }
 

@@ -5,6 +5,7 @@ import { grouped } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 import { tintOf } from "../scene/heat.js";
+import { SideTime } from "./side_time.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 /** How far the mark of an output lies below the border: it covers none of the type. */
@@ -23,6 +24,9 @@ export class SlotView {
     this.root = svg("g", { class: "ex-node", "data-key": `n${slot}`, tabindex: -1, role: "button" }, this.shape, this.name, this.second);
     this.key = "";
     this.node = -1;
+    this.time = new SideTime(false);
+    /** @type {import("../scene/compose.js").Placement | null} */
+    this.placement = null;
   }
 
   /**
@@ -37,8 +41,11 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/slot_states.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
-  show(mark, selected, matches, share, lit, differs) {
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {import("../scene/compose.js").Placement} placement @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
+  show(mark, placement, selected, matches, share, lit, differs) {
+    // A time keeps clear of neighbours, which may have moved.
+    if (mark.time && this.placement !== placement) this.key = "";
+    this.placement = placement;
     const key = `${mark.key}|${mark.apart}|${selected}|${matches}|${share}|${lit}|${differs?.kind}`;
     if (key === this.key) return;
     this.key = key;
@@ -67,7 +74,7 @@ export class SlotView {
     if (tip) say(tip, mark.tip);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
     this.#number(mark.number, x - SPACING.number, besides(this.trace.layout, y, high));
-    this.#time(mark.time, x + wide + SPACING.number, besides(this.trace.layout, y, high));
+    if (this.#extra("time", mark.time !== "", () => this.time.root)) this.time.show(mark.time, [x, y, x + wide, y + high], placement);
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
     const isOutput = mark.flags.includes("output");
@@ -112,15 +119,6 @@ export class SlotView {
     const element = this.#extra("number", number > 0, () => svg("text", { class: "ex-number" }));
     if (!element) return;
     say(element, grouped(number));
-    put(element, "x", x);
-    put(element, "y", y);
-  }
-
-  /** The time of its kernel, at its side, as kernels with an outline have it. */
-  #time(text, x, y) {
-    const element = this.#extra("time", text !== "", () => svg("text", { class: "ex-frame-time" }));
-    if (!element) return;
-    say(element, text);
     put(element, "x", x);
     put(element, "y", y);
   }

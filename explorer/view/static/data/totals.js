@@ -55,8 +55,9 @@ export class Totals {
   }
 
   /** The heading of a metric: a time says where it comes from. @param {Metric} metric */
-  heading({ name, values }) {
-    return name === "time" && !values ? `${this.clock} time` : name;
+  heading({ name, row, values }) {
+    if (values) return row || name;
+    return name === "time" ? `${this.clock} time` : name;
   }
 
   /** µs of each node; a kernel's time is shared among its nodes by their flops, or is its result's where they have none. */

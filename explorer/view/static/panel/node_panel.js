@@ -122,7 +122,7 @@ export class NodePanel {
 
   /** Its numbers of the metrics that readers have added. */
   #metrics(node) {
-    /** @type {any[]} */ const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.name, metricText(metric, metric.values[node])]);
+    /** @type {any[]} */ const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.row || metric.name, metricText(metric, metric.values[node])]);
     return rows.length ? [heading("numbers"), facts(rows)] : [];
   }
 

@@ -20,14 +20,14 @@ const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= to
 /** px of a line of small text above its baseline, and below it, with a gap. */
 const [RISE, FALL] = [14, 7];
 
-/** The height nearest to a wanted one at which a text of so many px is clear of every place, right of a shape; the wanted one if none is. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./compose.js").Placement} placement */
-export function freeHeight([, top, right, low], wide, wanted, placement) {
+/** The height nearest to a wanted one at which a text of so many px is clear of every place, right of a shape; undefined if none is. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./compose.js").Placement} placement */
+export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wanted, placement) {
   const strip = [right, top - RISE, right + wide, low + FALL];
   const closed = [...placement.boxes].filter(([box]) => !placement.composed.has(box)).map(([, rect]) => rect);
   const taken = [...placement.slots.values(), ...closed].filter((rect) => touches(strip, rect)).map(([, y, , high]) => [y - FALL, y + high + RISE]);
   const isFree = (height) => height >= top + RISE && height <= low - FALL && !taken.some(([from, to]) => height > from && height < to);
   const heights = [wanted, ...taken.flat()].filter(isFree).sort((a, b) => Math.abs(a - wanted) - Math.abs(b - wanted));
-  return heights[0] ?? wanted;
+  return heights[0];
 }
 
 /** The outline of one group on one placement; the rectangles near it are looked for once, and asked at every moment. */

@@ -5,7 +5,7 @@ import { meanings } from "../panel/terms.js";
 import { scalarText } from "../panel/value.js";
 
 const PLACE_IN_SCHEDULE = meanings("level chain");
-/** Characters of a value that a node has room for. */
+/** Characters of a value that a node has room for: of those of a power of ten two are as wide as one. */
 const LONGEST = 12;
 
 /**
@@ -16,6 +16,9 @@ const LONGEST = 12;
  *   tip: the meanings of the terms of its second line
  *   apart: the nodes with which, by a declined decision, it is not fused
  */
+
+/** How many characters of full width a text takes as much room as. @param {string} text */
+const characters = (text) => text.length - (text.match(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]/g)?.length ?? 0) / 2;
 
 /** Decides for the slots of one trace. */
 export class SlotStates {
@@ -100,7 +103,7 @@ export class SlotStates {
   #scalar(node) {
     const summary = this.trace.values[node];
     const text = summary ? scalarText(summary) : "";
-    return text && text.length <= LONGEST ? `= ${text}` : "";
+    return text && characters(text) <= LONGEST ? `= ${text}` : "";
   }
 
   /** The word on a node that names its state. */
