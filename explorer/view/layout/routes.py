@@ -7,6 +7,7 @@ ends, and are vertical there, and stay smooth when the parts move apart.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import pairwise
 
 from explorer.view.layout.layout_graph import LayoutGraph
@@ -25,8 +26,9 @@ _FREE, _SAMPLES = 6, 24
 def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> list[list[int]]:
     """Return the routes of dot as they are drawn."""
     _spread(graph, routes)
-    _straighten(graph, routes)
-    _bend(graph, centres, routes)
+    items = _Items(graph, centres)
+    _straighten(graph, items, routes)
+    _bend(items, routes)
     cuts = _cuts(graph, centres)
     return [_cut(route, cuts) for route in routes] if cuts else routes
 
@@ -53,13 +55,19 @@ def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
             routes[edge][-4] += offset
 
 
-def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
+def _straighten(graph: LayoutGraph, items: _Items, routes: list[list[int]]) -> None:
     """Make edges leave and enter boxes vertically, so that they continue smoothly inside and never swing back."""
     for (tail, head), route in zip(graph.edges, routes, strict=True):
         if tail < 0 or tail in graph.boxes:
-            route[2:4] = route[0], max(route[3], min(route[1] + _STUB, route[7]))
+            route[2] = route[0]
+            longer = max(route[3], min(route[1] + _STUB, route[7]))
+            if longer != route[3] and not items.are_met([*route[:3], longer, *route[4:8]]):
+                route[3] = longer
         if head < 0 or head in graph.boxes:
-            route[-4:-2] = route[-2], min(route[-3], max(route[-1] - _STUB, route[-7]))
+            route[-4] = route[-2]
+            longer = min(route[-3], max(route[-1] - _STUB, route[-7]))
+            if longer != route[-3] and not items.are_met([*route[-8:-3], longer, *route[-2:]]):
+                route[-3] = longer
         # Control points that reach past the ends of their curve would swing out when an axis is stretched.
         for first in range(1, len(route) - 6, 6) if graph.boxes else ():
             top, bottom = route[first], route[first + 6]
@@ -68,36 +76,46 @@ def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
                 route[first + 4] = min(max(route[first + 4], top), bottom)
 
 
-def _bend(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> None:
+def _bend(items: _Items, routes: list[list[int]]) -> None:
     """Bend wide curves that are vertical at both ends, of which dot draws most as a slanted line, where there is room.
 
     Their handles are half as long as they are high, unless the curve would then lie over an item.
     """
-    rects = sorted(
-        (y - high // 2, y + high // 2, x - wide // 2 - _FREE, x + wide // 2 + _FREE)
-        for (x, y), (wide, high) in zip(centres, graph.sizes, strict=True)
-    )
     for route in routes:
         for first in range(0, len(route) - 2, 6):
             x0, y0, x1, y1, x2, y2, x3, y3 = route[first : first + 8]
             middle = (y0 + y3) // 2
             is_slanted = x1 == x0 and x2 == x3 and abs(x3 - x0) > y3 - y0 and y1 < middle < y2
-            if is_slanted and not _is_met(rects, x0, y0, x3, y3):
+            if is_slanted and not items.are_met([x0, y0, x0, middle, x3, middle, x3, y3]):
                 route[first + 3] = route[first + 5] = middle
 
 
-def _is_met(rects: list[tuple[int, int, int, int]], x0: int, y0: int, x1: int, y1: int) -> bool:
-    """Whether a curve with long vertical handles lies over a rectangle (top, bottom, left, right; sorted)."""
-    low, high = min(x0, x1), max(x0, x1)
-    near = [rect for rect in rects if rect[0] < y1 and rect[1] > y0 and rect[2] < high and rect[3] > low]
-    for part in range(1, _SAMPLES) if near else ():
-        t = part / _SAMPLES
-        # Both handles end at half of the height: x leads from one side to the other while y lingers in the middle.
-        x = x0 + (x1 - x0) * t * t * (3 - 2 * t)
-        y = y0 + (y1 - y0) * (t**3 + 1.5 * t * (1 - t))
-        if any(top < y < bottom and left < x < right for top, bottom, left, right in near):
-            return True
-    return False
+class _Items:
+    """Places of the items of a graph, to be asked whether a curve lies over one."""
+
+    def __init__(self, graph: LayoutGraph, centres: list[tuple[int, int]]) -> None:
+        self.rects = sorted(
+            (y - high // 2, y + high // 2, x - wide // 2 - _FREE, x + wide // 2 + _FREE)
+            for (x, y), (wide, high) in zip(centres, graph.sizes, strict=True)
+        )
+        """top, bottom, left and right of each, from the top"""
+        self.highest = max((bottom - top for top, bottom, _, _ in self.rects), default=0)
+
+    def are_met(self, curve: list[int]) -> bool:
+        """Whether a curve that leads down, of four points, lies over an item, or near the side of one."""
+        x0, y0, x1, y1, x2, y2, x3, y3 = curve
+        low, high = min(x0, x1, x2, x3), max(x0, x1, x2, x3)
+        first = bisect_left(self.rects, (y0 - self.highest,))
+        last = bisect_left(self.rects, (y3,))
+        near = [rect for rect in self.rects[first:last] if rect[1] > y0 and rect[2] < high and rect[3] > low]
+        for part in range(1, _SAMPLES) if near else ():
+            t = part / _SAMPLES
+            u = 1 - t
+            x = u**3 * x0 + 3 * u * t * (u * x1 + t * x2) + t**3 * x3
+            y = u**3 * y0 + 3 * u * t * (u * y1 + t * y2) + t**3 * y3
+            if any(top < y < bottom and left < x < right for top, bottom, left, right in near):
+                return True
+        return False
 
 
 def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:

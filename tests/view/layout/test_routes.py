@@ -42,6 +42,20 @@ def test_a_curve_keeps_the_route_that_the_items_leave_free():
     assert routed((200, 60, 40, 40)) == SLANTED
 
 
+def leaving(*items):
+    """The route of an edge from a node to a port at the bottom of its box, past items (x, y, width, height)."""
+    sizes = ((110, 34), *((wide, high) for _, _, wide, high in items))
+    graph = LayoutGraph(sizes, frozenset(), ((0, -1),))
+    centres = [(439, 643), *((x, y) for x, y, _, _ in items)]
+    return finished(graph, centres, [[439, 661, 439, 755, 165, 755, 165, 755]])[0]
+
+
+def test_a_curve_leaves_its_box_upright_where_no_item_is_in_the_way():
+    assert leaving() == [439, 661, 439, 755, 165, 731, 165, 755]
+    assert leaving((164, 600, 220, 40)) == leaving()
+    assert leaving((164, 725, 220, 40)) == [439, 661, 439, 755, 165, 755, 165, 755]
+
+
 @given(st.sets(st.sampled_from(range(len(MODEL.tree.boxes)))))
 def test_a_route_that_passes_upright_does_so_whatever_is_open(chosen):
     passed = 0
