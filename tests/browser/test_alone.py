@@ -129,7 +129,7 @@ def test_the_run_shows_what_is_live_and_what_it_cost(show):
     expect(view.locator(".ex-strip-peak").first).to_have_text("most live 18 KB")
     node(view, "tanh").click()
     expect(view.locator(".ex-histogram rect")).to_have_count(32)
-    expect(view.locator(".ex-statistics")).to_contain_text("min-0.998max0.997mean0.01std0.62NaN, inf0, 0")
+    expect(view.locator(".ex-statistics")).to_contain_text("min−0.998max0.997mean0.01std0.62NaN, inf0, 0")
 
 
 @pytest.mark.spec("V-8")
