@@ -156,21 +156,21 @@ def cells(file: Path) -> Iterator[dict[str, str]]:
 def drawn_in(page: Page, viewer: str, code: str) -> float | None:
     """The ms from running a cell until its graph is drawn; None where the tab dies, or nothing is drawn in time."""
     begin = time.perf_counter()
-    page.evaluate("() => { window.frameDrawn = false; }")
-    page.evaluate(RUN, code)
     try:
+        page.evaluate("() => { window.frameDrawn = false; }")
+        page.evaluate(RUN, code)
         # The browser draws no frames of another origin that are out of sight.
         page.locator(".jp-Cell").last.scroll_into_view_if_needed()
         # At each frame: a locator asks each half second in the end, too seldom to tell 0.3 s from 0.7.
         page.wait_for_function(SEEN, arg=DRAWN.get(viewer), polling="raf", timeout=PATIENCE * 1000)
+        spent = (time.perf_counter() - begin) * 1000
+        page.evaluate("() => window.ran.then(() => true)")
     except Late:
         return None
     except Error as error:
         if not re.search("crashed|closed", error.message):
             raise
         return None
-    spent = (time.perf_counter() - begin) * 1000
-    page.evaluate("() => window.ran.then(() => true)")
     return spent
 
 
