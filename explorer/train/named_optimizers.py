@@ -40,7 +40,7 @@ class _Named(Optimizer):
         # Completion and help show the rule's own numbers, which are declared there and nowhere else.
         options = [*inspect.signature(GradientOptions).parameters.values()]
         options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
-        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name
             [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in (*own, *options)]]
         )
         cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
