@@ -24,6 +24,17 @@ OPTIMIZERS = {
     "clipped": lambda p: torch.optim.SGD([p], lr=0.1),
 }
 CLIPPED_NORM = 2.0
+FIRST = 3
+"""elements of the first of two parameters"""
+GROUPED = {
+    "grouped": lambda p, q: torch.optim.AdamW(
+        [{"params": [p], "lr": 0.01, "weight_decay": 0.0}, {"params": [q]}], lr=0.1, weight_decay=0.3
+    ),
+    "grouped_clipped": lambda p, q: torch.optim.SGD(
+        [{"params": [p], "lr": 0.01}, {"params": [q], "weight_decay": 0.3}], lr=0.1, momentum=0.9
+    ),
+    "frozen_clipped": lambda p, q: torch.optim.SGD([q], lr=0.1, momentum=0.9),
+}
 
 
 def main() -> None:
@@ -40,6 +51,20 @@ def main() -> None:
                 torch.nn.utils.clip_grad_norm_([parameter], CLIPPED_NORM)
             optimizer.step()
             values.append(parameter.detach().numpy().copy())
+        reached[name] = np.stack(values)
+    for name, make in GROUPED.items():
+        parameters = [torch.nn.Parameter(torch.tensor(part)) for part in np.split(start, [FIRST])]
+        optimizer = make(*parameters)
+        values = []
+        for gradient in gradients:
+            for parameter, part in zip(parameters, np.split(gradient, [FIRST]), strict=True):
+                parameter.grad = torch.tensor(part)
+            if name.endswith("clipped"):
+                torch.nn.utils.clip_grad_norm_(
+                    [q for group in optimizer.param_groups for q in group["params"]], CLIPPED_NORM
+                )
+            optimizer.step()
+            values.append(np.concatenate([parameter.detach().numpy() for parameter in parameters]))
         reached[name] = np.stack(values)
     np.savez_compressed(TARGET, **reached)
 

@@ -22,6 +22,7 @@ from explorer.train.module import Module
 from explorer.train.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, Ftrl, Momentum, RMSProp
 from explorer.train.node import Node
 from explorer.train.optimizer import Optimizer
+from explorer.train.parameter_groups import ParameterGroup
 from explorer.train.training_losses import (
     BinaryCrossEntropy,
     CrossEntropy,
@@ -66,6 +67,7 @@ __all__ = [
     "NegativeLogLikelihood",
     "Node",
     "Optimizer",
+    "ParameterGroup",
     "Poly",
     "RMSProp",
     "Step",

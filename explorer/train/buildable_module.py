@@ -205,7 +205,10 @@ class BuildableModule:
         self._place(self._device)
         # A parameter that two nodes share is trained if one of them trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
-        self.require_optimizer().attach({name: held for name, held in owners.items() if name in trained})
+        optimizer = self.require_optimizer()
+        optimizer.attach({name: held for name, held in owners.items() if name in trained})
+        for node in self.nodes.values():
+            node.freeze(trained - {*optimizer.parameters})
         self._attached = True
 
     @property

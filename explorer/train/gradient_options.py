@@ -43,15 +43,16 @@ class GradientOptions:
     def __post_init__(self) -> None:
         check_numbers(self, "Optimizer")
 
-    def gradients(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the gradients that the rule is given, by name: clipped first, then with the decay of the values."""
-        changed = dict(gradients)
-        if self.clip_norm and changed:
-            with scope("clip"):
-                changed = self._clipped(changed)
-        if self.weight_decay and not self.decoupled:
-            changed = {name: gradient + values[name] * self.weight_decay for name, gradient in changed.items()}
-        return changed
+    def clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Record the gradients of all parameters by name, scaled where their joint norm is too large."""
+        if not self.clip_norm or not gradients:
+            return dict(gradients)
+        with scope("clip"):
+            return self._clipped(gradients)
+
+    def with_decay(self, gradient: Expr, value: Expr) -> Expr:
+        """Record the gradient that the rule is given: with the decay of its value, unless that is decoupled."""
+        return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
         """Record the value that the rule is given; ``rate`` is a scalar of its dtype and device."""

@@ -14,6 +14,9 @@ from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.gradient_options import GradientOptions
 from explorer.train.optimizer import Optimizer
 
+_GROUPS = inspect.signature(Optimizer).parameters["groups"]
+"""the option that is no number: parameters with settings of their own"""
+
 
 class _Named(Optimizer):
     """Optimizer of one rule, built with its numbers by name."""
@@ -22,12 +25,12 @@ class _Named(Optimizer):
 
     def __init__(self, rate: float | LearningRate = 0.01, *more: Any, **numbers: Any) -> None:
         names = [field.name for field in fields(self.rule_class)]
-        options = [field.name for field in fields(GradientOptions)]
+        options = [*[field.name for field in fields(GradientOptions)], _GROUPS.name]
         unknown = [name for name in numbers if name not in (*names, *options)]
         if unknown or more:
             raise DeclarationError(
                 f"{type(self).__name__}({f'{unknown[0]}=…' if unknown else f'{rate!r}, {more[0]!r}'})",
-                rule=f"its numbers must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
+                rule=f"its options must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
                 fix=f"{type(self).__name__}(rate=0.01)",
             )
         chosen = {**self.defaults, **numbers}
@@ -41,7 +44,7 @@ class _Named(Optimizer):
         options = [*inspect.signature(GradientOptions).parameters.values()]
         options = [option.replace(default=cls.defaults.get(option.name, option.default)) for option in options]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name
-            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in (*own, *options)]]
+            [rate, *[number.replace(kind=inspect.Parameter.KEYWORD_ONLY) for number in (*own, *options)], _GROUPS]
         )
         cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
 

@@ -78,6 +78,7 @@ class Node:
         self.last_output: Array | None = None
         self.gradients: dict[str, Array] | None = None
         """gradients of its parameters by name, from the last backward"""
+        self._frozen: frozenset[str] = frozenset()
         self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
 
     @property
@@ -120,12 +121,18 @@ class Node:
         return scope(self.layer.name, "layer", self.type, self.layer)
 
     def updates(self) -> set[str]:
-        """Return the names of the parameters that training changes: all but those with the policy PNoUpdate."""
+        """Return the names of the parameters that training changes: all but those with the policy PNoUpdate, and those
+        that the optimizer freezes."""
         return {
             source.held.name
             for source in self.layer.sources()
             if isinstance(source, ParamSource) and source.held is not None and _is_trained(source)
-        }
+        } - self._frozen
+
+    def freeze(self, names: Iterable[str]) -> None:
+        """Compute no gradients of some parameters from now on; what it keeps of the last run is released."""
+        self._frozen = frozenset(names)
+        self.release()
 
     # -- forward and backward --------------------------------------------------------------------------------------
 

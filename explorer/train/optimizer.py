@@ -6,8 +6,8 @@ that it can be written to a file and read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,11 +20,13 @@ from explorer.core.postponed_interrupts import Postponed
 from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
-from explorer.ops.nn.learning_rates import Fixed, LearningRate
+from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.gradient_options import GradientOptions
+from explorer.train.parameter_groups import ParameterGroup, as_groups, group_of
 from explorer.train.parameter_memory import ParameterMemory
+from explorer.train.rates import as_rate, rate_settings
 from explorer.train.scalars import scalars
 
 
@@ -42,13 +44,22 @@ class Update(NamedTuple):
         return [*self.values.values()]
 
 
+class _Step(NamedTuple):
+    """Options of a parameter, and its learning rate and the length of its step, scalars of its dtype and device."""
+
+    options: GradientOptions
+    rate: Expr
+    length: Expr
+
+
 @named_methods
 class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
     Options of any rule: ``weight_decay``, added to gradients or, ``decoupled``, taken from the parameters themselves;
-    ``clip_norm``, the largest joint norm of all gradients. ``attach`` refers it to parameters, ``step`` updates them
-    once. A rule of one's own is a frozen dataclass:
+    ``clip_norm``, the largest joint norm of all gradients; ``groups``, parameters with another rate or decay, or frozen
+    ones (ParameterGroup). ``attach`` refers it to parameters, ``step`` updates them once. A rule of one's own is a
+    frozen dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -70,19 +81,21 @@ class Optimizer:
         weight_decay: float = 0.0,
         decoupled: bool = False,
         clip_norm: float = 0.0,
+        groups: Sequence[ParameterGroup] = (),
     ) -> None:
         if not isinstance(rule, UpdateRule):
             raise DeclarationError(
                 f"Optimizer({rule!r}, …)", rule="the rule must be an UpdateRule", fix="ex.train.Adam(rate=0.001)"
             )
         self.rule = rule
-        self.rate = rate if isinstance(rate, LearningRate) else Fixed(rate)
-        _check_base(self.rate)
+        self.rate = as_rate(rate)
         self.options = GradientOptions(weight_decay, decoupled, clip_norm)
+        self.groups = as_groups(groups)
         self.owner: str = ""
         """name of the module that it belongs to"""
         self.parameters: dict[str, Parameter] = {}
         """the parameters that it updates, by name; it refers to them and does not own them"""
+        self._group_of: Mapping[str, ParameterGroup] = {}
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Any] = {}
         """arrays on the devices of their parameters"""
@@ -96,19 +109,25 @@ class Optimizer:
 
     def release(self) -> None:
         """Let go of the parameters, with the state and the number of steps that belong to them."""
-        self.owner, self.parameters, self.memory = "", {}, None
+        self.owner, self.parameters, self._group_of, self.memory = "", {}, {}, None
         self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
         self._iteration = np.zeros(())
 
     def attach(self, parameters: Mapping[str, Parameter]) -> None:
-        """Refer to parameters by name; their state begins with zeros. Raises StateError if it is attached already."""
+        """Refer to parameters by name, but for frozen ones; their state begins with zeros.
+
+        Raises StateError if it is attached already, UnknownNameError for a name of a group that fits no parameter,
+        DeclarationError for a parameter in two groups.
+        """
         if self.memory is not None:
             raise StateError(
                 f"{self!r} attached twice",
                 rule="an optimizer must be attached once, because its state belongs to its parameters",
                 fix="make another optimizer",
             )
-        self.parameters = dict(parameters)
+        self._group_of = group_of(self.groups, parameters)
+        frozen = {name for name, group in self._group_of.items() if group.frozen}
+        self.parameters = {name: held for name, held in parameters.items() if name not in frozen}
         self._place({})
 
     def follow(self) -> None:
@@ -136,17 +155,15 @@ class Optimizer:
         """
         memory = self._attached()
         iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
-        rate = self.rate.record(iteration)
-        lengths = scalars(self.rule.length(rate, iteration), values.values())
-        rates = scalars(rate, values.values()) if self.options.decays_values else lengths
-        gradients = self.options.gradients(values, gradients)
+        steps = self._steps(values, iteration)
+        gradients = self.options.clipped(gradients)
+        slopes = {name: steps[name].options.with_decay(gradients[name], value) for name, value in values.items()}
         updated: dict[Expr, Expr] = {}
         places: dict[Expr, Any] = {iteration: self._iteration}
         for name, value in values.items():
             old = {entry: parameter(value.type, f"{name} {entry}") for entry in self.rule.state}
-            place = value.dtype, value.device
-            begun = self.options.decayed(value, rates[place])
-            new, state = self.rule.record(begun, gradients[name], lengths[place], old)
+            begun = steps[name].options.decayed(value, steps[name].rate)
+            new, state = self.rule.record(begun, slopes[name], steps[name].length, old)
             if new.type != value.type or {*state} != {*old} or any(state[e].type != value.type for e in state):
                 raise DeclarationError(
                     f"{self.rule!r} updated {name!r} ({value.type}) to {new.type}, with the state {', '.join(state)}",
@@ -157,6 +174,30 @@ class Optimizer:
             for entry in self.rule.state:
                 places[old[entry]], updated[old[entry]] = self._state[f"{name} {entry}"], state[entry]
         return Update(updated, places)
+
+    def _steps(self, values: Mapping[str, Expr], iteration: Expr) -> dict[str, _Step]:
+        """Record the learning rate and the length of the step of each parameter, once for each rate."""
+        by_rate: dict[LearningRate, list[str]] = {}
+        for name in values:
+            group = self._group_of.get(name)
+            by_rate.setdefault(self.rate if group is None or group.rate is None else group.rate, []).append(name)
+        steps: dict[str, _Step] = {}
+        for policy, names in by_rate.items():
+            rate = policy.record(iteration)
+            members = [values[name] for name in names]
+            options = {name: self._options(name) for name in names}
+            lengths = scalars(self.rule.length(rate, iteration), members)
+            # The rate itself only where a value decays by it.
+            rates = scalars(rate, members) if any(each.decays_values for each in options.values()) else lengths
+            for name, value in zip(names, members, strict=True):
+                place = value.dtype, value.device
+                steps[name] = _Step(options[name], rates[place], lengths[place])
+        return steps
+
+    def _options(self, name: str) -> GradientOptions:
+        group = self._group_of.get(name)
+        decay = None if group is None else group.weight_decay
+        return self.options if decay is None else replace(self.options, weight_decay=decay)
 
     def begin(self) -> None:
         """Take over what was assigned to parameters since the last step."""
@@ -256,8 +297,9 @@ class Optimizer:
         """Return its creation parameters, as numbers and texts."""
         return {
             "rule": {"type": type(self.rule).__name__, **asdict(self.rule)},
-            "rate": _settings(self.rate),
+            "rate": rate_settings(self.rate),
             "options": asdict(self.options),
+            "groups": [group.settings() for group in self.groups],
         }
 
     def __repr__(self) -> str:
@@ -266,27 +308,6 @@ class Optimizer:
         # Options only where one is chosen, here or by its default: they are there for any rule.
         options = asdict(self.options)
         numbers += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
+        numbers += [("groups", [*self.groups])] if self.groups else []
         text = "".join([f", {name}={number!r}" for name, number in numbers])
         return f"{type(self).__name__}({'' if own else f'{self.rule!r}, '}rate={self.rate!r}{text})"
-
-
-def _check_base(rate: LearningRate) -> None:
-    """Raise DeclarationError for a rate that begins below 0, with which training climbs the loss."""
-    at: Any = rate
-    while isinstance(then := getattr(at, "then", None), LearningRate):
-        at = then
-    base = getattr(at, "base", 0)
-    if isinstance(base, (int, float)) and base < 0:
-        raise DeclarationError(
-            f"an optimizer of the rate {rate!r}",
-            rule="a learning rate must be 0 or more: a step goes against the gradient",
-            fix=f"{-base!r}; to make a loss larger, train its negative",
-        )
-
-
-def _settings(rate: LearningRate) -> dict[str, Any]:
-    values = {field.name: getattr(rate, field.name) for field in fields(rate)}
-    return {
-        "type": type(rate).__name__,
-        **{name: _settings(value) if isinstance(value, LearningRate) else value for name, value in values.items()},
-    }

@@ -156,7 +156,7 @@ def test_a_step_shows_its_clipping_as_a_box() -> None:
         (lambda: T.Step(0.1, size=10**400), "size must be a whole number"),
         (lambda: T.Exp(0.1, gamma=-0.5), "gamma must be 0 or more"),
         (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, share=-1.0), "share must be 0 or more"),
-        (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, all but the rate by name"),
+        (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, groups, all but the rate by name"),
         (lambda: T.Adam(0.1, 0.9), r"Adam\(0.1, 0.9\)"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_rule_holds_numbers_and_no_references() -> None:
 
 @pytest.mark.spec("T-4")
 def test_signature_and_help_show_a_rules_numbers() -> None:
-    options = ["weight_decay", "decoupled", "clip_norm"]
+    options = ["weight_decay", "decoupled", "clip_norm", "groups"]
     assert [*inspect.signature(T.Momentum).parameters] == ["rate", "momentum", "nesterov", *options]
     assert "m ← μ·m + lr·g" in (T.Momentum.__doc__ or "")
     assert repr(T.Momentum(0.1)) == "Momentum(rate=Fixed(base=0.1), momentum=0.9, nesterov=False)"

@@ -48,11 +48,6 @@ def check_numbers(owner: Any, name: str = "") -> None:
     ``name`` is that of the class that was called with the numbers, where it is not the owner's.
     """
     for field in fields(owner):
-        value: Any = getattr(owner, field.name)
-        if isinstance(value, (np.floating, np.integer, np.bool)):
-            # A number of NumPy's is as good as Python's, which files can hold.
-            value = value.item()
-            object.__setattr__(owner, field.name, value)
         # A text in modules that postpone the evaluation of annotations, a class in a notebook's cell.
         annotation = field.type if isinstance(field.type, str) else field.type.__name__
         if annotation not in FIELDS:
@@ -61,17 +56,30 @@ def check_numbers(owner: Any, name: str = "") -> None:
                 rule=f"a field must be annotated as one of {', '.join(FIELDS)}, so that it can be written to a file",
                 fix=f"{field.name}: float = 0.1",
             )
-        types, rule, example = FIELDS[annotation]
-        is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
-        if is_right and isinstance(value, (int, float)):
-            # By comparison: a whole number may be too large to become a float at all.
-            is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
+        given: Any = getattr(owner, field.name)
         limits = owner.ranges.get(field.name)
-        if is_right and limits is not None:
-            is_right, rule = limits.holds(value), limits.rule
-        if not is_right:
-            raise DeclarationError(
-                f"{name or type(owner).__name__}({field.name}={reprlib.repr(value)})",
-                rule=f"{field.name} must be {rule}",
-                fix=f"{field.name}={example}",
-            )
+        value = check_number(name or type(owner).__name__, field.name, annotation, given, limits)
+        if value is not given:
+            object.__setattr__(owner, field.name, value)
+
+
+def check_number(owner: str, name: str, annotation: str, value: Any, limits: Range | None) -> Any:
+    """Return a hyperparameter, a number of NumPy's as Python's, which files can hold.
+
+    Raises DeclarationError for one that is no finite number of the annotated type, or out of its range; ``owner`` is
+    the class that was called with it.
+    """
+    if isinstance(value, (np.floating, np.integer, np.bool)):
+        value = value.item()
+    types, rule, example = FIELDS[annotation]
+    is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
+    if is_right and isinstance(value, (int, float)):
+        # By comparison: a whole number may be too large to become a float at all.
+        is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
+    if is_right and limits is not None:
+        is_right, rule = limits.holds(value), limits.rule
+    if not is_right:
+        raise DeclarationError(
+            f"{owner}({name}={reprlib.repr(value)})", rule=f"{name} must be {rule}", fix=f"{name}={example}"
+        )
+    return value

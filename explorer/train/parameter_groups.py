@@ -1,0 +1,137 @@
+"""Groups of parameters that an optimizer trains by other settings, or not at all.
+
+A group names its parameters by a pattern or by their layer, since an optimizer is made before the layers. Which group a
+parameter belongs to is decided when the optimizer is attached: a name that fits nothing is refused there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import accumulate
+from typing import Any
+
+from explorer.core.argument_checks import check_type
+from explorer.core.checked_functions import named_methods
+from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
+from explorer.ops.nn.learning_rates import LearningRate
+from explorer.train.rates import as_rate, rate_settings
+
+_EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
+
+
+@named_methods
+class ParameterGroup:
+    """Parameters with settings of their own: ``rate``, ``weight_decay``, or ``frozen``, which keeps them as they are.
+
+    Each name is that of a parameter (``"hidden/weight"``), of a layer, for all parameters inside it (``"hidden"``), or
+    a pattern of parameters' names (``"*/bias"``). What a group leaves out is as the optimizer has it. No gradients are
+    computed for frozen parameters, and ``clip_norm`` leaves them out. Raises DeclarationError for a group without names
+    or settings, and for frozen parameters with a rate or a decay.
+
+    >>> ex.train.AdamW(0.001, groups=[
+    ...     ex.train.ParameterGroup("backbone", rate=0.0001), ex.train.ParameterGroup("embedding", frozen=True),
+    ... ]).groups[1]
+    ParameterGroup('embedding', frozen=True)
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        rate: float | LearningRate | None = None,
+        weight_decay: float | None = None,
+        frozen: bool = False,
+    ) -> None:
+        if not names or not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
+            raise DeclarationError(
+                f"ParameterGroup({', '.join(map(repr, names))})",
+                rule="a group must name parameters or layers, each once, by texts",
+                fix=_EXAMPLE,
+            )
+        check_type(frozen, "frozen", bool, "True or False", "frozen=True")
+        self.names = names
+        self.rate = None if rate is None else as_rate(rate)
+        self.weight_decay: float | None = (
+            None
+            if weight_decay is None
+            else check_number("ParameterGroup", "weight_decay", "float", weight_decay, NOT_NEGATIVE)
+        )
+        self.frozen = frozen
+        if frozen == bool(self._changes()):
+            raise DeclarationError(
+                repr(self),
+                rule="a group must be frozen, or have a rate or a weight_decay of its own, and not both",
+                fix=f"{_EXAMPLE}, or frozen=True",
+            )
+
+    def chosen(self, parameters: Iterable[str]) -> list[str]:
+        """Return the parameters of the group among some names, in their order.
+
+        Raises UnknownNameError for a name of the group that fits none of them.
+        """
+        names = [*parameters]
+        layers = {layer for name in names for layer in _layers(name)}
+        found: set[str] = set()
+        for pattern in self.names:
+            # A name as it stands first: those of layers may hold the signs of patterns.
+            if pattern in names or pattern in layers:
+                fitting = [name for name in names if name == pattern or pattern in _layers(name)]
+            else:
+                fitting = [name for name in names if fnmatchcase(name, pattern)]
+            if not fitting:
+                raise UnknownNameError(
+                    pattern,
+                    kind="trained parameter or layer of a ParameterGroup",
+                    known={*names, *layers},
+                    fix='a name, or a pattern such as "*/bias"',
+                )
+            found.update(fitting)
+        return [name for name in names if name in found]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the names and what it changes, as numbers and texts."""
+        changes = {key: rate_settings(x) if isinstance(x, LearningRate) else x for key, x in self._changes().items()}
+        return {"names": [*self.names], "frozen": self.frozen, **changes}
+
+    def _changes(self) -> dict[str, Any]:
+        given = {"rate": self.rate, "weight_decay": self.weight_decay}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def __repr__(self) -> str:
+        changes = {**self._changes(), **({"frozen": True} if self.frozen else {})}
+        return f"ParameterGroup({', '.join([*map(repr, self.names), *[f'{k}={v!r}' for k, v in changes.items()]])})"
+
+
+def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
+    """Return the groups of an optimizer; raises DeclarationError for anything but a list of them."""
+    fits = isinstance(groups, Sequence) and not isinstance(groups, str)
+    if not fits or not all(isinstance(group, ParameterGroup) for group in groups):
+        raise DeclarationError(
+            f"groups={groups!r}", rule="groups must be a list of ParameterGroup", fix=f"groups=[{_EXAMPLE}]"
+        )
+    return tuple(groups)
+
+
+def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Mapping[str, ParameterGroup]:
+    """Return the group of each parameter that is in one.
+
+    Raises UnknownNameError for a name that fits no parameter, DeclarationError for a parameter in two groups.
+    """
+    names = [*parameters]
+    assigned: dict[str, ParameterGroup] = {}
+    for group in groups:
+        for name in group.chosen(names):
+            other = assigned.setdefault(name, group)
+            if other is not group:
+                raise DeclarationError(
+                    f"the parameter {name!r} in {other!r} and in {group!r}",
+                    rule="a parameter must be in one group at most",
+                    fix="name it in one of them, or choose patterns that do not overlap",
+                )
+    return assigned
+
+
+def _layers(parameter: str) -> list[str]:
+    """Return the names of the layers around a parameter: of "block/linear/weight" "block" and "block/linear"."""
+    return [*accumulate(parameter.split("/")[:-1], lambda outer, inner: f"{outer}/{inner}")]
