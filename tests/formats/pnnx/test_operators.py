@@ -90,6 +90,9 @@ def test_llama_layers_are_those_of_pnnx() -> None:
 x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 image = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
 whole = np.array([3, 0, 2])
+_ALL = 2**31 - 1
+"""pnnx's word for an end, or an index, that is not there"""
+_SELECTS = (_ALL, _ALL, -1)
 
 
 @pytest.mark.spec("I-6")
@@ -113,6 +116,12 @@ whole = np.array([3, 0, 2])
         ("Tensor.select", {"dim": 1, "index": -1}, [x], x[:, -1]),
         ("Tensor.slice", {"dim": 2, "start": 1, "end": 99, "step": 2}, [x], x[:, :, 1:99:2]),
         ("Tensor.slice", {"dim": 0, "start": None, "end": -1, "step": 1}, [x], x[:-1]),
+        (
+            "Tensor.slice",
+            {"dims": (0, -1, 1), "starts": (0, 1, 0), "ends": (_ALL, 99, 0), "steps": (1, 2, 1), "selects": _SELECTS},
+            [x],
+            x[:, -1, 1::2],
+        ),
         ("Tensor.expand", {"sizes": (5, -1, 3, 4)}, [x[:, :1, :1]], np.broadcast_to(x[:, :1, :1], (5, 2, 3, 4))),
         ("torch.cat", {"dim": 1}, [x, x + 1], np.concatenate([x, x + 1], 1)),
         ("torch.stack", {"dim": -1}, [x, x + 1], np.stack([x, x + 1], -1)),

@@ -19,6 +19,7 @@ from explorer.formats.onnx.operators import (
     sequences,
     slicing,
     sorting,
+    training,
     unique,
     windows,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "sequences",
     "slicing",
     "sorting",
+    "training",
     "unique",
     "windows",
 ]

@@ -21,6 +21,9 @@ from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
 from explorer.ops.nn.activation import clip
 
+_NO_INDEX = 2**31 - 1
+"""what stands where an axis has a range and no index"""
+
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
 def reshape_(op: OperatorContext) -> Expr:
@@ -86,11 +89,23 @@ def select(op: OperatorContext) -> Expr:
 
 @file_operator("Tensor.slice", "torch.slice")
 def slice_(op: OperatorContext) -> Expr:
-    """A range of one axis; an end beyond the axis is its end."""
+    """Ranges of axes, or the parts at one index of each; an end beyond the axis is its end."""
     x = op.x
-    axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
-    start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
-    return x[(*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))]
+    if not op.has("dims"):
+        start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
+        axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
+        return x[(*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))]
+    axes = [normalize_axis(axis, x.ndim, "slice") for axis in op.integers("dims")]
+    ranges = [op.integers(name) for name in ("starts", "ends", "steps", "selects")]
+    if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
+        raise OperandError(
+            f"dims={tuple(axes)}, starts, ends, steps, selects={tuple(ranges)}",
+            rule=f"{op.definition.type}: each axis must be there once, with one start, end, step and index",
+        )
+    items: list[Any] = [slice(None)] * x.ndim
+    for axis, start, end, step, index in zip(axes, *ranges, strict=True):
+        items[axis] = slice(start, end, step) if index == _NO_INDEX else index
+    return x[tuple(items)]
 
 
 @file_operator("torch.cat", "torch.concat")
