@@ -18,18 +18,13 @@ from explorer.ops.nn.learning_rates import (
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
 from explorer.train.linear_module import Linear
+from explorer.train.loss import Loss
 from explorer.train.module import Module
 from explorer.train.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, Ftrl, Momentum, RMSProp
 from explorer.train.node import Node
 from explorer.train.optimizer import Optimizer
 from explorer.train.parameter_groups import ParameterGroup
-from explorer.train.training_losses import (
-    BinaryCrossEntropy,
-    CrossEntropy,
-    Loss,
-    MeanSquaredError,
-    NegativeLogLikelihood,
-)
+from explorer.train.training_losses import BinaryCrossEntropy, CrossEntropy, MeanSquaredError, NegativeLogLikelihood
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
 

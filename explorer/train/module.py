@@ -134,6 +134,7 @@ class Module(BuildableModule):
             )
         output, label = tensor(self.last_output, device=self.device), self._label(label)
         self._check_count(output.shape)
+        self.check_label(label, output.shape)
         loss = self.record_loss(output, tensor_of_values(label.type, label.values))
         value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
@@ -174,6 +175,7 @@ class Module(BuildableModule):
         self._check_count(batch.type.shape)
         with self._lock:  # a plan has one table of values
             step = self._step(batch.type, label.type)
+            self.check_label(label, step.output_type.shape)
             output, loss = step(batch.values, label.values)
             self._last, self._pending = (step.output_type, output), ""
         return loss
@@ -255,6 +257,7 @@ class Module(BuildableModule):
         self._ready("plan")
         batch, label = self._input(value), self._label(label)
         step = self._step(batch.type, label.type)
+        self.check_label(label, step.output_type.shape)
         update = UpdateInPlace(tuple(step.updates.items()))
         plan = EvalPlan(**{"title": f"a training step of {self.name}", "update": update, **step.options, **options})
         for root in step.roots:

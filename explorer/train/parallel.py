@@ -92,9 +92,10 @@ def parallelize(
     ``settings`` are those of ``ex.Workers``. Each batch is cut into ``shards``, as many as workers unless told: the
     same number of them gives the same weights, bit for bit, on any number of workers. A worker that dies is made good.
 
-    The loss of a batch must be the mean of its samples' losses; the first step of each type of batch checks it. Raises
-    StateError for a module that is not attached, or whose loss ignores samples, OperandError for fewer samples than
-    shards, RunError where the scheduler goes away: the module then has the weights of the last whole step.
+    The loss of a batch must be the mean or the sum of its samples' losses, as those of ``ex.train`` are, with weights
+    and ignored samples too; the first step of each type of batch checks it. Raises StateError for a module that is not
+    attached, or whose loss is no such mean, OperandError for fewer samples than shards, RunError where the scheduler
+    goes away: the module then has the weights of the last whole step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -106,8 +107,8 @@ def parallelize(
     if not module.require_loss().averages_samples:
         raise StateError(
             f"parallelize of the module {module.name!r}, whose loss is {module.require_loss()!r}",
-            rule="the loss of a batch must be the mean of its samples' losses, and none of them be ignored",
-            fix="train this module here, or leave ignored samples out of the batches",
+            rule="the loss of a batch must be the mean or the sum of its samples' losses (averages_samples)",
+            fix="train this module here, or use a loss of ex.train",
         )
     if shards is not None:
         shards = check_whole(shards, "shards", "shards=4", 1)
@@ -176,6 +177,10 @@ class ParallelStep(TrainingStep):
             # The last addition stands here, and not in a call for a worker: its result is wanted in this process
             # anyway.
             loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
+            if len(slopes) > len(trained):
+                # Only here is the weight of the whole batch known, by which a mean is divided.
+                *slopes, weight = slopes
+                loss, *slopes = [each / weight for each in (loss, *slopes)]
         with scope("output"):
             output = outputs[0] if count == 1 else concatenate(outputs, axis)
         return Slopes(output, loss, slopes)
@@ -199,13 +204,16 @@ class ParallelStep(TrainingStep):
         # By roundings, not by a share: a weighted mean differs from the mean of its shards by a part in a thousand, and
         # so do the weights that it trains.
         rounding = np.finfo(module.dtype).eps
-        noise = _NOISE * rounding * max(1.0, float(largest))
+        samples = len(label) if module.samples == "first" else label.shape[-1]
+        terms = samples if module.require_loss().reduction == "sum" else 1
+        noise = _NOISE * rounding * max(1.0, float(largest)) * terms
         if not np.isclose(loss, expected, rtol=_TOLERANCE * rounding, atol=noise, equal_nan=True):
             raise OperandError(
                 f"the loss {float(loss):g} of {counted_text(self._parallel.shards, 'shard')} of a batch "
                 f"whose loss is {float(expected):g}",
-                rule="the loss of a batch must be the mean of its samples' losses, and no layer may mix samples",
-                fix="train this module here, or use a loss that is a mean over samples",
+                rule="the loss of a batch must be the mean of its samples' losses, or their sum where its reduction "
+                "says so, and no layer may mix samples",
+                fix="train this module here, or use a loss of ex.train",
             )
         self._is_checked = True
 
@@ -219,15 +227,15 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
 
 
 def _gradients(module: BuildableModule, names: list[str], trained: list[str], share: float) -> Any:
-    """Return the function of a shard: output, loss and gradients, these weighed by its share of the samples."""
+    """Return the function of a shard: its output, its part in the loss, gradients of this part, and its weight."""
 
     def gradients_of_shard(value: Expr, label: Expr, *parameters: Expr) -> tuple[Expr, ...]:
         held = dict(zip(names, parameters, strict=True))
         output = module.record(value, held)
         with scope("loss"):
-            # Means of shards weighed by their share of the samples add up to the mean of the batch.
-            loss = module.record_loss(output, label) * share
-        return output, loss, *grad(loss, [held[name] for name in trained])
+            part = module.record_shard(output, label, share)
+        weight = [] if part.weight is None else [part.weight]
+        return output, part.loss, *grad(part.loss, [held[name] for name in trained]), *weight
 
     return Function(gradients_of_shard)
 

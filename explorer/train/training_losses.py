@@ -1,127 +1,105 @@
-"""Losses: the number that training makes smaller, and its gradient. They hold no state and own nothing.
-
-A loss is recorded like a layer, so that a training step has it in its plan, and `ex.grad` differentiates it. Called
-with arrays it computes at once, which is how it is tried out and tested.
-"""
+"""Losses of modules: squared differences, cross-entropies of scores, likelihoods of probabilities."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from explorer.core.argument_checks import check_whole
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
-from explorer.core.types.custom_dtypes import is_floating
-from explorer.core.types.tensor_type import Array
-from explorer.grad import grad
+from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
 from explorer.ops.elementwise.unary import log
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.nn.losses import nll_loss
 from explorer.ops.nn.softmax import log_softmax
-from explorer.run import evaluate
-
-
-class Loss:
-    """Base of losses: ``record`` returns a scalar of an output and a label of one shape, of any rank.
-
-    ``loss(output, label)`` is its value, ``loss.gradient(output, label)`` the gradient for the output, as arrays.
-    """
-
-    takes_classes: ClassVar[bool] = False
-    """whether a label may hold class numbers in place of an axis of classes"""
-
-    averages_samples: bool = True
-    """whether the loss of a batch is the mean of its samples' losses, as training on several workers needs it"""
-
-    owner: str = ""
-    """name of the module that it belongs to"""
-
-    @property
-    def type(self) -> str:
-        """Name of its class, by which a stored module is recognised."""
-        return type(self).__name__
-
-    def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
-        raise DeclarationError(
-            f"the loss class {self.type} without record",
-            rule="a loss class must define record()",
-            fix="def record(self, output, label): return ((output - label) ** 2).mean()",
-        )
-
-    def __call__(self, output: Any, label: Any) -> float:
-        """Compute the loss; raises OperandError unless output and label have one shape."""
-        return float(evaluate(self.checked(*as_operands((output, label)))))
-
-    def gradient(self, output: Any, label: Any) -> Array:
-        """Compute the gradient for the output, of its shape."""
-        output, label = as_operands((output, label))
-        gradient: Array = evaluate(grad(self.checked(output, label), output))
-        return gradient
-
-    def checked(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of operands whose shapes fit; class numbers become rows."""
-        if self._holds_classes(output, label):
-            return self._scalar(self.record_classes(output, label))
-        if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
-            classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
-            raise OperandError(
-                f"{self.type} of an output {output.type} and a label {label.type}",
-                rule=f"output and label must have one shape, output real, label not complex{classes}",
-                fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
-            )
-        return self._scalar(self.record(output, label))
-
-    def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of labels that are class numbers: as that of rows with a one at the class."""
-        return self.record(output, one_hot(label, output.shape[-1], output.dtype))
-
-    def _holds_classes(self, output: Expr, label: Expr) -> bool:
-        is_whole = label.dtype.kind in "iu" and is_floating(output.dtype)
-        return self.takes_classes and is_whole and output.ndim > 0 and label.shape == output.shape[:-1]
-
-    def _scalar(self, loss: Any) -> Expr:
-        if not isinstance(loss, Expr) or loss.shape:
-            raise DeclarationError(
-                f"record() of the loss {self.type} returned {getattr(loss, 'type', type(loss).__name__)}",
-                rule="a loss must be a scalar expression",
-                fix="take the mean: x.mean()",
-            )
-        return loss
-
-    def __repr__(self) -> str:
-        return f"{self.type}()"
-
-
-class MeanSquaredError(Loss):
-    """The mean of (output − label)² over all elements."""
-
-    def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
-        difference = output - label
-        return (difference * difference).mean()
+from explorer.train.class_weights import as_class_weights, record_class_weights
+from explorer.train.loss import ReducedLoss
 
 
 @named_methods
-class CrossEntropy(Loss):
+class MeanSquaredError(ReducedLoss):
+    """The mean of (output − label)² over all elements; with ``reduction`` their "sum", or with "none" all of them."""
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss."""
+        difference = output - label
+        return self.reduced(difference * difference)
+
+
+class ClassLoss(ReducedLoss):
+    """Base of losses of classes, along the last axis; labels are their numbers, or rows of the output's shape.
+
+    A sample counts for the weight of its class.
+    """
+
+    takes_classes = True
+    ignored: int | None = None
+
+    def __init__(self, class_weights: Any = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.class_weights = as_class_weights(class_weights, self.type)
+
+    def check_label(self, label: Array, output: Shape) -> None:
+        """Raise OperandError for class numbers that the output has no score of, and where none counts."""
+        if label.dtype.kind not in "iu" or label.ndim >= len(output) or not label.size:
+            return
+        classes = output[-1]
+        if self.ignored is None and label.min() >= 0 and label.max() < classes:
+            return
+        counts = np.ones(label.shape, bool) if self.ignored is None else label != self.ignored
+        wrong = label[counts & ((label < 0) | (label >= classes))]
+        if wrong.size:
+            number = int(wrong[0])
+            ignored = isinstance(self, CrossEntropy) and self.ignored is None
+            raise OperandError(
+                f"{self!r} of a label {number}, of an output with {classes} classes",
+                rule=f"class numbers must lie in 0 … {classes - 1}" + (", unless they are ignored" if ignored else ""),
+                fix=f"CrossEntropy(ignored={number}) leaves such samples out" if ignored else "correct the labels",
+            )
+        if self.reduction == "mean" and not counts.any():
+            raise OperandError(
+                f"{self!r} of {label.size} samples, which are all ignored",
+                rule="a mean must be of a sample at least",
+                fix="leave this batch out, or reduction='sum', which is 0 for it",
+            )
+
+    def _class_weights(self, output: Expr) -> Expr | None:
+        return None if self.class_weights is None else record_class_weights(self.class_weights, output, self.type)
+
+    def settings(self) -> dict[str, Any]:
+        """Return its options that are not the default, as numbers, texts and lists of them."""
+        weights = {} if self.class_weights is None else {"class_weights": [*self.class_weights]}
+        return {**weights, **super().settings()}
+
+
+@named_methods
+class CrossEntropy(ClassLoss):
     """−Σ label · log softmax(output) over the last axis, the mean over the samples; the output is scores (logits).
 
     Labels are class numbers, or probabilities of the output's shape. ``smoothing`` takes this share of each label and
     spreads it evenly over all classes. Samples of the class number ``ignored``, such as −100, count for nothing: the
-    mean is that of the others. For class numbers, scores of −∞ are classes that are ruled out.
+    mean is that of the others. With ``class_weights`` each class counts for its weight, and the mean over class numbers
+    is divided by the sum of the samples' weights. ``reduction`` is "mean", "sum", or "none", a loss for each sample.
+    For class numbers, scores of −∞ are classes that are ruled out. All values are torch's.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
+    >>> ex.train.CrossEntropy(class_weights=[1, 3], reduction="none")(np.zeros((2, 2)), np.array([1, 0])).round(3)
+    array([2.079, 0.693])
     """
 
-    takes_classes = True
-
-    def __init__(self, smoothing: float = 0.0, ignored: int | None = None) -> None:
+    def __init__(
+        self,
+        smoothing: float = 0.0,
+        ignored: int | None = None,
+        class_weights: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(class_weights, reduction)
         number = smoothing.item() if isinstance(smoothing, (np.floating, np.integer)) else smoothing
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
             raise OperandError(
@@ -131,11 +109,9 @@ class CrossEntropy(Loss):
             )
         self.smoothing: float = number
         self.ignored = None if ignored is None else check_whole(ignored, "ignored", "CrossEntropy(ignored=-100)")
-        # Parts of a batch have different numbers of samples that count.
-        self.averages_samples = self.ignored is None
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar, of labels that are probabilities."""
+        """Record the loss of labels that are probabilities; their mean is divided by the number of samples."""
         if self.ignored is not None:
             raise OperandError(
                 f"{self!r} of a label {label.type} of probabilities",
@@ -144,51 +120,96 @@ class CrossEntropy(Loss):
             )
         if self.smoothing:
             label = label * (1 - self.smoothing) + self.smoothing / output.shape[-1]
-        return -(label * log_softmax(output, -1)).sum(-1).mean()
+        weights = self._class_weights(output)
+        logarithms = log_softmax(output, -1)
+        weighed = logarithms if weights is None else logarithms * weights
+        return -self.reduced((label * weighed).sum(-1))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
         """Record the loss of labels that are class numbers."""
+        chosen, counts = self._chosen(output, label)
+        weights, logarithms = self._class_weights(output), log_softmax(output, -1)
+        weighed = logarithms if weights is None else logarithms * weights
+        # Chosen, and not multiplied by rows of ones and zeros: 0 · −∞ is no number.
+        losses = -where(chosen, weighed, 0.0).sum(-1)
+        if self.smoothing:
+            losses = losses * (1 - self.smoothing) - weighed.mean(-1) * self.smoothing
+        if counts is not None:
+            losses = where(counts, losses, 0.0)
+        return self.reduced(losses, self.weights(output, label) if self.reduction == "mean" else None)
+
+    def weights(self, output: Expr, label: Expr) -> Expr | None:
+        """Record the weights of samples of class numbers: 0 for those that are ignored."""
+        if not self.holds_classes(output, label):
+            return None
+        chosen, counts = self._chosen(output, label)
+        weights = self._class_weights(output)
+        if weights is None:
+            return None if counts is None else counts.astype(output.dtype)
+        own = where(chosen, weights, 0.0).sum(-1)
+        return own if counts is None else where(counts, own, 0.0)
+
+    def _chosen(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
+        """Record which class is that of each sample, and which samples count, None for all."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
         # A number of no class would be refused.
         classes = label if counts is None else where(counts, label, 0)
-        logarithms = log_softmax(output, -1)
-        # Chosen, and not multiplied by rows of ones and zeros: 0 · −∞ is no number.
-        losses = -where(one_hot(classes, output.shape[-1], np.bool_), logarithms, 0.0).sum(-1)
-        if self.smoothing:
-            losses = losses * (1 - self.smoothing) - logarithms.mean(-1) * self.smoothing
-        if counts is None:
-            return losses.mean()
-        # A quotient of means: the sums of halves would overflow.
-        return where(counts, losses, 0.0).mean() / counts.astype(output.dtype).mean()
+        return one_hot(classes, output.shape[-1], np.bool_), counts
 
-    def __repr__(self) -> str:
-        smoothing = [f"smoothing={self.smoothing}"] if self.smoothing else []
-        ignored = [] if self.ignored is None else [f"ignored={self.ignored}"]
-        return f"{self.type}({', '.join(smoothing + ignored)})"
+    def settings(self) -> dict[str, Any]:
+        """Return its options that are not the default, as numbers, texts and lists of them."""
+        smoothing = {"smoothing": self.smoothing} if self.smoothing else {}
+        ignored = {} if self.ignored is None else {"ignored": self.ignored}
+        return {**smoothing, **ignored, **super().settings()}
 
 
-class NegativeLogLikelihood(Loss):
+@named_methods
+class NegativeLogLikelihood(ClassLoss):
     """−Σ label · log(output) / Σ label of probabilities, after a softmax, say (``ex.nll_loss``).
 
-    Labels are class numbers, or weights of the output's shape. The plan makes the stable form of a softmax before it.
-    """
-
-    takes_classes = True
-
-    def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
-        return nll_loss(label, output)
-
-
-class BinaryCrossEntropy(Loss):
-    """The mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p is a probability.
-
-    A probability below the least normal number of its dtype counts as that, so that the loss stays finite.
+    Labels are class numbers, or weights of the output's shape; ``class_weights`` multiply both. ``reduction`` "sum"
+    does not divide by Σ label, "none" is a loss for each sample. The plan makes the stable form of a softmax before it.
     """
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss, a scalar."""
+        """Record the loss."""
+        weights = self._class_weights(output)
+        label = label if weights is None else label * weights
+        if self.reduction == "mean":
+            return nll_loss(label, output)
+        return -self.reduced((label * log(output)).sum(-1))
+
+    def weights(self, output: Expr, label: Expr) -> Expr | None:
+        """Record the weights of samples, Σ label of each; None for class numbers without weights of classes."""
+        weights = self._class_weights(output)
+        if self.holds_classes(output, label):
+            if weights is None:
+                return None
+            label = one_hot(label, output.shape[-1], output.dtype)
+        return (label.astype(output.dtype) if weights is None else label * weights).sum(-1)
+
+
+@named_methods
+class BinaryCrossEntropy(ReducedLoss):
+    """The mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p is a probability, and so is t.
+
+    ``reduction`` is "mean", "sum", or "none", all elements. A probability below the least normal number of its dtype
+    counts as that, so that the loss stays finite. Raises OperandError for labels outside 0 … 1.
+    """
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss."""
         # A lower bound, not an addend: probabilities above it keep their bits, and their gradients too.
         least = float(np.finfo(output.dtype).tiny)
         yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
-        return -(label * yes + (1.0 - label) * no).mean()
+        return -self.reduced(label * yes + (1.0 - label) * no)
+
+    def check_label(self, label: Array, output: Shape) -> None:
+        """Raise OperandError for a label outside 0 … 1."""
+        if label.size and not (label.min() >= 0 and label.max() <= 1):
+            wrong = label[~((label >= 0) & (label <= 1))][0]
+            raise OperandError(
+                f"{self!r} of a label {wrong.item()!r}",
+                rule="a label must be a probability, from 0 to 1",
+                fix="label.clip(0, 1), or labels of 0 and 1; scores of several classes take CrossEntropy()",
+            )

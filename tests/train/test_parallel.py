@@ -147,7 +147,14 @@ def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
     """Of weights that differ from sample to sample, the losses of shards nearly add up, and the gradients do not."""
-    module = T.Module("c", loss=T.NegativeLogLikelihood(), optimizer=T.SGD(0.1), dtype=dtype)
+
+    class ByWeights(T.Loss):
+        takes_classes = True
+
+        def record(self, output: ex.Expr, label: ex.Expr) -> ex.Expr:
+            return ex.nll_loss(label, output)
+
+    module = T.Module("c", loss=ByWeights(), optimizer=T.SGD(0.1), dtype=dtype)
     module.add_node(T.Linear("l", 12, 5))
     module.add_node(ex.softmax)
     module.attach()
@@ -157,11 +164,28 @@ def test_a_mean_by_weights_is_no_mean_of_shards(dtype: str) -> None:
             module.train_on(IMAGES * 0.1, np.abs(np.random.default_rng(3).normal(size=(48, 5))))
 
 
-def test_a_loss_that_ignores_samples_is_refused() -> None:
-    """Even if its first batch has nothing to ignore: of later ones, each shard would be weighed by all its samples."""
-    module = built(loss=T.CrossEntropy(ignored=-100))
-    with refused(ex.StateError, "CrossEntropy(ignored=-100)", "none of them be ignored"):
-        ex.parallelize(module, 2, processes=False)
+def test_a_loss_that_is_said_to_be_no_mean_is_refused() -> None:
+    """Even if its first batch has the loss of its shards."""
+
+    class Own(T.Loss):
+        averages_samples = False
+
+    with refused(ex.StateError, "whose loss is Own()", "averages_samples"):
+        ex.parallelize(built(loss=Own()), 2, processes=False)
+
+
+def test_a_loss_of_ones_own_may_be_a_sum() -> None:
+    class Total(T.Loss):
+        reduction = "sum"
+
+        def record(self, output: ex.Expr, label: ex.Expr) -> ex.Expr:
+            return ((output - label) ** 2).sum()
+
+    targets = np.ones((48, 5))
+    here, module = built(loss=Total()), built(loss=Total())
+    with ex.parallelize(module, 2, processes=False):
+        for _ in range(3):
+            assert module.train_on(IMAGES, targets) == pytest.approx(here.train_on(IMAGES, targets), rel=1e-9)
 
 
 def test_closed_workers_are_refused() -> None:

@@ -1,0 +1,173 @@
+"""Base of losses: the number that training makes smaller, and its gradient. They hold no state and own nothing.
+
+A loss is recorded like a layer, so that a training step has it in its plan, and `ex.grad` differentiates it. Called
+with arrays it computes at once, which is how it is tried out and tested.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from copy import copy
+from typing import Any, ClassVar, NamedTuple
+
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.grad import grad
+from explorer.ops.manipulation.one_hot import one_hot
+from explorer.run import evaluate
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+class ShardLoss(NamedTuple):
+    """Part that a shard's samples have in the loss of their batch."""
+
+    loss: Expr
+    weight: Expr | None
+    """the loss of the batch is the sum of the parts divided by the sum of these; None where nothing is divided"""
+
+
+class Loss:
+    """Base of losses: ``record`` returns a scalar of an output and a label of one shape, of any rank.
+
+    ``loss(output, label)`` is its value, ``loss.gradient(output, label)`` the gradient for the output, as arrays.
+    """
+
+    takes_classes: ClassVar[bool] = False
+    """whether a label may hold class numbers in place of an axis of classes"""
+
+    reduction: str = "mean"
+    """what the loss of a batch is of its samples' losses: their "mean" or "sum"; "none" leaves them as they are"""
+
+    averages_samples: bool = True
+    """whether the loss of a batch is this mean or sum and nothing else, as training on several workers needs it"""
+
+    owner: str = ""
+    """name of the module that it belongs to"""
+
+    @property
+    def type(self) -> str:
+        """Name of its class, by which a stored module is recognised."""
+        return type(self).__name__
+
+    def record(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss, a scalar."""
+        raise DeclarationError(
+            f"the loss class {self.type} without record",
+            rule="a loss class must define record()",
+            fix="def record(self, output, label): return ((output - label) ** 2).mean()",
+        )
+
+    def __call__(self, output: Any, label: Any) -> float | Array:
+        """Compute the loss, with ``reduction="none"`` an array; raises OperandError unless output and label fit."""
+        output, label = self._operands(output, label)
+        loss: Array = evaluate(self.checked(output, label))
+        return loss if self.reduction == "none" else float(loss)
+
+    def gradient(self, output: Any, label: Any) -> Array:
+        """Compute the gradient for the output, of its shape; raises OperandError with ``reduction="none"``."""
+        if self.reduction == "none":
+            raise OperandError(
+                f"gradient() of {self!r}",
+                rule="only a number has a gradient, and a loss with reduction='none' is one for each sample",
+                fix="reduction='sum': its gradient holds the gradient of each sample's loss",
+            )
+        output, label = self._operands(output, label)
+        gradient: Array = evaluate(grad(self.checked(output, label), output))
+        return gradient
+
+    def checked(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of operands whose shapes fit; class numbers become rows."""
+        if self.holds_classes(output, label):
+            return self._reduced_once(self.record_classes(output, label))
+        if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
+            classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
+            raise OperandError(
+                f"{self.type} of an output {output.type} and a label {label.type}",
+                rule=f"output and label must have one shape, output real, label not complex{classes}",
+                fix="reshape the label, or give class numbers as int64" if self.takes_classes else "reshape the label",
+            )
+        return self._reduced_once(self.record(output, label))
+
+    def record_classes(self, output: Expr, label: Expr) -> Expr:
+        """Record the loss of labels that are class numbers: as that of rows with a one at the class."""
+        return self.record(output, one_hot(label, output.shape[-1], output.dtype))
+
+    def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
+        """Record the part that a shard has in the loss of a batch, of whose samples it has a share."""
+        loss = self.checked(output, label)
+        return ShardLoss(loss if self.reduction == "sum" else loss * share, None)
+
+    def check_label(self, label: Array, output: Shape) -> None:
+        """Raise OperandError for a label on which the loss is not defined; ``output`` is the shape of the output."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return its options that are not the default, as numbers, texts and lists of them."""
+        return {}
+
+    def holds_classes(self, output: Expr, label: Expr) -> bool:
+        """Whether a label holds class numbers."""
+        is_whole = label.dtype.kind in "iu" and is_floating(output.dtype)
+        return self.takes_classes and is_whole and output.ndim > 0 and label.shape == output.shape[:-1]
+
+    def _operands(self, output: Any, label: Any) -> tuple[Expr, Expr]:
+        output, label = as_operands((output, label))
+        if isinstance(label, Tensor):
+            self.check_label(label.array, output.shape)
+        return output, label
+
+    def _reduced_once(self, loss: Any) -> Expr:
+        if not isinstance(loss, Expr) or (loss.shape and self.reduction != "none"):
+            raise DeclarationError(
+                f"record() of the loss {self.type} returned {getattr(loss, 'type', type(loss).__name__)}",
+                rule="a loss must be a scalar expression",
+                fix="take the mean: x.mean()",
+            )
+        return loss
+
+    def __repr__(self) -> str:
+        return f"{self.type}({', '.join([f'{name}={_shown(value)}' for name, value in self.settings().items()])})"
+
+
+class ReducedLoss(Loss):
+    """Base of losses whose ``reduction`` is chosen: a class records the samples' losses, and ``reduced`` joins them."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        check_name(reduction, "reduction", REDUCTIONS)
+        self.reduction = reduction
+
+    def weights(self, output: Expr, label: Expr) -> Expr | None:
+        """Record the weights of the samples, by whose sum their mean is divided; None where each counts for one."""
+        return None
+
+    def reduced(self, losses: Expr, weights: Expr | None = None) -> Expr:
+        """Record the loss of the losses of samples, which are weighed already."""
+        if self.reduction == "none":
+            return losses
+        if self.reduction == "sum":
+            return losses.sum()
+        # A quotient of means: the sums of halves would overflow.
+        return losses.mean() if weights is None else losses.mean() / weights.mean()
+
+    def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
+        """Record the part that a shard has in the loss of a batch, of whose samples it has a share."""
+        weights = self.weights(output, label) if self.reduction == "mean" else None
+        if weights is None:
+            return super().shard(output, label, share)
+        # The sum of a shard, not its mean: one in which nothing counts would have none.
+        summed = copy(self)
+        summed.reduction = "sum"
+        return ShardLoss(summed.checked(output, label), weights.sum())
+
+    def settings(self) -> dict[str, Any]:
+        """Return its options that are not the default, as numbers, texts and lists of them."""
+        return {} if self.reduction == "mean" else {"reduction": self.reduction}
+
+
+def _shown(value: Any) -> str:
+    return reprlib.repr(value) if isinstance(value, list) else repr(value)

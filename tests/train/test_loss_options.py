@@ -1,0 +1,234 @@
+"""Options of losses: class weights, reduction, smoothing and ignored samples together, against PyTorch; on workers."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.support.refusals import refused
+
+T = ex.train
+REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "losses.npz")
+WEIGHTS = REFERENCE["class_weights"]
+REDUCTIONS = ("mean", "sum", "none")
+CLASSES = list(enumerate(product((0.0, 0.3), (None, -100, 1), (None, WEIGHTS))))
+MIXTURES = list(enumerate(product((0.0, 0.3), (None, WEIGHTS))))
+
+
+def holds(make: Any, output: np.ndarray, label: np.ndarray, name: str, case: int) -> None:
+    """Compare losses by reduction, and gradients, with those of a case of the reference."""
+    # weights of 0 make gradients of 0, which differ from rounding by no share of them
+    close = {"rtol": 1e-12, "atol": 1e-15}
+    for number, reduction in enumerate(("mean", "sum")):
+        loss = make(reduction)
+        np.testing.assert_allclose(loss(output, label), REFERENCE[f"{name}_losses"][case][number], **close)
+        expected = REFERENCE[f"{name}_gradients"][case][number]
+        np.testing.assert_allclose(loss.gradient(output, label), expected, **close)
+        single = output.astype(np.float32)
+        np.testing.assert_allclose(loss.gradient(single, label), expected, rtol=2e-4, atol=1e-6)
+    each = make("none")(output, label)
+    assert each.shape == REFERENCE[f"{name}_each"][case].shape
+    np.testing.assert_allclose(each, REFERENCE[f"{name}_each"][case], **close)
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize(("case", "options"), CLASSES)
+def test_cross_entropies_of_class_numbers_are_torchs(case: int, options: Any) -> None:
+    """With class weights, smoothing, ignored samples and every reduction, together: values and gradients."""
+    smoothing, ignored, weights = options
+    label = REFERENCE["left_out" if ignored == -100 else "numbers"]
+    holds(lambda r: T.CrossEntropy(smoothing, ignored, weights, r), REFERENCE["scores"], label, "classes", case)
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize(("case", "options"), MIXTURES)
+def test_cross_entropies_of_probabilities_are_torchs(case: int, options: Any) -> None:
+    """Their mean is divided by the number of samples, with class weights too."""
+    smoothing, weights = options
+    make = lambda r: T.CrossEntropy(smoothing, class_weights=weights, reduction=r)  # noqa: E731
+    holds(make, REFERENCE["scores"], REFERENCE["rows"], "mixtures", case)
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize(("case", "weights"), [(0, None), (1, WEIGHTS)])
+def test_likelihoods_are_torchs(case: int, weights: Any) -> None:
+    make = lambda r: T.NegativeLogLikelihood(weights, r)  # noqa: E731
+    holds(make, REFERENCE["probabilities"], REFERENCE["numbers"], "likelihoods", case)
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize(("name", "loss"), [("squares", T.MeanSquaredError), ("binary", T.BinaryCrossEntropy)])
+def test_losses_of_elements_are_torchs(name: str, loss: Any) -> None:
+    holds(lambda reduction: loss(reduction), REFERENCE["outputs"], REFERENCE["targets"], name, 0)
+
+
+def built(loss: Any, dtype: str = "float64", samples: str = "first") -> Any:
+    module = T.Module("digits", loss=loss, optimizer=T.Adam(0.01), dtype=dtype, samples=samples)
+    module.add_node(T.Linear("hidden", 12, 16, samples))
+    module.add_node(ex.tanh)
+    module.add_node(T.Linear("scores", 16, 4, samples))
+    if isinstance(loss, T.NegativeLogLikelihood):
+        module.add_node(ex.softmax)
+    module.attach()
+    return module
+
+
+GENERATOR = np.random.default_rng(0)
+IMAGES = GENERATOR.normal(size=(26, 12))
+NUMBERS = GENERATOR.integers(0, 4, 26)
+LEFT_OUT = np.where(np.arange(26) < 14, -100, NUMBERS)
+"""the first of two shards has no sample that counts"""
+ROWS = GENERATOR.dirichlet(np.ones(4), 26) * GENERATOR.random((26, 1))
+
+
+@pytest.mark.spec("C-14")
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize(
+    ("make", "label"),
+    [
+        (lambda: T.CrossEntropy(ignored=-100), LEFT_OUT),
+        (lambda: T.CrossEntropy(0.2, -100, WEIGHTS), LEFT_OUT),
+        (lambda: T.CrossEntropy(class_weights=WEIGHTS), NUMBERS),
+        (lambda: T.CrossEntropy(class_weights=[0, 1, 0, 0]), np.where(np.arange(26) < 14, 0, 1)),
+        (lambda: T.CrossEntropy(class_weights=WEIGHTS), ROWS),
+        (lambda: T.CrossEntropy(0.2, -100, WEIGHTS, "sum"), LEFT_OUT),
+        (lambda: T.NegativeLogLikelihood(WEIGHTS), NUMBERS),
+        (lambda: T.NegativeLogLikelihood(), ROWS),
+    ],
+)
+def test_weighted_means_are_those_of_the_batch_on_workers(make: Any, label: np.ndarray) -> None:
+    """Two workers reach the weights of one, bit for bit, and those of training here within rounding; also where a
+    shard has no sample that counts."""
+    here = built(make())
+    losses = [here.train_on(IMAGES, label) for _ in range(8)]
+    bits = []
+    for count in (1, 2):
+        module = built(make())
+        with ex.parallelize(module, count, processes=False, shards=2):
+            assert [module.train_on(IMAGES, label) for _ in range(8)] == pytest.approx(losses, rel=1e-10)
+        bits.append({name: held.array.tobytes() for name, held in module.parameters.items()})
+        for name, held in here.parameters.items():
+            np.testing.assert_allclose(module.parameters[name].array, held.array, rtol=1e-8, atol=1e-11)
+    assert bits[0] == bits[1]
+
+
+@pytest.mark.spec("C-14")
+@pytest.mark.xdist_group("dask")
+def test_weighted_means_of_samples_that_lie_last_are_those_of_the_batch_on_workers() -> None:
+    loss = lambda: T.CrossEntropy(0.1, class_weights=WEIGHTS)  # noqa: E731
+    first, last = built(loss()), built(loss(), samples="last")
+    with ex.parallelize(last, 2, processes=False):
+        for _ in range(4):
+            assert last.train_on(IMAGES.T, NUMBERS) == pytest.approx(first.train_on(IMAGES, NUMBERS), rel=1e-10)
+
+
+@pytest.mark.spec("T-1", "T-3")
+def test_node_by_node_a_weighted_loss_trains_as_in_one_plan() -> None:
+    whole, apart = (built(T.CrossEntropy(0.1, -100, WEIGHTS, "sum")) for _ in range(2))
+    for _ in range(3):
+        loss = whole.train_on(IMAGES, LEFT_OUT)
+        apart.forward(IMAGES)
+        assert apart.backward(LEFT_OUT) == pytest.approx(loss, rel=1e-12)
+        apart.step()
+    for name, held in whole.parameters.items():
+        np.testing.assert_allclose(apart.parameters[name].array, held.array, rtol=1e-9)
+
+
+@pytest.mark.spec("T-3")
+def test_a_module_trains_a_number() -> None:
+    with refused(ex.DeclarationError, "reduction='none'", "must be one number"):
+        T.Module(loss=T.CrossEntropy(reduction="none"), optimizer=T.SGD(0.1))
+    with refused(ex.OperandError, "only a number has a gradient"):
+        T.CrossEntropy(reduction="none").gradient(np.zeros((2, 3)), np.array([0, 1]))
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("wrong", [[], [1.0, -1.0], [0.0, 0.0], ["a"], [np.nan], {0: 1.0}, "12", 3, [True, False]])
+def test_class_weights_are_numbers(wrong: Any) -> None:
+    for loss in (T.CrossEntropy, T.NegativeLogLikelihood):
+        with refused(ex.OperandError, f"{loss.__name__}(class_weights=", "one for each class"):
+            loss(class_weights=wrong)
+
+
+@pytest.mark.spec("T-3")
+def test_class_weights_are_as_many_as_classes() -> None:
+    with refused(ex.OperandError, "2 class_weights", "the output's last axis has 3"):
+        T.CrossEntropy(class_weights=[1, 2])(np.zeros((2, 3)), np.array([0, 1]))
+    with refused(ex.UnknownNameError, "class_weights"):
+        T.CrossEntropy(class_weight=[1, 2])
+    with refused(ex.UnknownNameError, "mean"):
+        T.MeanSquaredError("average")
+
+
+@pytest.mark.spec("T-3")
+def test_options_are_shown_as_they_are_written() -> None:
+    assert repr(T.CrossEntropy(0.1, 0, [1, 2], "sum")) == (
+        "CrossEntropy(smoothing=0.1, ignored=0, class_weights=[1.0, 2.0], reduction='sum')"
+    )
+    assert repr(T.NegativeLogLikelihood(np.ones(100))).count("1.0") == 6
+    assert repr(T.BinaryCrossEntropy("none")) == "BinaryCrossEntropy(reduction='none')"
+    assert T.CrossEntropy(class_weights=(1, np.float32(2))).settings() == {"class_weights": [1.0, 2.0]}
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("loss", [T.CrossEntropy(), T.NegativeLogLikelihood(), T.CrossEntropy(class_weights=[1, 2, 3])])
+def test_a_class_number_of_no_class_is_refused_before_anything_is_computed(loss: Any) -> None:
+    """The error names the number, and that such samples may be ignored."""
+    output = np.full((3, 3), 1 / 3)
+    for label, number in ((np.array([0, -100, 1]), -100), (np.array([0, 3, 1], np.uint8), 3)):
+        with refused(ex.OperandError, f"a label {number}", "must lie in 0 … 2") as caught:
+            loss(output, label)
+        assert (f"ignored={number}" in str(caught.value)) == isinstance(loss, T.CrossEntropy)
+        with refused(ex.OperandError, f"a label {number}"):
+            loss.gradient(output, label)
+
+
+@pytest.mark.spec("T-3")
+def test_a_module_refuses_such_labels_and_keeps_its_weights() -> None:
+    module = built(T.CrossEntropy())
+    before = {name: held.array.tobytes() for name, held in module.parameters.items()}
+    with refused(ex.OperandError, "a label -100", "CrossEntropy(ignored=-100)"):
+        module.train_on(IMAGES, LEFT_OUT)
+    module.forward(IMAGES)
+    for call in (module.backward, lambda label: module.plan(IMAGES, label)):
+        with refused(ex.OperandError, "a label -100", "CrossEntropy(ignored=-100)"):
+            call(LEFT_OUT)
+    assert {name: held.array.tobytes() for name, held in module.parameters.items()} == before
+    last = built(T.CrossEntropy(), samples="last")
+    with refused(ex.OperandError, "a label 4", "0 … 3"):
+        last.train_on(IMAGES.T, np.full(26, 4))
+
+
+@pytest.mark.spec("T-3")
+def test_a_mean_of_ignored_samples_alone_is_refused() -> None:
+    """It is no number, and would make all weights NaN; their sum is 0."""
+    label = np.full(26, -100)
+    module = built(T.CrossEntropy(ignored=-100))
+    with refused(ex.OperandError, "26 samples, which are all ignored"):
+        module.train_on(IMAGES, label)
+    summed = built(T.CrossEntropy(ignored=-100, reduction="sum"))
+    before = {name: held.array for name, held in summed.parameters.items()}
+    assert summed.train_on(IMAGES, label) == 0
+    assert all((held.array == before[name]).all() for name, held in summed.parameters.items())
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan])
+def test_a_binary_label_is_a_probability(wrong: float) -> None:
+    label = np.array([0.5, 1.0, wrong])
+    with refused(ex.OperandError, "a label", "from 0 to 1"):
+        T.BinaryCrossEntropy()(np.full(3, 0.5), label)
+    module = T.Module(loss=T.BinaryCrossEntropy(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 3))
+    module.add_node(ex.sigmoid)
+    module.attach()
+    with refused(ex.OperandError, "a label", "from 0 to 1"):
+        module.train_on(np.ones((1, 2)), label[None])
+    assert module.optimizer.iteration == 0
+    for right in (np.array([0, 1, 1]), np.array([True, False, True]), np.array([0.0, 0.5, 1.0])):
+        module.train_on(np.ones((1, 2)), right[None])
