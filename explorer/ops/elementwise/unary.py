@@ -242,8 +242,12 @@ class Softplus(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # log(e⁰ + eˣ): NumPy's function subtracts the larger exponent first
-        return np.logaddexp(x, 0, out=out, dtype=out.dtype)
+        # The larger of x and 0 and the rest: three vectorised functions, where NumPy's logaddexp takes one element at
+        # a time. Halves are rounded once, at the end.
+        rest = np.absolute(x, dtype=np.result_type(out.dtype, np.float32))
+        for function in (np.negative, np.exp, np.log1p):
+            rest = function(rest, out=rest if rest.ndim else None)
+        return np.add(rest, np.maximum(x, 0), out=out, casting="same_kind")
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sigmoid(x),)

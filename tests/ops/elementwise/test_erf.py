@@ -31,13 +31,13 @@ def test_gelu_far_from_zero_is_its_limit() -> None:
         np.testing.assert_array_equal(Gelu(approximate).compute(x), [0, 40])
 
 
-def test_single_precision_is_exact_to_six_units() -> None:
+def test_single_precision_is_exact_to_four_units() -> None:
     """In float32 as in float16: the sign of zero, the smallest numbers, both ends and NaN included."""
     x = np.concatenate([np.linspace(-5, 5, 20_001), np.logspace(-44, 0, 500)]).astype(np.float32)
     expected = np.array([math.erf(value) for value in x.astype(np.float64)])
     found = erf.compute(x)
     assert found.dtype == np.float32
-    assert np.all(np.abs(found - expected) <= 6 * np.spacing(np.abs(expected).astype(np.float32)))
+    assert np.all(np.abs(found - expected) <= 4 * np.spacing(np.abs(expected).astype(np.float32)))
     assert np.all(np.abs(found) <= 1)
     edges = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
     np.testing.assert_array_equal(erf.compute(edges), np.array([1, -1, np.nan, 0, -0.0], np.float32))

@@ -1,0 +1,28 @@
+"""log(1 + eˣ) against the same in double precision, and at both ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from explorer.ops.elementwise.unary import softplus
+
+
+@pytest.mark.parametrize(("dtype", "units"), [("float16", 0.5), ("float32", 2.5), ("float64", 2)])
+def test_softplus_is_exact_to_the_last_places(dtype: str, units: float) -> None:
+    """A half is rounded once; below −15 the result is eˣ, which a difference from 1 would lose."""
+    x = np.concatenate([np.linspace(-15, 30, 20001), np.linspace(-80, 80, 999) if dtype != "float16" else []])
+    x = x.astype(dtype)
+    expected = np.logaddexp(x.astype(np.float64), 0)
+    result = softplus.compute(x)
+    assert result.dtype == x.dtype
+    assert np.all(np.abs(result - expected) <= units * np.spacing(expected.astype(dtype)).astype(np.float64))
+
+
+def test_softplus_at_both_ends_and_of_integers() -> None:
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_array_equal(
+            softplus.compute(np.array([np.inf, -np.inf, np.nan, 1e300, -1e300])), [np.inf, 0, np.nan, 1e300, 0]
+        )
+        np.testing.assert_array_equal(softplus.compute(np.array([-128, 127], np.int8)), np.float16([0, 127]))
+        assert softplus.compute(np.array(0.0)).shape == ()
