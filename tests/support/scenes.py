@@ -27,8 +27,9 @@ def check(model: Model) -> None:
         assert all(model.tree.box_of[n] == index for kind, n in box.items if kind == "slot")
         assert all(model.tree.boxes[n].parent == index for kind, n in box.items if kind == "box")
         assert len(box.items) <= MOST
-    paths = Paths(model.tree)
+    paths = Paths(model.tree, model.ports.number)
     for producer, consumer in model.slots.edges:
         segments = list(paths.segments(producer, consumer))
-        assert all((tail, head) in model.edges[box] for box, tail, head in segments)
-        assert len([1 for _, tail, head in segments if min(tail, head) >= 0]) == 1
+        assert all((tail, head) in model.edges[box] for box, tail, head, *_ in segments)
+        assert all(tuple(edge) in model.ports.edges[box] for box, *edge in segments)
+        assert len([1 for _, tail, head, *_ in segments if min(tail, head) >= 0]) == 1

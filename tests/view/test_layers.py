@@ -60,8 +60,8 @@ def test_layers_are_nested_boxes_with_name_and_class(perceptron: Recording) -> N
 def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) -> None:
     """The names of a layer's ports stand where edges enter and leave its box, in the layout and in the picture."""
     model = build_model(perceptron)
-    inside = {model.box_texts[box][0]: set() for box, _, _ in model.port_names}
-    for (box, _, _), found in model.port_names.items():
+    inside = {model.box_texts[box][0]: set() for box, *_ in model.port_names}
+    for (box, *_), found in model.port_names.items():
         inside[model.box_texts[box][0]] |= {name for name in found if name}
     assert inside["weight · Weight"] == {"left", "right", "output"}
     assert inside["root · SingleLayerPerceptron"] == {"input", "output"}

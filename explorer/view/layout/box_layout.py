@@ -54,7 +54,7 @@ class BoxLayout:
     """x, y, width, height of each item"""
     ranks: list[int]
     routes: list[list[int]]
-    """control points of each of the box's edges, in the order of ``Model.edges``; none for a plain curve"""
+    """control points of each of the box's edges, in the order of ``Model.ports.edges``; none for a plain curve"""
     labels: list[EdgeLabel] = field(default_factory=list)
 
     def x(self, item: int, side: int, port: int) -> int:
@@ -67,13 +67,12 @@ SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tupl
 
 
 def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[SpecialEdge]:
-    """Yield the edges of a box that are no plain curves between the first ports of their ends."""
+    """Yield the edges of a box that are no plain curves between their ends, or have names there."""
     none = ("", "")
-    rows = zip(model.edges[box], layout.routes, model.ports.ends[box], strict=True)
-    for edge, route, ports in rows:
-        names = model.port_names.get((box, *edge), none) if model.port_names else none
-        if route or ports != (0, 0) or names != none:
-            yield edge, route, ports, names
+    for (tail, head, out, into), route in zip(model.ports.edges[box], layout.routes, strict=True):
+        names = model.port_names.get((box, tail, head, out, into), none) if model.port_names else none
+        if route or names != none:
+            yield (tail, head), route, (out, into), names
 
 
 class Layouts(Sequence[BoxLayout]):
@@ -165,9 +164,11 @@ class Layouts(Sequence[BoxLayout]):
             engine = self._plain if self._simple[box] else self._first
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
         layout, routes = self._known[graph], self._known[graph].routes
-        if len(graph.edges) < len(self._model.edges[box]):
-            left, passing = iter(routes), self._passing.of(box)
-            routes = [[] if edge in passing else next(left) for edge in self._model.edges[box]]
+        edges = self._model.ports.edges[box]
+        if len(graph.edges) < len(edges):
+            # Edges between the same items share a route; those that pass through places have none.
+            known = dict(zip(graph.edges, routes, strict=True))
+            routes = [known.get(_ends(edge), []) for edge in edges]
         top = 0 if box in self._model.tree.bodies else TITLE
         wide, high = exchanged(layout.size, self.direction)
         labels = edge_labels(self._model, box, self.direction, layout.places, routes, (2, top, wide - 2, high))
@@ -216,8 +217,8 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
         if table == "box" and (counts := model.ports.counts[index]) != (1, 1):
             boxes[item] = index
             arriving[item] = [[] for _ in range(counts[0])], [[] for _ in range(counts[1])]
-    rows = zip(model.edges[parent], layout.routes, model.ports.ends[parent], strict=True)
-    for (tail, head), route, (out, into) in rows if arriving else ():
+    rows = zip(model.ports.edges[parent], layout.routes, strict=True)
+    for (tail, head, out, into), route in rows if arriving else ():
         if head in arriving:
             arriving[head][0][into].append(route[-8] if route else layout.x(tail, 0, out))
         if tail in arriving:
@@ -245,11 +246,7 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
     return LayoutGraph(
         tuple((wide, high) if direction == "down" else (high, wide) for wide, high in sizes),
         frozenset(item for item, (table, _) in enumerate(items) if table == "box"),
-        tuple(
-            (-1 - start if tail < 0 else tail, -1 - end if head < 0 else head)
-            for (tail, head), (start, end) in zip(model.edges[box], model.ports.ends[box], strict=True)
-            if (tail, head) not in passing
-        ),
+        tuple(dict.fromkeys(_ends(edge) for edge in model.ports.edges[box] if edge[:2] not in passing)),
         tuple(map(tuple, model.groups[box])),
         growing=frozenset(
             item
@@ -258,6 +255,12 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
         ),
         title=_title(model, box),
     )
+
+
+def _ends(edge: tuple[int, int, int, int]) -> tuple[int, int]:
+    """Return the ends of an edge in a LayoutGraph, in which only ports of the border are told apart."""
+    tail, head, out, into = edge
+    return -1 - out if tail < 0 else tail, -1 - into if head < 0 else head
 
 
 def _title(model: Model, box: int) -> int:

@@ -15,6 +15,7 @@ from math import floor
 from explorer.view.layout.box_layout import BoxLayout, Layouts, special_edges
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.model.model import Model
+from explorer.view.tree.box_tree import Segment as SegmentKey
 
 Rect = tuple[int, int, int, int]
 
@@ -29,8 +30,14 @@ class Segment:
     points: list[int]
     arrow: bool
     """whether it ends at a node or a closed box"""
+    ports: tuple[int, int] = (0, 0)
     names: tuple[str, str] = ("", "")
     """names of the layers' ports at its ends"""
+
+    @property
+    def key(self) -> SegmentKey:
+        """Box, items and ports, as ``Paths.segments`` yields them."""
+        return self.box, self.start, self.end, *self.ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,15 @@ class Label:
     box: int
     start: int
     end: int
+    ports: tuple[int, int]
     point: tuple[int, int]
     side: int
     slot: int
+
+    @property
+    def key(self) -> SegmentKey:
+        """Key of the edge's segment."""
+        return self.box, self.start, self.end, *self.ports
 
 
 @dataclass(slots=True)
@@ -59,7 +72,7 @@ class Scene:
     left and at the right from its top"""
     labels: list[Label] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
-    """segments with a route, at a port that is not the first, or at a named one; others are plain segments"""
+    """segments with a route, or at a named port; others are plain segments"""
 
 
 class _Axis:
@@ -120,7 +133,7 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
         for label in layouts[box].labels:
             across, along = own.x(label.point[0]), own.y(label.point[1])
             x, y = exchanged((_px(left + across), _px(top + along)), layouts.direction)
-            scene.labels.append(Label(box, label.start, label.end, (x, y), label.side, label.slot))
+            scene.labels.append(Label(box, label.start, label.end, label.ports, (x, y), label.side, label.slot))
         scene.segments += _segments(model, layouts[box], box, composed, origin[box], scene)
     return scene
 
@@ -157,7 +170,7 @@ def plain_segment(
     (x0, y0), (x1, y1) = point(start, True, ports[0]), point(end, False, ports[1])
     bend = max(16, abs(y1 - y0) // 2)
     points = exchanged([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], scene.direction)
-    return Segment(box, start, end, points, _has_arrow(model, box, end, scene.ports), names)
+    return Segment(box, start, end, points, _has_arrow(model, box, end, scene.ports), ports, names)
 
 
 def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> bool:
@@ -245,5 +258,5 @@ def _segments(
             moved.append(_px(origin[0] + x + shift_x))
             moved.append(_px(origin[1] + y + shift_y))
         moved = exchanged(moved, scene.direction)
-        segments.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), names))
+        segments.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), (out, into), names))
     return segments

@@ -29,6 +29,8 @@ class EdgeLabel:
 
     start: int
     end: int
+    ports: tuple[int, int]
+    """ports at both ends"""
     point: tuple[int, int]
     """middle of one of the edge's curves, in the frame of the box"""
     side: int
@@ -51,8 +53,8 @@ def edge_labels(
         taken.add(_title([_around(places[member], 0, direction) for member in members]))
     left, top, right, bottom = frame
     labels, said = [], set()
-    for (start, end), route in zip(model.edges[box], routes, strict=True):
-        slot = _slot(model, box, start, end)
+    for (start, end, out, into), route in zip(model.ports.edges[box], routes, strict=True):
+        slot = _slot(model, box, start, end, out)
         # Beyond the border the edge goes on, and has its label there.
         if slot < 0 or end < 0 or (start, slot) in said or not route:
             continue
@@ -64,7 +66,7 @@ def edge_labels(
                 taken.add(rect)
                 said.add((start, slot))
                 across, along = exchanged((x, y), direction)
-                labels.append(EdgeLabel(start, end, (across, along), side, slot))
+                labels.append(EdgeLabel(start, end, (out, into), (across, along), side, slot))
                 break
     return labels
 
@@ -75,15 +77,12 @@ def label_width(model: Model, slot: int) -> int:
     return int(widest + 1.999) // 2 * 2
 
 
-def _slot(model: Model, box: int, start: int, end: int) -> int:
+def _slot(model: Model, box: int, start: int, end: int, port: int) -> int:
     """Return the slot whose value an edge carries; −1 for several, and for a value that enters the box."""
-    outer, reader = box, end
-    while start >= 0:
-        table, index = model.tree.boxes[outer].items[start]
-        if table == "slot":
-            return index
-        outer, start, reader = index, model.ports.read_by(index, reader), -1
-    return -1
+    if start < 0:
+        return -1
+    table, index = model.tree.boxes[box].items[start]
+    return index if table == "slot" else model.ports.left.get((index, end, port), -1)
 
 
 def label_rect(x: int, y: int, side: int, wide: int, direction: Direction) -> _Rect:

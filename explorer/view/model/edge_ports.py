@@ -1,26 +1,28 @@
 """Ports of boxes: points where edges cross their borders, with the port names of layers.
 
-The layout uses it. Without ports all edges of a box would meet in one point of its border, and operands that have
-nothing to do with each other would look like one value.
+The layout uses it. Without ports all edges of a box would meet in one point of its border, and several operands would
+look like one value.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 from explorer.record import Recording
 from explorer.view.model.labels import PORT, fit
-from explorer.view.tree.box_tree import Paths, Tree
+from explorer.view.tree.box_tree import Paths, Segment, Tree
 from explorer.view.tree.slots import Slots, source
 
-_MOST = 4
-"""maximum number of ports of a side; more values share one port, since a comb of edges is hard to read"""
+_MOST = 12
+"""maximum number of ports of a side; more values share ports, since a comb of edges is hard to read"""
 _BORDER = -1
 """border of the parent box, as the item outside"""
-_Crossing = dict[tuple[int, int], None]
+_Crossing = dict[tuple[int, int, int], None]
+"""(slot of the value, item inside, item outside or the border) of each edge that crosses a side of a box"""
 
 
 @dataclass(slots=True)
@@ -29,46 +31,36 @@ class Ports:
 
     counts: list[tuple[int, int]]
     """for each box, the number of ports at the top and at the bottom, at least one"""
-    ends: list[list[tuple[int, int]]]
-    """for each edge of each box, the ports at its start and at its end; 0 for an end that is not at a border"""
-    read: dict[tuple[int, int], int]
-    """(box, reader) → the item inside that the reader reads, an item next to the box or the border (−1) around both"""
-
-    def read_by(self, box: int, reader: int) -> int:
-        """Return the item of a box that an item next to it reads, or the border (−1) around both; −1 for several."""
-        return self.read.get((box, reader), -1)
+    number: dict[tuple[int, int, int], int]
+    """(box, side, slot) → the port at which the slot's value crosses the top (0) or the bottom (1), where not port 0"""
+    edges: list[list[tuple[int, int, int, int]]]
+    """for each box, (from item, to item, port at the start, port at the end) of its edges: several between two items
+    where values cross borders at several ports; 0 for an end that is not at a border"""
+    left: dict[tuple[int, int, int], int]
+    """(box, reader next to it or its border, port at the bottom) → the slot whose value is read there; −1 of several"""
 
 
 def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
-    """Group the edges that meet at each side of each box into connected sets, and give each set a port."""
+    """Give each value that crosses a side of a box a port, or, where they are many, each group of values."""
     counts = [[1, 1] for _ in tree.boxes]
     number: dict[tuple[int, int, int], int] = {}
-    """(box, side, inner item) → its port, where that is not 0"""
     tops, bottoms = _crossings(tree, slots)
     for side, crossings in enumerate((tops, bottoms)):
-        for box, pairs in crossings.items():
-            port = _components(pairs)
-            count = max(port.values()) + 1
-            if count <= _MOST:
-                counts[box][side] = count
-                number.update(((box, side, end), own) for end, own in port.items() if own)
-    ported = {box for box, _, _ in number}
-    ends = [_ends(tree, box, own, number, ported) for box, own in enumerate(edges)]
-    return Ports([(top, bottom) for top, bottom in counts], ends, _read(bottoms))
-
-
-def _read(bottoms: dict[int, _Crossing]) -> dict[tuple[int, int], int]:
-    """Return the item inside that each reader of a box reads; −1 for several."""
-    items: dict[tuple[int, int], int] = {}
-    for box, pairs in bottoms.items():
-        for inside, outside in pairs:
-            reader = (box, _outside(outside))
-            items[reader] = -1 if reader in items else inside
-    return items
+        for box, crossing in crossings.items():
+            # A part is cut off by its size: what its values are to each other is seen only further inside.
+            port = _grouped(crossing, by_value=tree.boxes[box].kind != "part")
+            counts[box][side] = max(port.values()) + 1
+            number.update(((box, side, slot), own) for slot, own in port.items() if own)
+    left: dict[tuple[int, int, int], int] = {}
+    for box, crossing in bottoms.items():
+        for slot, _, outside in crossing:
+            reader = box, outside, number.get((box, 1, slot), 0)
+            left[reader] = slot if left.get(reader, slot) == slot else -1
+    return Ports([(top, bottom) for top, bottom in counts], number, _edges(tree, slots, edges, number), left)
 
 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
-    """Return the (item inside, item outside) of each edge that crosses the top of a box, and of those at its bottom."""
+    """Return the crossings of the top of each box that edges enter, and of the bottom of each that they leave."""
     paths = Paths(tree)
     holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
     tops: dict[int, _Crossing] = {}
@@ -83,53 +75,85 @@ def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int
         while start != end:
             if depth[start] >= depth[end]:
                 if left >= 0:
-                    bottoms[left][inner_tail, _BORDER] = None
+                    bottoms[left][producer, inner_tail, _BORDER] = None
                 left, inner_tail = start, tail
                 bottoms.setdefault(left, {})
                 tail, start = box_place[start], parent[start]
             else:
                 if entered >= 0:
-                    tops[entered][inner_head, _BORDER] = None
+                    tops[entered][producer, inner_head, _BORDER] = None
                 entered, inner_head = end, head
                 tops.setdefault(entered, {})
                 head, end = box_place[end], parent[end]
         if left >= 0:
-            bottoms[left][inner_tail, _outside(head)] = None
+            bottoms[left][producer, inner_tail, head] = None
         if entered >= 0:
-            tops[entered][inner_head, _outside(tail)] = None
+            tops[entered][producer, inner_head, tail] = None
     return tops, bottoms
 
 
-def _ends(
-    tree: Tree, box: int, edges: list[tuple[int, int]], number: dict[tuple[int, int, int], int], ported: set[int]
-) -> list[tuple[int, int]]:
-    """Return the ports at the ends of a box's edges; ``ported`` are the boxes in ``number``."""
-    inner = [index if table == "box" else -1 for table, index in tree.boxes[box].items]
-    if box not in ported and ported.isdisjoint(inner):
-        return [(0, 0)] * len(edges)
+def _edges(
+    tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]], number: dict[tuple[int, int, int], int]
+) -> list[list[tuple[int, int, int, int]]]:
+    """Return each box's edges with their ports."""
+    # An edge at a port lies in the port's box or next to it; all other boxes have one edge between two items.
+    touched = {box for box, _, _ in number}
+    touched |= {tree.boxes[box].parent for box in touched}
+    with_ports: dict[int, dict[tuple[int, int, int, int], None]] = {box: {} for box in touched}
+    paths = Paths(tree, number)
+    for producer, consumer in slots.edges if touched else ():
+        start, end = tree.box_of[producer], tree.box_of[consumer]
+        if start != end:
+            for box, *edge in paths.segments(producer, consumer):
+                if box in with_ports:
+                    tail, head, out, into = edge
+                    with_ports[box][tail, head, out, into] = None
+        elif start in with_ports:
+            with_ports[start][paths.slot_place[producer], paths.slot_place[consumer], 0, 0] = None
     return [
-        (
-            number.get((box, 0, head) if tail < 0 else (inner[tail], 1, _outside(head)), 0),
-            number.get((box, 1, tail) if head < 0 else (inner[head], 0, _outside(tail)), 0),
-        )
-        for tail, head in edges
+        list(with_ports[box]) if box in with_ports else [(tail, head, 0, 0) for tail, head in own]
+        for box, own in enumerate(edges)
     ]
 
 
-def _outside(item: int) -> int:
-    """Encode an item of the parent box, or −1 for its border, distinct from the items inside."""
-    return -2 - item
+def _grouped(crossing: _Crossing, by_value: bool) -> dict[int, int]:
+    """Number the ports of the values that cross a side of a box, in the order of the items inside."""
+    rows = sorted(crossing, key=lambda row: row[1])
+    for keys in _groupings(rows) if by_value else [_connected(rows)]:
+        if len(set(keys.values())) <= _MOST:
+            first: dict[Hashable, int] = {}
+            return {slot: first.setdefault(keys[slot], len(first)) for slot, _, _ in rows}
+    return {slot: 0 for slot, _, _ in rows}
 
 
-def _components(pairs: _Crossing) -> dict[int, int]:
-    """Number the connected sets of ends from 0, in the order of the items inside."""
+def _groupings(rows: list[tuple[int, int, int]]) -> Iterator[dict[int, Hashable]]:
+    """Yield for each value what its port has in common, fewer ports each time.
+
+    Alone first; then the items outside at the other ends of its edges, those inside, and the connected set of these.
+    """
+    yield {slot: slot for slot, _, _ in rows}
+    for side in (2, 1):
+        ends: defaultdict[int, set[int]] = defaultdict(set)
+        for row in rows:
+            ends[row[0]].add(row[side])
+        yield {slot: frozenset(own) for slot, own in ends.items()}
+    yield _connected(rows)
+
+
+def _connected(rows: list[tuple[int, int, int]]) -> dict[int, Hashable]:
+    """Return for each value the connected set of items at the ends of its edges."""
+    component = _components([(inside, -2 - outside) for _, inside, outside in rows])
+    return {slot: component[inside] for slot, inside, _ in rows}
+
+
+def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """Number the connected sets of items; those inside are counted from 0, those outside from −1 down."""
     joined: defaultdict[int, list[int]] = defaultdict(list)
     for inside, outside in pairs:
         joined[inside].append(outside)
         joined[outside].append(inside)
     number: dict[int, int] = {}
-    count = 0
-    for first in sorted(end for end in joined if end >= 0):
+    for count, first in enumerate(joined):
         if first in number:
             continue
         number[first] = count
@@ -140,30 +164,29 @@ def _components(pairs: _Crossing) -> dict[int, int]:
                 if other not in number:
                     number[other] = count
                     waiting.append(other)
-        count += 1
     return number
 
 
-PortNames: TypeAlias = dict[tuple[int, int, int], tuple[str, str]]
-"""(box, from item, to item) of an edge's segment → the ports at its beginning and its end, "" where there is none"""
+PortNames: TypeAlias = dict[Segment, tuple[str, str]]
+"""segment of an edge → the names of the layers' ports at its beginning and its end, "" where there is none"""
 _WIDEST = 120.0
 """maximum width in px of names at one place"""
 
 
-def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
+def port_names(recording: Recording, tree: Tree, slots: Slots, ports: Ports) -> PortNames:
     """Return the port names for every segment of an edge that starts or ends at a layer's box."""
     named = _named(recording, slots)
     if not named:
         return {}
-    paths = Paths(tree)
-    ends: dict[tuple[int, int, int], tuple[dict[str, None], dict[str, None]]] = {}
+    paths = Paths(tree, ports.number)
+    ends: dict[Segment, tuple[dict[str, None], dict[str, None]]] = {}
     for producer, consumer in slots.edges:
         if tree.box_of[producer] == tree.box_of[consumer]:
             continue
         segments = list(paths.segments(producer, consumer))
         leaving = [segment for segment in segments if segment[2] < 0]
         entering = [segment for segment in segments if segment[1] < 0]
-        shared = [segment for segment in segments if min(segment[1:]) >= 0]
+        shared = [segment for segment in segments if min(segment[1:3]) >= 0]
         for near, far in pairwise([*leaving, *shared, *reversed(entering)]):
             leaves = near[2] < 0
             box, side, segment = (near[0], "output", far) if leaves else (far[0], "input", near)

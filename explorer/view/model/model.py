@@ -86,6 +86,7 @@ def build_model(recording: Recording) -> Model:
         for place in sizes
     ]
     totals = of_boxes(recording, slots, tree)
+    ports = find_ports(tree, slots, edges)
     box_texts = _box_texts(recording, slots, tree, totals)
     return Model(
         recording,
@@ -99,8 +100,8 @@ def build_model(recording: Recording) -> Model:
         totals,
         extents,
         edges,
-        find_ports(tree, slots, edges),
-        port_names(recording, tree, slots),
+        ports,
+        port_names(recording, tree, slots, ports),
         _kernel_groups(recording, slots, tree),
     )
 

@@ -37,9 +37,11 @@ box is laid out once, alone, with its child boxes closed::
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
            "placed": bool,                                  false where its inside is not sent yet
            "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
+           "crossings": [[side, slot, port], …],            the port of a value at its top (0) or bottom (1), if not 0
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
-           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …],   cubic Bézier points, or none
-           "labels": [[from item, to item, x, y, side, slot], …]}   room next to edges for the type of a slot's value
+           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …],   cubic Bézier points
+           "labels": [[from item, to item, from port, to port, x, y, side, slot], …]}
+                                                            room next to edges for the type of a slot's value
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
 own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
@@ -55,16 +57,16 @@ the box's "placed", "size", "ports", "items" and "edges". A layout written to a 
 
 *Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
 top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
-the box, one at an open box at a port of that box, and 0 elsewhere; values that have nothing to do with each other have
-ports of their own. Where one of its ends is at a port of a layer, two more values say the ports' names, "" for an end
-that has none. An edge from node u to node v is the segments u → … → −1 in each box that holds u only, one segment in
-the innermost box that holds both, and −1 → … → v in each box that holds v only; a segment is drawn where its box is
-open, once, however many node edges run through it, while one of them is alive. A *label* belongs to the segment between
-its items: there is room for it next to a point of the segment, which is moved by (X, Y) alone: to the right of it, for
-``side`` −1 to the left; where values flow to the right, above it or below. A segment without a route, or one that is
-not in ``edges`` (of a box that is laid out plainly, as are those with very many edges, or one that stood only between
-two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that ends at a slot or a
-closed box has an arrow head.
+the box, one at a box at a port of that box, and 0 elsewhere. Each value has a port of its own, unless very many cross
+one border, so that there may be several edges between two items. Where one of its ends is at a port of a layer, two
+more values say the ports' names, "" for an end that has none. An edge from node u to node v is the segments u → … → −1
+in each box that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v
+only; a segment is drawn where its box is open, once, however many node edges run through it, while one of them is
+alive. A *label* belongs to the segment between its items: there is room for it next to a point of the segment, which is
+moved by (X, Y) alone: to the right of it, for ``side`` −1 to the left; where values flow to the right, above it or
+below. A segment without a route, or one that is not in ``edges`` (of a box that is laid out plainly, as are those with
+very many edges, or one that stood only between two passes), is a plain curve between the middles of its ends, or their
+ports. Only a segment that ends at a slot or a closed box has an arrow head.
 
 *Opening a box* never reorders anything. In the frame of the parent, each opened item has a wanted size W × H (the
 composed size of the child) in place of its closed size w × h. Values enter the child at its *entry* E: the composed x
@@ -177,10 +179,13 @@ def layout_json(
     model = placed.model
     known = range(len(model.tree.boxes)) if boxes is None else boxes
     operators = {operator.scope: row for row, operator in enumerate(recording.operators)}
+    crossings: dict[int, list[tuple[int, int, int]]] = {}
+    for (box, side, slot), port in model.ports.number.items():
+        crossings.setdefault(box, []).append((side, slot, port))
     return {
         "boxes": [
             {
-                **_box(model, box, operators),
+                **_box(model, box, operators, crossings.get(box, ())),
                 **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
             }
             for box in range(len(model.tree.boxes))
@@ -229,7 +234,9 @@ def turned(drawing: PlacedModel) -> Any:
     return pack([_inside(placed.model, box, placed.layouts[box]) for box in range(len(placed.layouts))])
 
 
-def _box(model: Model, index: int, operators: Mapping[int, int]) -> dict[str, Any]:
+def _box(
+    model: Model, index: int, operators: Mapping[int, int], crossings: Sequence[tuple[int, int, int]]
+) -> dict[str, Any]:
     box = model.tree.boxes[index]
     return {
         "kind": box.kind,
@@ -243,6 +250,7 @@ def _box(model: Model, index: int, operators: Mapping[int, int]) -> dict[str, An
         "operator": operators.get(box.scope, -1),
         "batches": list(box.batches),
         "closed": list(model.box_sizes[index]),
+        "crossings": list(crossings),
     }
 
 
@@ -261,7 +269,9 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
             [*edge, route, *ports, *(names if any(names) else ())]
             for edge, route, ports, names in special_edges(model, index, layout)
         ],
-        "labels": [[label.start, label.end, *label.point, label.side, label.slot] for label in layout.labels],
+        "labels": [
+            [label.start, label.end, *label.ports, *label.point, label.side, label.slot] for label in layout.labels
+        ],
     }
 
 

@@ -172,7 +172,7 @@ class ItemTable(TypedDict):
 class BoxTable(TypedDict):
     """Container of slots and boxes; an edge is its items, its route, its ports and the names of these.
 
-    A label is the items of its edge, x, y, side and slot.
+    A label is the items of its edge, its ports, x, y, side and slot; a crossing is a side, a slot and a port.
     """
 
     kind: str
@@ -191,7 +191,8 @@ class BoxTable(TypedDict):
     ports: tuple[list[int], list[int]]
     items: list[ItemTable]
     edges: list[Any]
-    labels: list[tuple[int, int, int, int, int, int]]
+    labels: list[tuple[int, int, int, int, int, int, int, int]]
+    crossings: list[tuple[int, int, int]]
 
 
 class SlotTable(TypedDict):

@@ -20,16 +20,14 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
-
-Key = tuple[int, int, int]
-"""box, start and end of a segment"""
+from explorer.view.tree.box_tree import Segment as Key
 
 
 def visible_segments(
     model: Model, scene: Scene, state: State, is_open: Collection[int], outermost: int
 ) -> list[tuple[Segment, bool]]:
     """Return the segments of live edges (True) and of ghosts' edges (False) in the graph of an outermost box."""
-    paths, alive_of = Paths(model.tree), {}
+    paths, alive_of = Paths(model.tree, model.ports.number), {}
     body, bodies = model.recording.nodes.body, model.tree.bodies
     inside = [bodies[body[nodes[0]]] == outermost for nodes in model.slots.nodes]
     # Live edges last: a segment that a ghost's edge and a live one share is drawn as a live one.
@@ -38,17 +36,17 @@ def visible_segments(
             if inside[producer] and inside[consumer]:
                 for segment in paths.segments(producer, consumer):
                     alive_of[segment] = alive
-    laid = {(s.box, s.start, s.end): s for s in scene.segments}
+    laid = {segment.key: segment for segment in scene.segments}
     return [
-        (laid.get(key) or plain_segment(model, scene, key[0], key[1:]), alive)
+        (laid.get(key) or plain_segment(model, scene, key[0], key[1:3], key[3:]), alive)
         for key, alive in alive_of.items()
         if key in laid or (key[0] in scene.boxes and key[0] in is_open)
     ]
 
 
 def declined_keys(model: Model, state: State) -> set[Key]:
-    """Return the keys (box, start, end) of the segments of edges that a decision declined to fuse."""
-    paths = Paths(model.tree)
+    """Return the keys of the segments of edges that a decision declined to fuse."""
+    paths = Paths(model.tree, model.ports.number)
     return {segment for edge in state.declined_edges for segment in paths.segments(*edge)}
 
 
@@ -59,7 +57,7 @@ def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collectio
     """
     drawn: dict[bool, list[Markup]] = {True: [], False: []}
     for segment, is_alive in segments:
-        is_declined = (segment.box, segment.start, segment.end) in declined
+        is_declined = segment.key in declined
         look = "declined" if is_declined else None if is_alive else "gone"
         drawn[segment.arrow].append(element("path", d=path(segment.points), class_=look))
         if is_declined and segment.arrow:
@@ -126,13 +124,12 @@ def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
     """Draw the types of values next to the edges of which there is room for a label; a declined one has a ✗ there."""
-    standing = {(segment.box, segment.start, segment.end) for segment, is_alive in segments if is_alive}
+    standing = {segment.key for segment, is_alive in segments if is_alive}
     drawn = []
     declined = declined_keys(model, state)
     for label in scene.labels:
         node = state.shown.get(label.slot, -1)
-        key = label.box, label.start, label.end
-        if node >= 0 and key in standing and key not in declined:
+        if node >= 0 and label.key in standing and label.key not in declined:
             row = model.slot_texts[label.slot][model.slots.nodes[label.slot].index(node)]
             text = model.texts[row][1]
             wide = ceil(font.width(text, PORT) / 2) * 2

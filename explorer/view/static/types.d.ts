@@ -26,7 +26,8 @@ export interface BoxTable {
   ports: [number[], number[]];
   items: ItemTable[];
   edges: any[];
-  labels: [number, number, number, number, number, number][];
+  labels: [number, number, number, number, number, number, number, number][];
+  crossings: [number, number, number][];
 }
 
 /** Part of a sentence that is written as code. */

@@ -6,9 +6,9 @@ this tree. Boxes are kept in flat lists with parent indices: graphs may be neste
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from explorer.record import Recording
 from explorer.view.tree.slots import Slots
@@ -19,6 +19,10 @@ class BoxItem(NamedTuple):
 
     table: Literal["slot", "box"]
     number: int
+
+
+Segment: TypeAlias = tuple[int, int, int, int, int]
+"""part of an edge in one box: the box, the items at both ends (−1 its border) and the ports there (0 at a slot)"""
 
 
 @dataclass(slots=True)
@@ -218,10 +222,15 @@ def _is_kept(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
 
 
 class Paths:
-    """Segments of edges between slots, in each box that contains one or both of their ends."""
+    """Segments of edges between slots, in each box that contains one or both of their ends.
 
-    def __init__(self, tree: Tree) -> None:
+    ``ports`` has the port at which a slot's value crosses the top (0) or the bottom (1) of a box, by box, side and
+    slot; 0 of those that it does not list.
+    """
+
+    def __init__(self, tree: Tree, ports: Mapping[tuple[int, int, int], int] | None = None) -> None:
         boxes = tree.boxes
+        self.ports = ports or {}
         self.holder = tree.box_of
         """the box of each slot"""
         self.slot_place, self.box_place = [0] * len(tree.box_of), [0] * len(boxes)
@@ -238,20 +247,23 @@ class Paths:
                     self.box_place[number], self.depth[number] = place, deeper
                     waiting.append(number)
 
-    def segments(self, producer: int, consumer: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (box, from item, to item); −1 is the box's own border."""
+    def segments(self, producer: int, consumer: int) -> Iterator[Segment]:
+        """Yield the segments of an edge between two slots."""
         start, end = self.holder[producer], self.holder[consumer]
         tail, head = self.slot_place[producer], self.slot_place[consumer]
+        out = into = 0
         while start != end:
             # The deeper end leaves its box first, until both are in one.
             if self.depth[start] >= self.depth[end]:
-                yield start, tail, -1
-                tail, start = self.box_place[start], self.parent[start]
+                port = self.ports.get((start, 1, producer), 0)
+                yield start, tail, -1, out, port
+                out, tail, start = port, self.box_place[start], self.parent[start]
             else:
-                yield end, -1, head
-                head, end = self.box_place[end], self.parent[end]
+                port = self.ports.get((end, 0, producer), 0)
+                yield end, -1, head, port, into
+                into, head, end = port, self.box_place[end], self.parent[end]
         if tail != head:
-            yield start, tail, head
+            yield start, tail, head, out, into
 
 
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:

@@ -1,5 +1,8 @@
 """Edges of values that have nothing to do with each other cross a box's border apart."""
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 
 from explorer.view.layout.box_layout import Layouts
@@ -8,40 +11,89 @@ from explorer.view.layout.graphviz_engine import dot
 from explorer.view.layout.layered import Layered
 from explorer.view.layout.layout_graph import LayoutGraph
 from explorer.view.model.model import build_model
+from explorer.view.tree.box_tree import Paths
+from tests.support.scenes import check
 from tests.view import sample
 
 
-def story(reads: list[list[int]]):
+def story(reads: list[list[int]], folded: bool = True):
     """Leaves outside a box, and in it a node for each list of leaves that it reads, all of them added up outside."""
     make = sample.Builder("ports", "90a7")
     kind = make.type(4, 4)
     block = make.scope("block", "layer")
-    leaves = [make.leaf(f"x{number}", kind) for number in range(1 + max(map(max, reads)))]
+    # Very many leaves of one type are drawn as one stack.
+    sizes = [4 if folded else 4 + number for number in range(1 + max(map(max, reads)))]
+    leaves = [make.leaf(f"x{number}", make.type(4, size)) for number, size in enumerate(sizes)]
     inside = [make.node("add", *(leaves[leaf] for leaf in row), type=kind, scope=block) for row in reads]
     total = make.node("sum", *inside, type=kind)
     make.stage("recorded", "record", nodes=len(leaves) + len(inside) + 1)
     return make.roots(total)
 
 
+MANY = range(15)
+
+
 @pytest.mark.spec("V-7")
 @pytest.mark.parametrize(
-    ("reads", "top"),
+    ("reads", "folded", "top", "bottom"),
     [
-        ([[0], [1]], 2),
-        ([[0], [0]], 1),
-        ([[0, 1], [1]], 1),
-        ([[0, 1], [2], [3, 4]], 3),
-        ([[0], [1], [2], [3], [4]], 1),
+        ([[0], [0]], True, 1, 2),
+        ([[0, 1], [0, 2], [0, 3]], True, 4, 3),
+        ([[0, 1], [2], [3, 4]], True, 5, 3),
+        ([[*MANY], [0]], True, 1, 2),
+        ([[*MANY], [15]], False, 2, 2),
+        ([*([number, number + 1] for number in range(12)), [13, 14]], False, 2, 1),
+        ([[number] for number in MANY], False, 1, 1),
     ],
+    ids=["one", "products of one", "apart", "one stack", "many read alike", "two connected sets", "many apart"],
 )
-def test_independent_inputs_have_ports_of_their_own(reads, top):
-    """A box has a port for each set of inputs that meet inside it, up to four; more than four share one."""
-    model = build_model(story(reads))
+def test_each_value_has_a_port_of_its_own(reads, folded, top, bottom):
+    """Values cross a border side by side; very many of them share ports: of one stack, read alike, or connected."""
+    model = build_model(story(reads, folded))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
     layouts = Layouts(model)
-    assert len(layouts[block].ports[0]) == top
-    assert len(set(layouts[block].ports[0])) == top
-    assert len(layouts[block].ports[1]) == 1
+    for ports, count in zip(layouts[block].ports, (top, bottom), strict=True):
+        assert len(set(ports)) == len(ports) == count
+
+
+@pytest.mark.spec("V-7")
+def test_an_operation_has_an_edge_for_each_value_that_it_reads_from_outside():
+    """Products of one input with three weights: two edges arrive at each, the input's from one port."""
+    model = build_model(story([[0, 1], [0, 2], [0, 3]]))
+    (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
+    scene = compose(model, Layouts(model), {0, block})
+    arriving = [segment for segment in scene.segments if segment.box == block and segment.start < 0]
+    assert len(arriving) == 6
+    assert sorted(Counter(segment.points[0] for segment in arriving).values()) == [1, 1, 1, 3]
+    assert set(Counter(segment.end for segment in arriving).values()) == {2}
+
+
+@pytest.mark.spec("V-7")
+def test_a_value_keeps_its_way_through_boxes_in_boxes():
+    """Two values of one box, read by an operation two boxes deep, run side by side all the way."""
+    make = sample.Builder("ports", "90a9")
+    kind = make.type(4, 4)
+    first, outer = make.scope("first"), make.scope("outer")
+    inner = make.scope("inner", parent=outer)
+    x = make.leaf("x", kind)
+    one, two = (make.node(name, x, type=kind, scope=first) for name in ("tanh", "exp"))
+    total = make.node("add", one, two, type=kind, scope=inner)
+    total = make.node("neg", total, type=kind, scope=inner)
+    total = make.node("relu", total, type=kind, scope=outer)
+    make.stage("recorded", "record", nodes=6)
+    model = build_model(make.roots(total))
+    check(model)
+    scene = compose(model, Layouts(model), range(len(model.tree.boxes)))
+    drawn = {segment.key: segment for segment in scene.segments}
+    paths = Paths(model.tree, model.ports.number)
+    ways = [[drawn[key] for key in paths.segments(model.slots.of[start], model.slots.of[3])] for start in (one, two)]
+    for way in ways:
+        assert len(way) == 4
+        # In the order of the walk, which goes up from the deeper end.
+        entering_inner, leaving, entering_outer, between = way
+        for before, after in pairwise([leaving, between, entering_outer, entering_inner]):
+            assert before.points[-2:] == after.points[:2]
+    assert not {segment.key for segment in ways[0]} & {segment.key for segment in ways[1]}
 
 
 @pytest.mark.spec("V-7")
@@ -91,7 +143,7 @@ def test_ports_stand_in_the_order_in_which_edges_come(swapped):
     layouts = Layouts(model)
     arriving = sorted(
         (route[-8], layouts[index].ports[0][into])
-        for (_, head), route, (_, into) in zip(model.edges[0], layouts[0].routes, model.ports.ends[0], strict=True)
+        for (_, head, _, into), route in zip(model.ports.edges[0], layouts[0].routes, strict=True)
         if head == item
     )
     assert len(arriving) == 2

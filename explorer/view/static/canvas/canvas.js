@@ -232,7 +232,7 @@ export class Canvas {
       drawn.edge = edge;
       return;
     }
-    const segment = this.placement.segment(edge.box, edge.from, edge.to);
+    const segment = this.placement.segment(key);
     if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
     this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
     tiles.put(key, extentOf(segment));
@@ -271,9 +271,9 @@ export class Canvas {
   #moveEdges(scene) {
     for (const { before, after } of scene.moves) {
       if (before.length !== 1 || after.length !== 1) continue;
-      const path = this.edges.get(after[0][3])?.path;
-      if (!path || !this.placement.composed.has(before[0][0])) continue;
-      const [from, to] = alike(this.placement.segment(...before[0]), this.placement.segment(...after[0]));
+      const path = this.edges.get(after[0].key)?.path;
+      if (!path || !this.placement.composed.has(before[0].box)) continue;
+      const [from, to] = alike(this.placement.segment(before[0].key), this.placement.segment(after[0].key));
       path.animate([{ d: `path("${from}")` }, { d: `path("${to}")` }], { duration: MOTION, easing: "ease-out" });
     }
   }

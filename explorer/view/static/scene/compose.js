@@ -3,7 +3,8 @@
 import { flowsRight } from "./direction.js";
 
 /** @typedef {number[]} Rect x, y, width, height in px */
-/** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
+/** @typedef {{key: string, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
+/** @typedef {[box: number, from: number, to: number, out: number, into: number]} Piece a segment of an edge: its box, the items at both ends, and the ports there; joined by ":" it is its key */
 
 /** A monotone piecewise linear map of one axis, steeper where opened items need room. */
 function axis(needs) {
@@ -95,13 +96,13 @@ export class Placement {
     /** @type {[string, Segment][]} the segments that end at a port with a name */ this.named = [];
     for (const index of this.shownBoxes) {
       const [box, own, origin] = [this.layout.boxes[index], this.composed.get(index), origins.get(index)];
-      for (const [from, to, x, y, side, slot] of box.labels) {
+      for (const [from, to, out, into, x, y, side, slot] of box.labels) {
         const point = this.flowing([origin[0] + own.x(x), origin[1] + own.y(y)].map(Math.round));
-        this.labels.set(`${index}:${from}:${to}`, { point, side, slot });
+        this.labels.set([index, from, to, out, into].join(":"), { point, side, slot });
       }
       for (const edge of box.edges) {
         const segment = this.#route(index, box, own, edge, origin);
-        if (segment.names.length) this.named.push([`${segment.box}:${segment.from}:${segment.to}`, segment]);
+        if (segment.names.length) this.named.push([segment.key, segment]);
       }
     }
   }
@@ -128,8 +129,9 @@ export class Placement {
       const [x, y] = at(k);
       points.push(Math.round(origin[0] + x + shift[0]), Math.round(origin[1] + y + shift[1]));
     }
-    const segment = { box: index, from, to, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
-    this.segments.set(`${index}:${from}:${to}`, segment);
+    const key = [index, from, to, out, into].join(":");
+    const segment = { key, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
+    this.segments.set(key, segment);
     return segment;
   }
 
@@ -157,9 +159,12 @@ export class Placement {
     return slot === undefined ? this.boxes.get(inner) : this.slots.get(slot);
   }
 
-  /** A segment by its key; one that is not in the layout is a plain curve. @returns {Segment} */
-  segment(box, from, to) {
-    return this.segments.get(`${box}:${from}:${to}`) ?? this.#plain(box, from, to, 0, 0, []);
+  /** A segment by its key; one that is not in the layout is a plain curve. @param {string} key @returns {Segment} */
+  segment(key) {
+    const known = this.segments.get(key);
+    if (known) return known;
+    const [box, from, to, out, into] = key.split(":").map(Number);
+    return this.#plain(box, from, to, out, into, []);
   }
 
   /** The plain curve of an edge without a route, from the bottom of one item to the top of another. */
@@ -167,8 +172,9 @@ export class Placement {
     const [[x0, y0], [x1, y1]] = [this.#end(box, from, true, out), this.#end(box, to, false, into)];
     const bend = Math.max(16, Math.abs(y1 - y0) >> 1);
     const points = this.flowing([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1]);
-    const segment = { box, from, to, points, arrow: this.#hasArrow(box, to), names };
-    this.segments.set(`${box}:${from}:${to}`, segment);
+    const key = [box, from, to, out, into].join(":");
+    const segment = { key, points, arrow: this.#hasArrow(box, to), names };
+    this.segments.set(key, segment);
     return segment;
   }
 
@@ -209,6 +215,8 @@ export class Paths {
         }
       });
     });
+    /** for the top and the bottom of each box: slot → the port at which its value crosses, if not 0 */
+    this.crossings = layout.boxes.map(({ crossings }) => (crossings.length ? [0, 1].map((side) => new Map(crossings.filter((row) => row[0] === side).map(([, slot, port]) => [slot, port]))) : null));
     this.depth = new Int32Array(layout.boxes.length).fill(-1);
     layout.boxes.forEach((_, index) => this.#measure(index));
   }
@@ -233,21 +241,24 @@ export class Paths {
     return boxes;
   }
 
-  /** [box, from item, to item] of every segment of an edge; −1 is the box's own border. */
+  /** Every segment of an edge between two slots; item −1 is the box's own border. @returns {Piece[]} */
   segments(producer, consumer) {
     let [start, end] = [this.holder[producer], this.holder[consumer]];
     let [tail, head] = [this.slotPlace[producer], this.slotPlace[consumer]];
-    const segments = [];
+    let [out, into] = [0, 0];
+    /** @type {Piece[]} */ const segments = [];
     while (start !== end && start >= 0 && end >= 0) {
       if (this.depth[start] >= this.depth[end]) {
-        segments.push([start, tail, -1]);
-        [tail, start] = [this.boxPlace[start], this.boxes[start].parent];
+        const port = this.crossings[start]?.[1].get(producer) ?? 0;
+        segments.push([start, tail, -1, out, port]);
+        [out, tail, start] = [port, this.boxPlace[start], this.boxes[start].parent];
       } else {
-        segments.push([end, -1, head]);
-        [head, end] = [this.boxPlace[end], this.boxes[end].parent];
+        const port = this.crossings[end]?.[0].get(producer) ?? 0;
+        segments.push([end, -1, head, port, into]);
+        [into, head, end] = [port, this.boxPlace[end], this.boxes[end].parent];
       }
     }
-    if (tail !== head && start === end) segments.push([start, tail, head]);
+    if (tail !== head && start === end) segments.push([start, tail, head, out, into]);
     return segments;
   }
 }

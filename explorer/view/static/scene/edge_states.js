@@ -1,8 +1,8 @@
 // Segments of edges at a moment: how many edges of each state run through each, and which is drawn.
 
 /**
- * @typedef {{box: number, from: number, to: number, state: string, counts: number[]}} EdgeState counts: edges that run through it, by rank
- * @typedef {[box: number, from: number, to: number, key: string]} Piece a segment of one edge, with its key
+ * @typedef {{state: string, counts: number[]}} EdgeState counts: edges that run through it, by rank
+ * @typedef {{box: number, key: string}} Piece a segment of one edge, by its key
  * @typedef {{before: Piece[], after: Piece[]}} Move the segments of an edge before a decision and after it
  */
 
@@ -57,7 +57,7 @@ export class EdgeStates {
   decline(pairs) {
     for (const [producer, consumer] of pairs) {
       if (this.#isHidden(producer, consumer)) continue;
-      for (const [, , , key] of this.segments(producer, consumer)) {
+      for (const { key } of this.segments(producer, consumer)) {
         if (!this.edges.has(key)) continue;
         this.#count(key, RANK.declined, 1);
         this.declined.push(key);
@@ -86,9 +86,9 @@ export class EdgeStates {
 
   #draw(drawn, producer, consumer, state) {
     if (this.#isHidden(producer, consumer)) return;
-    for (const [box, from, to, key] of this.segments(producer, consumer)) {
+    for (const { box, key } of this.segments(producer, consumer)) {
       if (!this.placement.composed.has(box)) continue;
-      if (!this.edges.has(key)) this.edges.set(key, { box, from, to, state: "", counts: [0, 0, 0, 0, 0, 0] });
+      if (!this.edges.has(key)) this.edges.set(key, { state: "", counts: [0, 0, 0, 0, 0, 0] });
       this.#count(key, RANK[state], 1);
       drawn.push({ key, rank: RANK[state] });
     }
@@ -104,11 +104,11 @@ export class EdgeStates {
     else edge.state = state;
   }
 
-  /** The segments of an edge, each with its key at its end: a step asks for them again. @returns {Piece[]} */
+  /** The segments of an edge, each with its key: a step asks for them again. @returns {Piece[]} */
   segments(producer, consumer) {
     const key = producer * this.trace.layout.slots.length + consumer;
     let segments = this.cut.get(key);
-    if (!segments) this.cut.set(key, (segments = this.paths.segments(producer, consumer).map(([box, from, to]) => [box, from, to, `${box}:${from}:${to}`])));
+    if (!segments) this.cut.set(key, (segments = this.paths.segments(producer, consumer).map((piece) => ({ box: piece[0], key: piece.join(":") }))));
     return segments;
   }
 }
