@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
         "schema": SCHEMA,
         **_identity(module),
         "optimizer": optimizer.settings(),
+        "loss options": module.require_loss().settings(),
         "iteration": optimizer.iteration,
         "loader": None if loader is None else loader.state(),
     }
@@ -51,7 +53,9 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
         write_weights(file, arrays, declared, str(target))
 
 
-def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
+def restore(
+    module: Module, path: str | os.PathLike[str], loader: Resumable | None = None, own_settings: bool = False
+) -> None:
     """Read a training state into a module and its loader; raises FileError before anything is assigned."""
     target = _checked(path)
     _check_loader(loader)
@@ -65,6 +69,8 @@ def restore(module: Module, path: str | os.PathLike[str], loader: Resumable | No
     except (*UNREADABLE, KeyError, ValueError) as error:
         raise _error(target, f"it holds no training state: {error}") from None
     _check_identity(module, notes, target)
+    if not own_settings:
+        _check_settings(module, notes, target)
     weights = {key.removeprefix(WEIGHT): array for key, array in arrays.items() if key.startswith(WEIGHT)}
     state = {key.removeprefix(STATE): array for key, array in arrays.items() if key.startswith(STATE)}
     _check_weights(module, weights, target)
@@ -147,6 +153,29 @@ def _check_identity(module: Module, notes: dict[str, Any], target: Path) -> None
                 rule=f"the module's must be the same, and it is {own!r}",
                 fix="restore into a module that is built like the saved one",
             )
+
+
+def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None:
+    """Raise FileError where rates or options are not those of the saved module."""
+    # As a file has them: lists for tuples.
+    own = json.loads(json.dumps({**module.require_optimizer().settings(), "loss": module.require_loss().settings()}))
+    optimizer = notes.get("optimizer")
+    saved = {**(optimizer if isinstance(optimizer, dict) else {}), "loss": notes.get("loss options")}
+    for part, settings in own.items():
+        stored = saved.get(part)
+        # Files of older versions do not have all parts.
+        if stored is None or stored == settings:
+            continue
+        names = [*settings, *stored] if isinstance(settings, dict) and isinstance(stored, dict) else []
+        name = next((each for each in names if settings.get(each) != stored.get(each)), None)
+        theirs, ours = (stored, settings) if name is None else (stored.get(name), settings.get(name))
+        what = part if name is None else f"{part}'s {name}" if part != "options" else name
+        raise FileError(
+            f"a training state with the {what} {reprlib.repr(theirs)}",
+            path=str(target),
+            rule=f"the module's must be the same, and it is {reprlib.repr(ours)}",
+            fix="build the module as the saved one was, or restore(path, own_settings=True) to go on with its own",
+        )
 
 
 def _check_weights(module: Module, weights: dict[str, NDArray[Any]], target: Path) -> None:

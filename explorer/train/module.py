@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from explorer.core.argument_checks import check_whole
+from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
@@ -282,14 +282,16 @@ class Module(BuildableModule):
         self._ready("save")
         hooks.save_training(self, path, loader)
 
-    def restore(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Read what ``save`` wrote into an attached module of the same layers and rule of updates.
+    def restore(self, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False) -> None:
+        """Read what ``save`` wrote into an attached module of the same layers, loss, rule of updates and settings.
 
         All is checked before anything is assigned. Training goes on bit for bit as it would have, where the loader
-        is restored too. Raises FileError.
+        is restored too. Settings are the learning rate, and the options of optimizer, groups and loss: where they
+        differ, ``own_settings=True`` goes on with those of this module. Raises FileError.
         """
         self._ready("restore")
-        hooks.restore_training(self, path, loader)
+        check_type(own_settings, "own_settings", bool, "True or False", "own_settings=True")
+        hooks.restore_training(self, path, loader, own_settings)
         self._pending = ""
 
     def close(self) -> None:

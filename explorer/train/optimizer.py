@@ -235,10 +235,10 @@ class Optimizer:
                 fix="module.backward(label)",
             )
         for name, held in self.parameters.items():
-            gradient = gradients[name] if hasattr(gradients[name], "dtype") else np.asarray(gradients[name])
-            if gradient.shape != held.type.shape or gradient.dtype.kind not in "biuf":
+            problem = _misfit(gradients[name], held.type)
+            if problem:
                 raise OperandError(
-                    f"a step of {self!r} with a gradient {gradient.dtype} {gradient.shape} of {name!r}",
+                    f"a step of {self!r} with a gradient {problem} of {name!r}",
                     rule=f"a gradient must be real numbers of its parameter's shape, {held.type.shape}",
                     fix="module.backward(label) computes them",
                 )
@@ -311,3 +311,13 @@ class Optimizer:
         numbers += [("groups", [*self.groups])] if self.groups else []
         text = "".join([f", {name}={number!r}" for name, number in numbers])
         return f"{type(self).__name__}({'' if own else f'{self.rule!r}, '}rate={self.rate!r}{text})"
+
+
+def _misfit(gradient: Any, type_: TensorType) -> str:
+    """Return what a gradient is where it does not fit its parameter, else nothing."""
+    try:
+        array = gradient if hasattr(gradient, "dtype") else np.asarray(gradient)
+    except ValueError as error:
+        return f"{type(gradient).__name__} ({error})"
+    fits = array.shape == type_.shape and array.dtype.kind in "biuf"
+    return "" if fits else f"{array.dtype} {array.shape}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,62 @@ def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None
         built().save(tmp_path / "m.json")
     with pytest.raises(ex.FileError):
         built().restore(tmp_path / "absent.npz")
+
+
+@pytest.mark.spec("T-11")
+@pytest.mark.parametrize(
+    ("optimizer", "loss", "given"),
+    [
+        (lambda: T.Adam(0.02), T.CrossEntropy, "the rate's base 0.01"),
+        (lambda: T.Adam(T.Exp(0.01, 0.9)), T.CrossEntropy, "the rate's type 'Fixed'"),
+        (lambda: T.Adam(0.01, beta1=0.8), T.CrossEntropy, "the rule's beta1 0.9"),
+        (lambda: T.Adam(0.01, weight_decay=0.1), T.CrossEntropy, "the weight_decay 0.0"),
+        (lambda: T.Adam(0.01, clip_norm=1.0), T.CrossEntropy, "the clip_norm 0.0"),
+        (
+            lambda: T.Adam(0.01, groups=[T.ParameterGroup("hidden", rate=0.1)]),
+            T.CrossEntropy,
+            r"the groups \[\]\n  rule: the module's must be the same, and it is \[{'frozen': False",
+        ),
+        (lambda: T.Adam(0.01), lambda: T.CrossEntropy(0.1), "the loss's smoothing None"),
+        (lambda: T.Adam(0.01), lambda: T.CrossEntropy(class_weights=[1, 2, 1]), "the loss's class_weights None"),
+    ],
+)
+def test_other_settings_are_refused_unless_the_modules_own_are_asked_for(
+    tmp_path: Path, optimizer: Any, loss: Any, given: str
+) -> None:
+    """A restored training goes on as it was; with own_settings it goes on by the module's own rate and options."""
+    saved = built()
+    saved.fit(loader(), 1)
+    saved.save(tmp_path / "m.npz")
+    other = built(optimizer(), loss=loss())
+    before = weights(other)
+    with pytest.raises(ex.FileError, match=given):
+        other.restore(tmp_path / "m.npz")
+    assert weights(other) == before
+    assert other.optimizer.iteration == 0
+    other.restore(tmp_path / "m.npz", own_settings=True)
+    assert weights(other) == weights(saved)
+    assert repr(other.optimizer) == repr(optimizer())
+    other.save(tmp_path / "other.npz")
+    again = built(optimizer(), loss=loss())
+    again.restore(tmp_path / "other.npz")
+    other.fit(loader(), 1)
+    again.fit(loader(), 1)
+    assert weights(again) == weights(other) != weights(saved)
+    with pytest.raises(ex.OperandError, match="own_settings must be True or False"):
+        other.restore(tmp_path / "m.npz", own_settings="yes")
+
+
+@pytest.mark.spec("T-11")
+def test_files_of_versions_that_kept_fewer_settings_are_read(tmp_path: Path) -> None:
+    saved = built(loss=T.CrossEntropy(0.1))
+    saved.save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as stored:
+        arrays = dict(stored)
+    notes = json.loads(arrays["training"].tobytes())
+    del notes["loss options"], notes["optimizer"]["groups"]
+    np.savez(tmp_path / "old.npz", **{**arrays, "training": np.frombuffer(json.dumps(notes).encode(), np.uint8)})
+    built(T.Adam(0.01, groups=[T.ParameterGroup("hidden", rate=0.1)])).restore(tmp_path / "old.npz")
 
 
 @pytest.mark.spec("C-17")

@@ -271,7 +271,7 @@ def test_steps_without_gradients_or_parameters_are_refused() -> None:
     optimizer.attach({"p": Parameter("p", ex.tensor([1.0]))})
     with pytest.raises(ex.OperandError, match="without gradients of 'p'"):
         optimizer.step({})
-    for wrong in ([1.0, 2.0], [1j], ["a"]):
+    for wrong in ([1.0, 2.0], [1j], ["a"], [[1.0], [2.0, 3.0]], None):
         with pytest.raises(ex.OperandError, match="real numbers of its parameter's shape"):
             optimizer.step({"p": wrong})
     with pytest.raises(ex.OperandError, match="gradients must be a mapping"):

@@ -209,7 +209,9 @@ class CheckTrainingFile(Protocol):
 class RestoreTraining(Protocol):
     """Reading of what SaveTraining wrote into a module, and a loader; all is checked before anything is assigned."""
 
-    def __call__(self, module: Any, path: str | os.PathLike[str], loader: Any = None, /) -> None: ...
+    def __call__(
+        self, module: Any, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False, /
+    ) -> None: ...
 
 
 def _empty(*_: Any, **__: Any) -> Any:
