@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,11 @@ _PAIRS = {
 }  # fmt: skip
 _ORDERS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
 _TABLES = {
-    "int8": ("ABS", "EXP", "LOG", "RSQRT", "ELU", "GELU", "GELU by tanh", "RELU_0_TO_1"),
+    "int8": ("ABS", "EXP", "LOG", "RSQRT", "SQRT", "ELU", "GELU", "GELU by tanh", "RELU_0_TO_1"),
     "uint8": ("GELU", "GELU by tanh", "RELU_0_TO_1"),
-    "int16": ("ABS", "EXP", "GELU", "GELU by tanh", "LOGISTIC", "TANH", "RELU", "RELU6"),
+    "int16": ("ABS", "EXP", "SQRT", "GELU", "GELU by tanh", "LOGISTIC", "TANH", "RELU", "RELU6"),
 }
-_ABOVE = {"LOG": 1, "RSQRT": 1}
+_ABOVE = {"LOG": 1, "RSQRT": 1, "SQRT": 0}
 """functions → the least number less its zero point that they are given"""
 
 
@@ -66,8 +67,6 @@ def _pairs(drawn: _Drawn) -> dict[str, Case]:
         for word in ("NONE", "RELU6") if _PAIRS[type] else ("NONE",):
             x, y = drawn.input(0.047, 16, 1, 16), drawn.input(0.0213, 8, 16, second=True)
             if type == "DIV":
-                if dtype == "int16":
-                    continue
                 # the interpreter shifts by too many bits where a dividend is small, and refuses a divisor of zero
                 near = np.abs(x.array.astype(int) - drawn.zeros[0]) < 8
                 x.array[near] = drawn.zeros[0] + 9
@@ -78,10 +77,13 @@ def _pairs(drawn: _Drawn) -> dict[str, Case]:
     for type in ("MAXIMUM", "MINIMUM"):
         pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.047, 8, 16)]
         cases[f"{type} {dtype}"] = Case(type, pair, results=[drawn.tensor(0.047)])
-    if dtype != "int16":
-        for type in _ORDERS:
-            pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.0213, 8, 16, second=True)]
-            cases[f"{type} {dtype}"] = Case(type, pair, results=[Tensor(dtype="bool")])
+    for type in _ORDERS:
+        # numbers of 16 bits are compared as they are stored
+        other = drawn.input(0.047 if dtype == "int16" else 0.0213, 8, 16, second=True)
+        pair = [drawn.input(0.047, 16, 1, 16), other]
+        if dtype == "int16":
+            pair[1].array[:, 0] = pair[0].array[0, 0, 0]
+        cases[f"{type} {dtype}"] = Case(type, pair, results=[Tensor(dtype="bool")])
     return cases
 
 
@@ -115,10 +117,27 @@ def _functions(drawn: _Drawn) -> dict[str, Case]:
             "LEAKY_RELU", [drawn.every(0.05)], "LeakyReluOptions", leaky, [drawn.tensor(0.07)]
         )
     else:
-        slopes = drawn.input(0.01, 16, second=True)
-        cases[f"PRELU {dtype}"] = Case(
-            "PRELU", [drawn.input(0.05, 4, 5, 6, 16), slopes], results=[drawn.tensor(0.06, True)]
-        )
+        steps = Tensor((), dtype, scale=(1 / 16,), zero_point=(int(drawn.info.max),))
+        parts = Tensor((), dtype, scale=(1 / 128,), zero_point=(128 if dtype == "uint8" else 0,))
+        for scale in (0.1, 0.007):
+            cases[f"LOG_SOFTMAX {dtype} {scale}"] = Case(
+                "LOG_SOFTMAX", [drawn.input(scale, 60, 10)], "LogSoftmaxOptions", {}, [steps]
+            )
+        for length in (1, 3, 40):
+            rows = drawn.input(0.05, 90, length)
+            rows.array[0] = drawn.zeros[0]
+            cases[f"L2_NORMALIZATION {dtype} {length}"] = Case("L2_NORMALIZATION", [rows], "L2NormOptions", {}, [parts])
+    # of an input of int16 the slopes are of int8
+    slopes = _Drawn("int8", 7).input(0.01, 16, second=True) if dtype == "int16" else drawn.input(0.01, 16, second=True)
+    if dtype == "int16":
+        slopes = Input(replace(slopes.tensor, zero_point=(0,)), slopes.array)
+    cases[f"PRELU {dtype}"] = Case(
+        "PRELU", [drawn.input(0.05, 4, 5, 6, 16), slopes], results=[drawn.tensor(0.06, True)]
+    )
+    if dtype != "uint8":
+        numbers = drawn.every(0.05)
+        numbers = Input(replace(numbers.tensor, zero_point=(0,)), numbers.array)
+        cases[f"NEG {dtype}"] = Case("NEG", [numbers], results=[replace(numbers.tensor, shape=())])
     return cases
 
 
@@ -136,6 +155,12 @@ def _reductions(drawn: _Drawn) -> dict[str, Case]:
         cases[f"{type} {dtype}"] = Case(
             type, [image, constant([1, 2], "int32")], "ReducerOptions", {}, [drawn.tensor(0.047)]
         )
+    if dtype != "uint8":
+        for axes, keep, scale in (((3, 1), True, 0.3), ((2,), False, 0.013), ((1, 2, 3), False, 0.02)):
+            cases[f"REDUCE_PROD {dtype} {axes}"] = Case(
+                "REDUCE_PROD", [drawn.input(0.02, 4, 5, 3, 2), constant(axes, "int32")], "ReducerOptions",
+                {"KeepDims": keep}, [drawn.tensor(scale, True)],
+            )  # fmt: skip
     whole = Tensor(dtype="int32")
     if dtype != "int16":
         for type, options in (("ARG_MAX", "ArgMaxOptions"), ("ARG_MIN", "ArgMinOptions")):

@@ -16,6 +16,7 @@ from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
 from explorer.formats.tflite.operators.quantized_functions import (
     leaky,
+    log_probabilities,
     parametric,
     probabilities,
     probabilities_of_16_bits,
@@ -132,7 +133,10 @@ def softmax_(op: OperatorContext) -> Expr:
     return softmax(x if beta == 1 else x * beta, -1)
 
 
-@operator("LOG_SOFTMAX")
+@operator("LOG_SOFTMAX", quantized=True)
 def log_softmax_(op: OperatorContext) -> Expr:
     """Logarithm of softmax along the last axis."""
+    if is_quantized(op, "input"):
+        return log_probabilities(op, required(op, "input"))
+    check_real(op)
     return log_softmax(_real(op), -1)

@@ -15,6 +15,7 @@ from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
 from explorer.formats.tflite.operators.quantized_arithmetic import combined, compared, multiplied, quotient, squared
+from explorer.formats.tflite.operators.quantized_functions import negated, rooted
 from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
@@ -36,6 +37,8 @@ _BINARY = {
 }  # fmt: skip
 _TABLES = ("ABS", "EXP", "LOG", "RSQRT")
 """types that quantised numbers have by tables"""
+_QUANTIZED_UNARY = {"SQRT": rooted, "NEG": negated}
+"""types that they have by arithmetic of their own"""
 _EXTREMES = ("MAXIMUM", "MINIMUM")
 """types whose results are elements of operands"""
 _ORDERS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
@@ -56,13 +59,12 @@ def operands(op: OperatorContext) -> tuple[Expr, Expr]:
 
 
 def _enter_unary(type: str, records: str) -> None:
-    @operator(type, quantized=type in _TABLES)
+    @operator(type, quantized=type in (*_TABLES, *_QUANTIZED_UNARY))
     def unary(op: OperatorContext) -> Expr:
         x = required(op, "input")
-        if type in _TABLES and is_quantized(op, "input"):
-            return looked_up(op, x, type)
-        if type in _TABLES:
-            check_real(op)
+        if is_quantized(op, "input"):
+            return looked_up(op, x, type) if type in _TABLES else _QUANTIZED_UNARY[type](op, x)
+        check_real(op)
         result: Expr = function(records)(x)
         return base.cast(result, x.dtype)
 

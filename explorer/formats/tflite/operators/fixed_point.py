@@ -49,8 +49,8 @@ def reciprocals(x: Numbers) -> tuple[Numbers, Numbers]:
     # Newton's steps for 1 / half, from the best line
     y = 1515870810 + high(half, -1010580540)
     for _ in range(3):
-        y = y + _shifted(high(y, _TWO - high(half, y)), 2)
-    return _shifted(y, 1), bits - 1
+        y = y + saturated(high(y, _TWO - high(half, y)), 2)
+    return saturated(y, 1), bits - 1
 
 
 def _halved(x: Numbers) -> Numbers:
@@ -59,7 +59,7 @@ def _halved(x: Numbers) -> Numbers:
     return half
 
 
-def _shifted(x: Numbers, bits: int) -> Numbers:
+def saturated(x: Numbers, bits: int) -> Numbers:
     """Return numbers times a power of two, within 32 bits."""
     result: Numbers = np.clip(x << bits, -_MOST - 1, _MOST)
     return result

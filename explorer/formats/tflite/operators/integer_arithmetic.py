@@ -35,9 +35,14 @@ _MOST_SHIFT = 17
 _LIMITS = {"NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 """``fused_activation_function`` → the least and the largest real number of a result"""
 
+_BIAS_ERROR = 0.02
+"""largest difference of a bias' scale, in parts of the result's"""
 _ENDS = {
     "int4": (-8, 7),
-    **{name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in ("int8", "uint8", "int16", "int32")},
+    **{
+        name: (int(np.iinfo(name).min), int(np.iinfo(name).max))
+        for name in ("int8", "uint8", "int16", "int32", "int64")
+    },
 }
 """dtype → the least and the largest zero point"""
 _ALONE = {"RELU_0_TO_1": (0.0, 1.0)}
@@ -256,12 +261,32 @@ def factors_of(
     return products.astype(np.float64) / np.float64(single(op, "output")[0]), int(own.zero_point[0])
 
 
-def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, count: int, x: Expr) -> Expr:
-    """Return exact sums plus the bias, one number for each of the last axis: int32, and int64 for an input of int16."""
+def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, name: str, count: int, x: Expr) -> Expr:
+    """Return exact sums plus the bias, one number for each of the last axis: int32, and int64 for an input of int16.
+
+    Raises OperandError for a bias that interpreters refuse: of another scale than the products of input and weights,
+    which have that ``name``, or with a zero point.
+    """
     if bias is None:
         return total
     with_dtype(op, _INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
+    if is_quantized(op, "bias") and scaled(op, name).scale.size == 1:
+        _check_bias(op, np.float64(single(op, "input")[0]) * np.float64(single(op, name)[0]), x)
     return cast(total, _INT64) + cast(with_shape(op, "bias", bias, (count,)), _INT64)
+
+
+def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:
+    is_product = op.definition.type == "FULLY_CONNECTED"
+    (scale, zero), own = single(op, "bias"), np.float64(single(op, "output")[0])
+    # interpreters read the scale in products of matrices and for uint8, and the zero point in convolutions
+    misfits = (is_product or x.dtype.kind == "u") and abs(expected - np.float64(scale)) > _BIAS_ERROR * own
+    if misfits or (zero and not is_product):
+        raise OperandError(
+            f"bias has the scale {scale:.6g} and the zero point {zero}",
+            rule=f"{op.definition.type}: they must be {expected:.6g}, the scale of input times that of the weights, "
+            "and 0",
+            fix="convert the model again",
+        )
 
 
 def rounding_of(x: Expr, usual: Rounding) -> Rounding:

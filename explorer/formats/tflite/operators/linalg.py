@@ -64,7 +64,7 @@ def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | N
     count, zero = weights.shape[0], single(op, "input")[1]
     factors, own_zero = factors_of(op, x, "weights", weights, count, 0)
     total = matmul(exact(x, zero), transpose(exact(weights, own_zero)))
-    return requantized(op, with_bias(op, total, bias, count, x), factors, x, rounding=rounded_once)
+    return requantized(op, with_bias(op, total, bias, "weights", count, x), factors, x, rounding=rounded_once)
 
 
 @operator("BATCH_MATMUL", quantized=True)

@@ -20,7 +20,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.rounding_and_bits import trunc
-from explorer.ops.elementwise.unary import absolute, sign
+from explorer.ops.elementwise.unary import absolute, isnan, sign
 from explorer.ops.nn.activation import clip
 
 _FLOAT32 = np.dtype(np.float32)
@@ -40,7 +40,10 @@ def dequantize(op: OperatorContext) -> Expr:
 
 @operator("QUANTIZE", quantized=True)
 def quantize(op: OperatorContext) -> Expr:
-    """The nearest whole number to x / scale, a half away from zero, plus the zero point, within the dtype."""
+    """The nearest whole number to x / scale, a half away from zero, plus the zero point, within the dtype.
+
+    NaN becomes the least number.
+    """
     x = required(op, "input")
     if is_quantized(op, "input"):
         return _rescaled(op, x)
@@ -58,7 +61,8 @@ def quantize(op: OperatorContext) -> Expr:
     ratio = x / scale
     whole = trunc(ratio)
     nearest = where(absolute(ratio - whole) >= np.float32(0.5), whole + sign(ratio), whole)
-    return cast(clip(nearest + zero, int(limits.min), int(limits.max)), dtype)
+    # NaN has no number; interpreters give the least one
+    return cast(clip(where(isnan(nearest), -np.inf, nearest) + zero, int(limits.min), int(limits.max)), dtype)
 
 
 def _rescaled(op: OperatorContext, x: Expr) -> Expr:

@@ -70,8 +70,8 @@ def multiplied(op: OperatorContext, x: Expr, y: Expr) -> Expr:
 
 
 def quotient(op: OperatorContext, x: Expr, y: Expr) -> Expr:
-    """Return the quotient of broadcast operands of 8 bits; a divisor of zero gives the limit on the dividend's side."""
-    of_bytes(op, x=x, y=y)
+    """Return the quotient of broadcast operands; a divisor of zero gives the limit on the dividend's side."""
+    of_bytes(op, wide=True, x=x, y=y)
     (scale, zero), (other_scale, other_zero), (own_scale, own_zero) = (
         single(op, name) for name in ("x", "y", "output")
     )
@@ -79,7 +79,7 @@ def quotient(op: OperatorContext, x: Expr, y: Expr) -> Expr:
         factor = _FLOAT64(scale / (other_scale * own_scale))
     multipliers, shifts = quantized_multipliers(np.array(factor))
     number, divisor = cast(x, _INT64) - zero, cast(y, _INT64) - other_zero
-    sizes, bits = reciprocals(np.arange(1, 1 << 9))
+    sizes, bits = reciprocals(np.arange(1, 1 << (9 if x.dtype.itemsize == 1 else 16)))
     place = clip(absolute(divisor) - 1, 0, len(sizes) - 1)
     # as many bits as the dividend leaves of 31
     room = _room(number, zero, x.dtype)
@@ -97,13 +97,18 @@ def quotient(op: OperatorContext, x: Expr, y: Expr) -> Expr:
 
 
 def compared(op: OperatorContext, x: Expr, y: Expr, records: str) -> Expr:
-    """Return which real numbers of 8 bits are smaller, equal and so on, each in a finer scale of its own."""
-    for name, value in (("x", x), ("y", y)):
-        if value.dtype.name not in ("int8", "uint8"):
-            raise OperandError(
-                f"{name} is {value.type}",
-                rule=f"{op.definition.type}: quantised, operands must be of int8, or of uint8; others are not computed",
-            )
+    """Return which real numbers are smaller, equal and so on; each in a finer scale of its own.
+
+    In that scale numbers of 16 bits that are close together are equal.
+    """
+    if x.dtype.name not in ("int8", "uint8", "int16"):
+        raise OperandError(
+            f"x is {x.type}",
+            rule=f"{op.definition.type}: quantised, operands must be of int8, uint8 or int16; others are not computed",
+        )
+    # interpreters compare numbers of 16 bits as they are stored, but for NOT_EQUAL
+    if x.dtype == np.int16 and op.definition.type != "NOT_EQUAL":
+        return _compared_as_stored(op, x, y, records)
     sides = []
     for name, value in (("x", x), ("y", y)):
         scale, zero = single(op, name)
@@ -116,6 +121,17 @@ def compared(op: OperatorContext, x: Expr, y: Expr, records: str) -> Expr:
         fine = (cast(value, _INT64) - zero) * (1 << _FINER_ORDER)
         sides.append(rounded_twice(fine, multipliers.reshape(()), shifts.reshape(())))
     result: Expr = function(records)(*sides)
+    return result
+
+
+def _compared_as_stored(op: OperatorContext, x: Expr, y: Expr, records: str) -> Expr:
+    if single(op, "x") != single(op, "y"):
+        raise OperandError(
+            f"x and y have the scales {single(op, 'x')[0]} and {single(op, 'y')[0]}",
+            rule=f"{op.definition.type}: operands of int16 must have one scale and zero point, since TensorFlow Lite "
+            "compares the stored numbers",
+        )
+    result: Expr = function(records)(x, y)
     return result
 
 

@@ -15,25 +15,30 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
 from explorer.formats.tflite.operators.integer_arithmetic import (
+    INT8,
     exact,
     of_bytes,
     quantized_multipliers,
     requantized,
     rounded_twice,
+    rounded_wide,
     single,
+    with_dtype,
 )
 from explorer.formats.tflite.operators.quantized_tables import between, lines
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast
-from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.base import cast, reshape
+from explorer.ops.control.scan import scan
+from explorer.ops.elementwise.arithmetic import maximum, where
 from explorer.ops.elementwise.rounding_and_bits import floor, trunc
-from explorer.ops.elementwise.unary import sign
+from explorer.ops.elementwise.unary import sign, sqrt
+from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.activation import clip
-from explorer.ops.nn.softmax import softmax
+from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum
 
-_INT64, _FLOAT32 = np.dtype(np.int64), np.float32
+_INT64, _FLOAT32, _FLOAT64 = np.dtype(np.int64), np.float32, np.float64
 _BITS, _MOST = 31, 32
 """bits of a multiplier, and most bits that the number of a mean's elements takes of it"""
 _LONGEST = 1 << 16
@@ -86,8 +91,12 @@ def probabilities(op: OperatorContext, x: Expr, beta: float) -> Expr:
 
 
 def parametric(op: OperatorContext, x: Expr, alpha: Expr) -> Expr:
-    """Return x where it is positive, else alpha · x, where alpha is broadcast, each by a multiplier of its own."""
-    of_bytes(op, input=x, alpha=alpha)
+    """Return x where it is positive, else alpha · x, where alpha is broadcast, each by a multiplier of its own.
+
+    Of an input of int16 alpha is of int8.
+    """
+    of_bytes(op, wide=True, input=x)
+    with_dtype(op, INT8 if x.dtype == np.int16 else x.dtype, alpha=alpha)
     (scale, zero), (slope, slope_zero) = single(op, "input"), single(op, "alpha")
     own_scale, own_zero = single(op, "output")
     number = cast(x, _INT64) - zero
@@ -131,6 +140,78 @@ def probabilities_of_16_bits(op: OperatorContext, x: Expr, beta: float) -> Expr:
     reciprocal = cast(between(table, clip(rest, -32768, 32767)), _INT64)
     half = function("left_shift")(tensor(np.int64(1)), 29 - room)
     return cast(clip(shift(exponentials * reciprocal + half, 30 - room), 0, 32767), x.dtype)
+
+
+def log_probabilities(op: OperatorContext, x: Expr) -> Expr:
+    """Return the logarithms of a softmax along the last axis, in steps of 1/16 down to −255/16.
+
+    They are exact, and then rounded: where one lies half-way between two steps, the interpreter's arithmetic of 32 bits
+    may take the other.
+    """
+    of_bytes(op, input=x)
+    (scale, _), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    info = np.iinfo(x.dtype)
+    if own_scale != _FLOAT32(1 / 16) or own_zero != info.max:
+        raise OperandError(
+            f"output has the scale {own_scale} and the zero point {own_zero}",
+            rule=f"LOG_SOFTMAX: the result must have the scale 1/16 and the zero point {info.max}",
+        )
+    # the zero point takes part in no difference
+    steps = log_softmax(exact(x, 0) * float(scale), -1) * 16
+    return cast(clip(trunc(steps - 0.5) + own_zero, int(info.min), int(info.max)), x.dtype)
+
+
+def rooted(op: OperatorContext, x: Expr) -> Expr:
+    """Return roots, cut off behind the point."""
+    of_bytes(op, wide=True, signed=True, input=x)
+    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    # a number below zero has none, which the interpreter refuses; it takes the least number
+    number = cast(x, _INT64) - zero
+    root = sqrt(cast(maximum(number, 0), np.dtype(_FLOAT32)) * scale) / own_scale
+    info = np.iinfo(x.dtype)
+    whole = cast(clip(trunc(root) + own_zero, int(info.min), int(info.max)), x.dtype)
+    return where(number < 0, info.min, whole)
+
+
+def negated(op: OperatorContext, x: Expr) -> Expr:
+    """Return the stored numbers with the other sign, the least one as it is."""
+    of_bytes(op, wide=True, signed=True, input=x)
+    if single(op, "input") != single(op, "output") or single(op, "input")[1]:
+        raise OperandError(
+            f"input and output have scales and zero points {single(op, 'input')}, {single(op, 'output')}",
+            rule="NEG: quantised, both must have one scale and the zero point 0, since TensorFlow Lite negates the "
+            "stored numbers",
+        )
+    return -x
+
+
+def multiplied_up(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """Return products along axes: one factor after the other, each rounded to the share of the result's scale."""
+    of_bytes(op, wide=True, signed=True, input=x)
+    (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
+    count = prod([x.shape[axis] for axis in axes])
+    if not count:
+        raise OperandError(f"no elements along {axes} of {x.type}", rule="REDUCE_PROD: there must be a factor")
+    with np.errstate(over="ignore"):
+        factor = _FLOAT64(scale) / _FLOAT64(own_scale) ** (1 / count)
+    parts = [each.reshape(()) for each in quantized_multipliers(np.array(factor))]
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    factors = reshape(
+        transpose(cast(x, _INT64) - zero, (*sorted(axes), *kept)), (count, *[x.shape[axis] for axis in kept])
+    )
+
+    # the interpreter holds each product in 32 bits
+    def rounded(number: Expr) -> Expr:
+        return cast(cast(rounded_wide(number, *parts), np.dtype(np.int32)), _INT64)
+
+    product, _ = scan(lambda product, each: (rounded(product * each), None), factors[0], factors[1:], name="products")
+    info = np.iinfo(x.dtype)
+    result = cast(clip(rounded(product) + own_zero, int(info.min), int(info.max)), x.dtype)
+    return (
+        reshape(result, tuple([1 if axis in axes else size for axis, size in enumerate(x.shape)]))
+        if keepdims
+        else result
+    )
 
 
 def summed(op: OperatorContext, x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:

@@ -12,7 +12,8 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, required, whole
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
-from explorer.formats.tflite.operators.quantized_functions import averaged, summed
+from explorer.formats.tflite.operators.quantized_functions import averaged, multiplied_up, summed
+from explorer.formats.tflite.operators.quantized_norm import normalized_rows
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
@@ -21,7 +22,7 @@ from explorer.ops.elementwise.unary import sqrt, square
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
-_QUANTIZED = {"MEAN": averaged, "SUM": summed}
+_QUANTIZED = {"MEAN": averaged, "SUM": summed, "REDUCE_PROD": multiplied_up}
 """types that whole numbers with a scale have, too"""
 _LEAST_NORM = 1e-6
 """least norm that L2_NORMALIZATION divides by"""
@@ -79,8 +80,11 @@ def sums(op: OperatorContext) -> Expr:
     return cumsum(x, axis, exclusive=op.flag("exclusive", False), reverse=op.flag("reverse", False))
 
 
-@operator("L2_NORMALIZATION")
+@operator("L2_NORMALIZATION", quantized=True)
 def normalized(op: OperatorContext) -> Expr:
     """x over its norm along the last axis."""
     x = required(op, "input")
+    if is_quantized(op, "input"):
+        return normalized_rows(op, x)
+    check_real(op)
     return activated(op, x / maximum(sqrt(sum(square(x), -1, keepdims=True)), np.float32(_LEAST_NORM)))

@@ -108,7 +108,9 @@ def _integer_convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
     zero, bias = single(op, "input")[1], optional(op, "bias")
     image = transpose(exact(x, zero), _TO_CHANNELS_FIRST)
     total = transpose(_convolution(op, image, exact(filters, own_zero), None, groups), _TO_CHANNELS_LAST)
-    return requantized(op, with_bias(op, total, bias, channels, x), factors, x, rounding=rounding_of(x, rounded_twice))
+    return requantized(
+        op, with_bias(op, total, bias, "filter", channels, x), factors, x, rounding=rounding_of(x, rounded_twice)
+    )
 
 
 def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None, groups: int) -> Expr:
@@ -185,7 +187,7 @@ def transposed(op: OperatorContext) -> Expr:
         y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
     y = transpose(y, _TO_CHANNELS_LAST)
     if whole:
-        total = with_bias(op, y, optional(op, "bias"), channels, given)
+        total = with_bias(op, y, optional(op, "bias"), "filter", channels, given)
         return requantized(op, total, factors, given, rounding=rounding_of(given, rounded_twice))
     bias = _bias(op, channels)
     return activated(op, y if bias is None else y + bias)

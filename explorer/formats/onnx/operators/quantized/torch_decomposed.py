@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import fold, is_given, is_known, optional, required, whole
+from explorer.formats.common.known_inputs import fold, is_given, is_known, optional, required, value_of, whole
 from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -39,6 +39,10 @@ _DOMAIN = "quantized_decomposed"
 def quantize_tensor(op: OperatorContext) -> Expr:
     """x · (1 / scale), rounded to the nearest even number, plus the zero point, within the limits."""
     x, scale, zero = cast(_x(op), _FLOAT32), _one(op, 1), _one(op, 2, "zero_point")
+    if is_known(scale) and not value_of(scale) > 0:
+        raise OperandError(
+            f"scale={value_of(scale)}", rule=f"{op.definition.type}: the scale must be positive: numbers are over it"
+        )
     # the reciprocal is of 64 bits, the product of 32
     factor = cast(1 / cast(scale, _FLOAT64), _FLOAT32)
     rounded = round_half_even(x * (fold(factor) if is_known(scale) else factor))

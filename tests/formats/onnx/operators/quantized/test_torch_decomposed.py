@@ -80,6 +80,18 @@ def test_what_does_not_fit_is_refused(
         opened(model, tmp_path).run(*_stored(case, "x"))
 
 
+def test_a_scale_of_zero_is_refused(tmp_path: Path) -> None:
+    model = _model("quantize within limits")
+    name = next(node for node in model.graph.node if node.domain == "quantized_decomposed").input[1]
+    tensors = [*model.graph.initializer, *[a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]]
+    stored = [tensor for tensor in tensors if tensor.name == name or tensor.name == "scale"]
+    for tensor in stored:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(0.0), tensor.name))
+    assert stored
+    with refused(ex.FileError, "scale=0.0", "the scale must be positive"):
+        opened(model, tmp_path).run(*_stored("quantize within limits", "x"))
+
+
 def test_whole_numbers_take_the_dtype_of_a_scale(tmp_path: Path) -> None:
     """Biases of int32 become single precision before they are multiplied, as torch has it."""
     case = "dequantize channels"
