@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import explorer.formats.tflite.operators  # noqa: F401  # it declares an operation
 from explorer.core import registry
 from explorer.core.ir.operation import Operation
 from explorer.testing.laws.cases import Case, cases_of

@@ -25,6 +25,8 @@ _KEPT = 1024
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
 """operator types whose opset before the oldest one that is read says the same in other words → that opset"""
+_SAMPLINGS = {"bilinear": "linear", "bicubic": "cubic"}
+"""words of GridSample before opset 20 → those that it has since"""
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
@@ -61,6 +63,9 @@ def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain
     is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:
         return {"axis": 1, **arguments, FLATTENS: True}  # axis is 1 by default there, −1 from opset 13 on
+    if placed.node.op_type == "GridSample" and not placed.node.domain and "mode" in arguments:
+        mode = arguments["mode"]
+        return {**arguments, "mode": _SAMPLINGS.get(mode, mode) if isinstance(mode, str) else mode}
     return arguments
 
 

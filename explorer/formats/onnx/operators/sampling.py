@@ -13,7 +13,6 @@ from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.padding import pad
 
-_NEWER = {"bilinear": "linear", "bicubic": "cubic"}
 _BORDER = 4
 """elements repeated at each end, so that all taps of a cubic at 2 elements from an image lie on repeated ones"""
 
@@ -22,10 +21,8 @@ _BORDER = 4
 def grid_sample(op: OperatorContext) -> Any:
     """Images at the points of a grid, whose coordinates reach from −1 to 1."""
     mode = op.argument("mode", "linear")
-    # opsets before 20 name two modes after images
-    changed = {"mode": _NEWER.get(mode, mode) if isinstance(mode, str) else mode}
-    if changed["mode"] != "cubic" or op.argument("padding_mode", "zeros") != "border":
-        return delegated_of(op, {}, changed)
+    if mode != "cubic" or op.argument("padding_mode", "zeros") != "border":
+        return delegated_of(op, {}, {})
     # The evaluator moves the points to the border; torch and ONNX Runtime repeat the border's elements around it.
     x, grid = required(op, "X"), required(op, "grid")
     aligned = op.integer("align_corners", 0) != 0
@@ -33,7 +30,7 @@ def grid_sample(op: OperatorContext) -> Any:
     points = [_moved(grid[..., place], length, aligned) for place, length in enumerate(lengths)]
     around = ((0, 0), (0, 0), *[(_BORDER, _BORDER)] * len(lengths))
     operands = {"X": pad(x, around, mode="edge"), "grid": stack(points, axis=-1)}
-    return delegated_of(op, operands, {**changed, "padding_mode": "zeros"})
+    return delegated_of(op, operands, {"padding_mode": "zeros"})
 
 
 def _moved(point: Expr, length: int, aligned: bool) -> Expr:

@@ -103,5 +103,6 @@ unwritten("a plan makes it of a mapped call for workers, and it is not recorded 
 unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")
 unwritten("ONNX has it within encoders and vectorizers alone", "lookup", "ngram_counts")
 unwritten("ONNX Runtime has an operator, and the standard has none", "tokenize", "murmur_hash", "inverse")
+unwritten("TensorFlow Lite rounds it by rules of its own", "over_norm")
 unwritten("ONNX has it within support vector machines alone", "coupled_probabilities")
 unwritten("it is written with the operation that it belongs to", "call", "item", "parameter", "tensor")

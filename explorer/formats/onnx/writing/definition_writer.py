@@ -28,7 +28,7 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
 from explorer.formats.onnx.writing.written_model import Model, note_boxes, refused, schema_of, value_info
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
 
 _OWN = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
 """arguments that are no attributes of the standard's"""
@@ -162,12 +162,17 @@ class _Graph:
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
         """Return an inner graph; what it captures is no input of it."""
         captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
+        inputs = [_noted(body, blob) for blob in body.inputs if blob not in captured]
+        if operator.type == "Loop":
+            # ONNX Runtime refuses a number of the turn, and a condition, without their types
+            for info, dtype in zip(inputs, ("int64", "bool"), strict=False):
+                info.CopyFrom(value_info(info.name, BlobType((), dtype)))
         with one_deeper(f"the graph {name!r} of {operator.name}"):
             nodes = _Graph(self.model, body).nodes()
         return GraphProto(
             name=body.name or name,
             node=nodes,
-            input=[_noted(body, blob) for blob in body.inputs if blob not in captured],
+            input=inputs,
             output=[_noted(body, blob) for blob in body.outputs],
         )
 

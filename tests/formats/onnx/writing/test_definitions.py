@@ -66,6 +66,27 @@ net (float[n, 3] x, bool go) => (float[n, 3] y, float[n, 3] last, float[k, 3] ro
 }"""
 
 
+def test_values_of_a_turn_have_their_types(tmp_path: Path) -> None:
+    """ONNX Runtime refuses a loop whose turn and condition have no shapes."""
+    net = _opened(CONTROL.replace("turn (int64 i, bool again, float", "turn (i, again, float"), tmp_path / "a.onnx")
+    net.save(tmp_path / "b.onnx")
+    (loop,) = [node for node in onnx.load(tmp_path / "b.onnx").graph.node if node.op_type == "Loop"]
+    turn, again, _ = loop.attribute[0].g.input
+    for value, code in ((turn, TensorProto.INT64), (again, TensorProto.BOOL)):
+        assert value.type.tensor_type == helper.make_tensor_type_proto(code, ()).tensor_type
+
+
+def test_a_sampling_is_named_as_the_newest_opset_has_it(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 16]>
+        net (float[1, 1, 2, 2] x, float[1, 3, 3, 2] g) => (y) { y = GridSample<mode = "bilinear">(x, g) }"""
+    net = _opened(text, tmp_path / "a.onnx")
+    again = _again(net, tmp_path / "b.onnx")
+    (node,) = onnx.load(tmp_path / "b.onnx").graph.node
+    assert [attribute.s for attribute in node.attribute if attribute.name == "mode"] == [b"linear"]
+    x, grid = np.ones((1, 1, 2, 2), np.float32), np.zeros((1, 3, 3, 2), np.float32)
+    np.testing.assert_array_equal(again.run(x, grid), net.run(x, grid))
+
+
 def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
     net = _opened(CONTROL, tmp_path / "a.onnx")
     again = _again(net, tmp_path / "b.onnx")
