@@ -13,6 +13,7 @@ from itertools import compress
 from explorer.record import Recording
 from explorer.view.folding.batch_boxes import gather
 from explorer.view.folding.box_builder import PARTS, BoxBuilder, Joined
+from explorer.view.folding.produced_boxes import gather_produced
 from explorer.view.folding.repeated_blocks import repeated
 from explorer.view.folding.stacks import LEAST, stack_pieces
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, lifted
@@ -34,8 +35,9 @@ Edges = list[tuple[int, int]]
 
 
 def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put batches into boxes; fold subgraphs, blocks, chains, stacks and repeats; cut boxes that are still large."""
+    """Put batches and produced nodes into boxes; fold blocks, chains, stacks and repeats; cut boxes still too large."""
     gather(recording, slots, tree)
+    gather_produced(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     # The outermost boxes are inside no other, so their structure is never compared.

@@ -1,0 +1,62 @@
+"""Boxes of produced nodes: what a pass puts between the nodes of the program has the room of one box until it is there.
+
+A pass that joins products, say, produces their joined weights, the product and what both are computed from. Each has a
+place of its own, since nothing replaces it; left loose, these places would keep the nodes of the program apart from the
+first picture on. A box of which no node has been produced yet takes the room of one closed box.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from explorer.record import Recording
+from explorer.view.tree.box_tree import Box, BoxItem, Tree
+from explorer.view.tree.slots import Slots
+from explorer.view.tree.topological import contractible
+
+LEAST = 8
+"""minimum number of connected produced nodes that get a box: a reader sees fewer side by side with what was recorded"""
+
+
+def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Put connected nodes that passes produced next to recorded ones of a box, in places of their own, into a box."""
+    born = recording.nodes.born
+    loose = {slot for slot, members in enumerate(slots.nodes) if born[members[0]] >= 0}
+    loose = {slot for slot in loose if tree.boxes[tree.box_of[slot]].kind != "batch"}
+    groups = [group for group in _connected(loose, slots, tree) if len(group) >= LEAST]
+    are_one = contractible(len(slots.nodes), slots.edges, groups) if groups else []
+    for group, is_one in zip(groups, are_one, strict=True):
+        if not is_one:
+            continue
+        holder, members = tree.box_of[group[0]], set(group)
+        left = [item for item in tree.boxes[holder].items if item.table == "box" or item.number not in members]
+        if not left:  # what was inlined into a call
+            continue
+        first = min(born[slots.nodes[slot][0]] for slot in group)
+        stage = recording.stages[recording.decisions[first].stage].name
+        box = len(tree.boxes)
+        tree.boxes.append(Box("block", f"made by {stage}", holder))
+        tree.hold(box, [BoxItem("slot", slot) for slot in group])
+        tree.hold(holder, [*left, BoxItem("box", box)])
+
+
+def _connected(loose: set[int], slots: Slots, tree: Tree) -> list[list[int]]:
+    """Return the connected sets of some slots, each of one box, in order."""
+    joined: defaultdict[int, list[int]] = defaultdict(list)
+    for producer, consumer in slots.edges:
+        if producer in loose and consumer in loose and tree.box_of[producer] == tree.box_of[consumer]:
+            joined[producer].append(consumer)
+            joined[consumer].append(producer)
+    seen: set[int] = set()
+    groups = []
+    for first in sorted(joined):
+        if first in seen:
+            continue
+        group = [first]
+        seen.add(first)
+        # The list grows while it is walked, so that all that is connected is reached without recursion.
+        for slot in group:
+            group += (new := [other for other in dict.fromkeys(joined[slot]) if other not in seen])
+            seen.update(new)
+        groups.append(sorted(group))
+    return groups

@@ -1,0 +1,83 @@
+"""Nodes that passes produce keep no places free between the nodes of the program."""
+
+import pytest
+
+import explorer as ex
+from explorer.view.folding.produced_boxes import LEAST
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.layout.layout_graph import RANK_GAP
+from explorer.view.model.model import Model, build_model
+from explorer.view.replay.contents import drawn_open, open_spans
+from tests.support.cells import MODELS
+from tests.support.scenes import check
+from tests.view import sample
+
+
+def encoder():
+    """A model's file with two layers of attention, whose products of one input the plan joins."""
+    return ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording
+
+
+def story(produced: int, between: bool = False):
+    """A product, and a row of nodes behind it that a pass produced; in the middle, maybe, one that was recorded."""
+    make = sample.Builder("produced", "90b1")
+    kind = make.type(4, 4)
+    x = make.leaf("x", kind)
+    old, kept = make.node("matmul", x, x, type=kind), make.node("tanh", x, type=kind)
+    last = make.node("add", old, kept, type=kind)
+    make.stage("recorded", "record", nodes=4)
+    make.stage("join", "rewrite", nodes=4 + produced)
+    made = [x]
+    for number in range(produced):
+        reads = [made[-1], kept if between and number == produced // 2 else x]
+        made.append(make.node(("add", "multiply")[number % 2], *reads, type=kind, born=0))
+    if between:
+        recording = make.recording
+        recording.nodes.operands[kept] = (made[produced // 2],)
+    final = make.node("add", made[-1], kept, type=kind, born=0)
+    make.decide("Join", "joined", "joined", [last], [*made[1:], final], replace=[(last, final)], gone=[old])
+    return make.roots(last)
+
+
+def joined(model: Model) -> list[int]:
+    return [index for index, box in enumerate(model.tree.boxes) if box.label == "made by join"]
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_the_program_is_laid_out_without_gaps_for_what_comes_later():
+    """The layers for queries, keys and values stand side by side, and the box has two ranks more than they need."""
+    model = build_model(encoder())
+    check(model)
+    born = model.recording.nodes.born
+    boxes = joined(model)
+    assert len(boxes) == 2
+    assert all(born[model.slots.nodes[slot][0]] >= 0 for box in boxes for _, slot in model.tree.boxes[box].items)
+    holder = model.tree.boxes[boxes[0]].parent
+    layout = Layouts(model)[holder]
+    items = zip(layout.places, model.tree.boxes[holder].items, strict=True)
+    top = {model.tree.boxes[number].label: place[1] for place, (table, number) in items if table == "box"}
+    assert top["q"] == top["k"] == top["v"]
+    assert layout.size[1] < 1.1 * 12 * (40 + RANK_GAP)
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_the_box_is_drawn_once_its_nodes_are_there():
+    recording = encoder()
+    model = build_model(recording)
+    spans = open_spans(recording, model.slots, model.tree)
+    (join,) = [stage for stage in recording.stages if stage.name == "join"]
+    assert not drawn_open(spans, joined(model), 0)
+    assert drawn_open(spans, joined(model), 2 * join.last) == {*joined(model)}
+
+
+@pytest.mark.parametrize("produced", [LEAST - 1, LEAST])
+def test_few_produced_nodes_stay_loose(produced):
+    model = build_model(story(produced))
+    assert [box.label for box in model.tree.boxes[1:]] == ["made by join"] * (produced >= LEAST)
+
+
+def test_produced_nodes_around_a_recorded_one_stay_loose():
+    """As one box they would read themselves through it."""
+    model = build_model(story(2 * LEAST, between=True))
+    assert [box.label for box in model.tree.boxes[1:]] == []
+    check(model)
