@@ -28,6 +28,8 @@ from explorer.train.data_loader import Resumable
 SCHEMA = 2
 ENDING = ".npz"
 NOTES = "training"
+_SAID = {"options": "{}", "layers": "options of the layer {}"}
+"""how a setting is called in an error, by its part"""
 WEIGHT, STATE = "weight/", "state/"
 
 
@@ -41,6 +43,7 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
         **_identity(module),
         "optimizer": optimizer.settings(),
         "loss options": module.require_loss().settings(),
+        "layers": _layers(module),
         "iteration": optimizer.iteration,
         "loader": None if loader is None else loader.state(),
     }
@@ -155,12 +158,29 @@ def _check_identity(module: Module, notes: dict[str, Any], target: Path) -> None
             )
 
 
+def _layers(module: Module) -> dict[str, Any]:
+    """Options of layers, by name, which no weight tells."""
+    return {layer.name: layer.settings() for layer in module.training_layers}
+
+
 def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None:
     """Raise FileError where rates or options are not those of the saved module."""
     # As a file has them: lists for tuples.
-    own = json.loads(json.dumps({**module.require_optimizer().settings(), "loss": module.require_loss().settings()}))
+    own = json.loads(
+        json.dumps(
+            {
+                **module.require_optimizer().settings(),
+                "loss": module.require_loss().settings(),
+                "layers": _layers(module),
+            }
+        )
+    )
     optimizer = notes.get("optimizer")
-    saved = {**(optimizer if isinstance(optimizer, dict) else {}), "loss": notes.get("loss options")}
+    saved = {
+        **(optimizer if isinstance(optimizer, dict) else {}),
+        "loss": notes.get("loss options"),
+        "layers": notes.get("layers"),
+    }
     for part, settings in own.items():
         stored = saved.get(part)
         # Files of older versions do not have all parts.
@@ -169,7 +189,7 @@ def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None
         names = [*settings, *stored] if isinstance(settings, dict) and isinstance(stored, dict) else []
         name = next((each for each in names if settings.get(each) != stored.get(each)), None)
         theirs, ours = (stored, settings) if name is None else (stored.get(name), settings.get(name))
-        what = part if name is None else f"{part}'s {name}" if part != "options" else name
+        what = part if name is None else _SAID.get(part, f"{part}'s {{}}").format(name)
         raise FileError(
             f"a training state with the {what} {reprlib.repr(theirs)}",
             path=str(target),

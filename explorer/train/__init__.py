@@ -16,7 +16,9 @@ from explorer.ops.nn.learning_rates import (
     Step,
 )
 from explorer.ops.nn.update_rules import UpdateRule
+from explorer.train.batch_norm import BatchNorm
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
+from explorer.train.dropout import Dropout
 from explorer.train.linear_module import Linear
 from explorer.train.loss import Loss
 from explorer.train.module import Module
@@ -43,11 +45,13 @@ __all__ = [
     "Adam",
     "AdamW",
     "ArrayDataset",
+    "BatchNorm",
     "BinaryCrossEntropy",
     "ConstantWarmup",
     "CrossEntropy",
     "DataLoader",
     "Dataset",
+    "Dropout",
     "Exp",
     "Fixed",
     "Ftrl",

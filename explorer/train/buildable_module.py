@@ -196,9 +196,10 @@ class BuildableModule(ModuleBase):
         # A parameter that two nodes share is trained if one of them trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         optimizer = self.require_optimizer()
-        optimizer.attach({name: held for name, held in owners.items() if name in trained})
+        replaced = {name: held for node in self.nodes.values() for name, held in node.replaced.items()}
+        optimizer.attach({name: held for name, held in owners.items() if name in trained}, replaced)
         for node in self.nodes.values():
-            node.freeze(trained - {*optimizer.parameters})
+            node.attach(trained - {*optimizer.parameters}, lambda: optimizer.iteration)
         self._attached = True
 
     # -- checks ----------------------------------------------------------------------------------------------------

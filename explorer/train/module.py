@@ -121,9 +121,9 @@ class Module(BuildableModule):
                 del self._outputs[next(iter(self._outputs))]
 
     def backward(self, label: Any) -> float:
-        """Compute the gradients of all parameters from a label; return the loss. No parameter changes.
+        """Compute the gradients of all parameters from a label; return the loss.
 
-        Raises StateError unless forward came before.
+        No parameter changes but the statistics of a BatchNorm. Raises StateError unless forward came before.
         """
         self._ready("backward")
         if self.last_output is None or self._pending != "backward":
@@ -139,6 +139,9 @@ class Module(BuildableModule):
         value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
             gradient = node.backward(gradient)
+        for node in self.nodes.values():
+            for name, held in node.replaced.items():
+                held.assign(node.statistics[name])
         self._pending = "step"
         return float(value)
 

@@ -21,6 +21,7 @@ from explorer.train.loss import Loss, ShardLoss
 from explorer.train.module_device import Batch, batch_on, samples_of
 from explorer.train.node import Node
 from explorer.train.optimizer import Optimizer
+from explorer.train.training_layers import Training, TrainingLayer
 
 
 class ModuleBase:
@@ -51,13 +52,21 @@ class ModuleBase:
         """All parameters by name, in the order of the nodes."""
         return {name: held for node in self.nodes.values() for name, held in node.parameters.items()}
 
-    def record(self, value: Expr, parameters: Mapping[str, Expr] | None = None) -> Expr:
-        """Record the output of an expression; parameters are given by name, or the module's own are read."""
+    def record(
+        self, value: Expr, parameters: Mapping[str, Expr] | None = None, training: Training | None = None
+    ) -> Expr:
+        """Record the output of an expression, in training or in inference; parameters are given by name, or the
+        module's own are read."""
         held = {name: each.read() for name, each in self.parameters.items()} if parameters is None else parameters
         for node in self.nodes.values():
-            value = node.record(value, held)
+            value = node.record(value, held, training)
         self._check_output(value)
         return value
+
+    @property
+    def training_layers(self) -> list[TrainingLayer]:
+        """Layers that compute otherwise while it is trained."""
+        return [node.layer for node in self.nodes.values() if isinstance(node.layer, TrainingLayer)]
 
     def record_loss(self, output: Expr, label: Expr) -> Expr:
         """Record the loss of an output and a label; a loss reads its classes along the last axis."""

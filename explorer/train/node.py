@@ -31,6 +31,7 @@ from explorer.ops.creation.constants import zeros
 from explorer.record.reasons import counted_text
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.module_device import elements_on, samples_of
+from explorer.train.training_layers import Training, TrainingLayer, check_outermost, step_operand
 
 _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """tensors that a node has taken over, by uid"""
@@ -68,6 +69,7 @@ class Node:
                 rule="a module's layer must have one input and one output",
                 fix="join layers in a Composite first",
             )
+        check_outermost(layer)
         self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
         self._device = cpu
         self._origin = state.origin or (None, 0)
@@ -78,7 +80,13 @@ class Node:
         self.last_output: Array | None = None
         self.gradients: dict[str, Array] | None = None
         """gradients of its parameters by name, from the last backward"""
+        self.statistics: dict[str, Array] = {}
+        """new statistics of the last forward by the parameter's name; the module takes them over after a backward"""
         self._frozen: frozenset[str] = frozenset()
+        self._steps: Callable[[], int] = int
+        """returns the number of steps taken"""
+        self._step: tuple[int, ...] = ()
+        """number of the step of the last forward, where the layer reads it"""
         self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
 
     @property
@@ -99,13 +107,18 @@ class Node:
         """Its parameters by name; raises StateError before they are initialised."""
         return {held.name: held for held in self.layer.parameters().values()}
 
-    def record(self, value: Expr, parameters: Mapping[str, Expr]) -> Expr:
-        """Record the layer's output from its input and parameters by name."""
+    def record(self, value: Expr, parameters: Mapping[str, Expr], training: Training | None = None) -> Expr:
+        """Record the layer's output from its input and parameters by name, in training or in inference."""
         layer = self.layer
         by_path = {path: parameters[held.name] for path, held in layer.parameters().items()}
         with recording_at(state.scope, *self._origin), self._box(by_path.values()):
             if isinstance(layer, Apply):
                 return layer.forward(value)  # a call would only hide the one operation
+            if training is not None and isinstance(layer, TrainingLayer):
+                output, statistics = layer.in_training(value, by_path, training)
+                for path, new in statistics.items():
+                    training.replace(layer.parameters()[path].name, new)
+                return output
             return layer.call({layer.inputs[0]: value}, by_path)[layer.outputs[0]]
 
     def operands(self) -> dict[str, Expr]:
@@ -129,9 +142,20 @@ class Node:
             if isinstance(source, ParamSource) and source.held is not None and _is_trained(source)
         } - self._frozen
 
-    def freeze(self, names: Iterable[str]) -> None:
-        """Compute no gradients of some parameters from now on; what it keeps of the last run is released."""
-        self._frozen = frozenset(names)
+    @property
+    def replaced(self) -> dict[str, Parameter]:
+        """Its parameters that a training step replaces by new statistics, by name."""
+        if not isinstance(self.layer, TrainingLayer):
+            return {}
+        held = self.layer.parameters()
+        return {held[path].name: held[path] for path in self.layer.replaced}
+
+    def attach(self, frozen: Iterable[str], steps: Callable[[], int]) -> None:
+        """Compute no gradients of frozen parameters from now on, and read the number of steps taken by a function.
+
+        What it keeps of the last run is released.
+        """
+        self._frozen, self._steps = frozenset(frozen), steps
         self.release()
 
     # -- forward and backward --------------------------------------------------------------------------------------
@@ -151,7 +175,10 @@ class Node:
             )
         elements = self._elements()
         forward, _ = self._compiled(taken.tensor_type)
-        (output,) = forward.on_host(taken.storage.array, *elements)
+        self._step = (self._steps(),) if isinstance(self.layer, TrainingLayer) else ()
+        output, *statistics = forward.on_host(taken.storage.array, *elements, *self._step)
+        # Copies, as of the output.
+        self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
             # Only after the run: a tensor whose forward failed may be passed again.
@@ -179,7 +206,7 @@ class Node:
         _, backward = self._compiled(self.last_input.tensor_type)
         upstream = np.ascontiguousarray(upstream.reshape(self.last_output.shape))
         held = self.parameters
-        results = backward.on_host(self.last_input.storage.array, *elements, upstream)
+        results = backward.on_host(self.last_input.storage.array, *elements, *self._step, upstream)
         self.gradients = dict(zip([name for name in held if name in self.updates()], results[1:], strict=True))
         result: Array = results[0]
         return result
@@ -219,8 +246,11 @@ class Node:
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
             held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
-            output = self.record(value, held)
-            forward = Compiled([output], [value, *held.values()])
+            step = [step_operand(self._device)] if isinstance(self.layer, TrainingLayer) else []
+            training = Training(step[0], self._samples) if step else None
+            output = self.record(value, held, training)
+            new = [training.statistics[name] for name in self.replaced] if training else []
+            forward = Compiled([output, *new], [value, *held.values(), *step])
             upstream = parameter(output.type, "gradient")
             wanted = [held[name] for name in held if name in self.updates()]
             if is_floating(value.dtype):
@@ -228,12 +258,13 @@ class Node:
             else:  # whole numbers have no gradient: zeros stand for it
                 zero = zeros(value.shape, self._dtype, self._device)
                 slopes = [zero, *(grad(output, wanted, seed=upstream) if wanted else [])]
-            self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), upstream])
+            self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), *step, upstream])
         return self._programs[type_]
 
     def release(self) -> None:
         """Forget the last input and output, the gradients, and the compiled programs."""
         self.last_input = self.last_output = self.gradients = None
+        self.statistics = {}
         self._programs.clear()
 
     def __repr__(self) -> str:

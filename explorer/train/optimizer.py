@@ -95,6 +95,8 @@ class Optimizer:
         """name of the module that it belongs to"""
         self.parameters: dict[str, Parameter] = {}
         """the parameters that it updates, by name; it refers to them and does not own them"""
+        self.replaced: dict[str, Parameter] = {}
+        """parameters that a step replaces by what their layers compute, such as means of batches, by name"""
         self._group_of: Mapping[str, ParameterGroup] = {}
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Any] = {}
@@ -109,12 +111,14 @@ class Optimizer:
 
     def release(self) -> None:
         """Let go of the parameters, with the state and the number of steps that belong to them."""
-        self.owner, self.parameters, self._group_of, self.memory = "", {}, {}, None
+        self.owner, self.parameters, self.replaced, self._group_of, self.memory = "", {}, {}, {}, None
         self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
         self._iteration = np.zeros(())
 
-    def attach(self, parameters: Mapping[str, Parameter]) -> None:
+    def attach(self, parameters: Mapping[str, Parameter], replaced: Mapping[str, Parameter] | None = None) -> None:
         """Refer to parameters by name, but for frozen ones; their state begins with zeros.
+
+        ``replaced`` are others, which steps replace by what their layers compute.
 
         Raises StateError if it is attached already, UnknownNameError for a name of a group that fits no parameter,
         DeclarationError for a parameter in two groups.
@@ -128,6 +132,7 @@ class Optimizer:
         self._group_of = group_of(self.groups, parameters)
         frozen = {name for name, group in self._group_of.items() if group.frozen}
         self.parameters = {name: held for name, held in parameters.items() if name not in frozen}
+        self.replaced = dict(replaced or {})
         self._place({})
 
     def follow(self) -> None:
@@ -139,7 +144,8 @@ class Optimizer:
     def _place(self, state: Mapping[str, Array]) -> None:
         """Make memory for parameters and state on the devices of the parameters; state that is not known is zeros."""
         # The compiled step is bound to the old memory.
-        self.memory, self._compiled, self.spares = ParameterMemory(self.parameters), None, {}
+        self.memory = ParameterMemory({**self.parameters, **self.replaced})
+        self._compiled, self.spares = None, {}
         self._state_types = {
             f"{name} {entry}": held.type for name, held in self.parameters.items() for entry in self.rule.state
         }
@@ -148,13 +154,25 @@ class Optimizer:
             for key, type_ in self._state_types.items()
         }
 
-    def record(self, values: Mapping[str, Expr], gradients: Mapping[str, Expr]) -> Update:
+    def count(self) -> Expr:
+        """Record an operand for the number of steps taken, a float64 scalar of cpu."""
+        return parameter(TensorType((), np.dtype(np.float64)), "iteration")
+
+    def record(
+        self,
+        values: Mapping[str, Expr],
+        gradients: Mapping[str, Expr],
+        count: Expr | None = None,
+        replaced: Mapping[str, tuple[Expr, Expr]] | None = None,
+    ) -> Update:
         """Record one step of the parameters, which are given by name with their gradients.
 
-        The learning rate is computed on cpu, where the number of steps is counted, and copied to other devices.
+        ``count`` is the operand of ``count()`` where layers read it, too; ``replaced`` has the old and the new values
+        of the parameters that the step replaces. The learning rate is computed on cpu, where the number of steps is
+        counted, and copied to other devices.
         """
         memory = self._attached()
-        iteration = parameter(TensorType((), np.dtype(np.float64)), "iteration")
+        iteration = self.count() if count is None else count
         steps = self._steps(values, iteration)
         gradients = self.options.clipped(gradients)
         slopes = {name: steps[name].options.with_decay(gradients[name], value) for name, value in values.items()}
@@ -173,6 +191,8 @@ class Optimizer:
             places[value], updated[value] = memory.current[name], new
             for entry in self.rule.state:
                 places[old[entry]], updated[old[entry]] = self._state[f"{name} {entry}"], state[entry]
+        for name, (old_value, new_value) in (replaced or {}).items():
+            places[old_value], updated[old_value] = memory.current[name], new_value
         return Update(updated, places)
 
     def _steps(self, values: Mapping[str, Expr], iteration: Expr) -> dict[str, _Step]:

@@ -37,6 +37,7 @@ from explorer.run.workers.workers import Workers
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.module import Module
+from explorer.train.training_layers import Part, Training, step_operand
 from explorer.train.training_step import Slopes, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
@@ -110,6 +111,13 @@ def parallelize(
             rule="the loss of a batch must be the mean or the sum of its samples' losses (averages_samples)",
             fix="train this module here, or use a loss of ex.train",
         )
+    for layer in module.training_layers:
+        if layer.mixes_samples:
+            raise StateError(
+                f"parallelize of the module {module.name!r}, which has the layer {layer!r}",
+                rule=f"no layer may mix samples, and {type(layer).__name__} normalizes by those of a whole batch",
+                fix="train this module here, or normalize each sample: module.add_node(ex.layer_norm)",
+            )
     if shards is not None:
         shards = check_whole(shards, "shards", "shards=4", 1)
     owned = not isinstance(workers, Workers)
@@ -137,7 +145,14 @@ class ParallelStep(TrainingStep):
         """Record an operand for each parameter, by name, outside of all boxes: each shard has the layers anew."""
         return {name: parameter(each.type, name) for name, each in module.parameters.items()}
 
-    def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
+    def slopes(
+        self,
+        value: Expr,
+        label: Expr,
+        held: Mapping[str, Expr],
+        trained: Mapping[str, Expr],
+        training: Training | None,
+    ) -> Slopes:
         """Record the output, the loss and the gradients: of each shard, and their sum."""
         module, count = self._module, self._parallel.shards
         axis = 0 if module.samples == "first" else -1
@@ -148,9 +163,11 @@ class ParallelStep(TrainingStep):
                 rule="each shard must have a sample",
                 fix=f"larger batches, or ex.parallelize(…, shards={samples})",
             )
+        self.check_trained()
         names = [*held]
-        functions: dict[int, Function[..., Any]] = {}
-        """by the number of samples"""
+        functions: dict[Part, Function[..., Any]] = {}
+        """by the samples of a shard; of one length if the place of samples in the batch does not matter"""
+        step = [] if training is None else [training.step]
         added = Function(_sum, _SUM)
         # Sizes differ by one at most, and follow from the batch alone, not from the workers: so do the weights, bit for
         # bit.
@@ -161,10 +178,10 @@ class ParallelStep(TrainingStep):
             with scope("input"):
                 cut = [_samples(part, first, last, axis) for part in (value, label)]
             with scope(f"shard {number + 1}"):
-                share = last - first
-                if share not in functions:
-                    functions[share] = _gradients(module, names, [*trained], share / samples)
-                output, *rest = functions[share](*cut, *held.values())
+                part = Part(first, last, samples) if step else Part(0, last - first, samples)
+                if part not in functions:
+                    functions[part] = _gradients(module, names, [*trained], part)
+                output, *rest = functions[part](*cut, *held.values(), *step)
             outputs.append(output)
             parts.append(tuple(rest))
         with scope("all-reduce"):
@@ -195,12 +212,14 @@ class ParallelStep(TrainingStep):
             return
         module = self._module
         held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
-        output = module.record(self._value, held)
+        step = step_operand(cpu)
+        output = module.record(self._value, held, Training(step, module.samples))
         program = Compiled(
             [module.record_loss(output, self._label), absolute(output).max()],
-            [self._value, self._label, *held.values()],
+            [self._value, self._label, *held.values(), step],
         )
-        expected, largest = program(value, label, *[each.array for each in module.parameters.values()])
+        iteration = module.require_optimizer().iteration
+        expected, largest = program(value, label, *[each.array for each in module.parameters.values()], iteration)
         # By roundings, not by a share: a weighted mean differs from the mean of its shards by a part in a thousand, and
         # so do the weights that it trains.
         rounding = np.finfo(module.dtype).eps
@@ -226,16 +245,18 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
     return value[first:last] if axis == 0 else value[..., first:last]
 
 
-def _gradients(module: BuildableModule, names: list[str], trained: list[str], share: float) -> Any:
+def _gradients(module: BuildableModule, names: list[str], trained: list[str], part: Part) -> Any:
     """Return the function of a shard: its output, its part in the loss, gradients of this part, and its weight."""
 
-    def gradients_of_shard(value: Expr, label: Expr, *parameters: Expr) -> tuple[Expr, ...]:
-        held = dict(zip(names, parameters, strict=True))
-        output = module.record(value, held)
+    share = (part.last - part.first) / part.whole
+
+    def gradients_of_shard(value: Expr, label: Expr, *operands: Expr) -> tuple[Expr, ...]:
+        held, step = dict(zip(names, operands, strict=False)), operands[len(names) :]
+        training = Training(step[0], module.samples, part) if step else None
+        output = module.record(value, held, training)
         with scope("loss"):
-            part = module.record_shard(output, label, share)
-        weight = [] if part.weight is None else [part.weight]
-        return output, part.loss, *grad(part.loss, [held[name] for name in trained]), *weight
+            loss, weight = module.record_shard(output, label, share)
+        return output, loss, *grad(loss, [held[name] for name in trained]), *([] if weight is None else [weight])
 
     return Function(gradients_of_shard)
 

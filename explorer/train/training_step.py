@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
@@ -22,6 +23,7 @@ from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.module_device import elements_on
+from explorer.train.training_layers import Training, step_number
 
 
 class Slopes(NamedTuple):
@@ -51,13 +53,17 @@ class TrainingStep:
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             held = self.held(module)
             trained = {name: held[name] for name in optimizer.parameters}
-            output, loss, slopes = self.slopes(self._value, self._label, held, trained)
+            count = optimizer.count() if module.training_layers else None
+            training = None if count is None else Training(step_number(count, module.device), module.samples)
+            output, loss, slopes = self.slopes(self._value, self._label, held, trained, training)
+            new = {} if training is None else training.statistics
+            replaced = {name: (held[name], value) for name, value in new.items()}
             with scope("update"):
-                update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)))
+                update = optimizer.record(trained, dict(zip(trained, slopes, strict=True)), count, replaced)
         self.output_type, self._loss_type = output.tensor_type, loss.tensor_type
         self.roots: list[Expr] = [output, loss, *update.results]
         self.updates, self._places = update.values, update.places
-        self._frozen = {name: node for name, node in held.items() if name not in trained}
+        self._frozen = {name: node for name, node in held.items() if node not in self.updates}
         self._compiled: Compiled | None = None
 
     def held(self, module: BuildableModule) -> dict[str, Expr]:
@@ -67,12 +73,29 @@ class TrainingStep:
             held = {**node.operands(), **held}
         return {name: held[name] for name in module.parameters}
 
-    def slopes(self, value: Expr, label: Expr, held: Mapping[str, Expr], trained: Mapping[str, Expr]) -> Slopes:
+    def slopes(
+        self,
+        value: Expr,
+        label: Expr,
+        held: Mapping[str, Expr],
+        trained: Mapping[str, Expr],
+        training: Training | None,
+    ) -> Slopes:
         """Record the output, the loss, and its gradients for the trained parameters."""
-        output = self._module.record(value, held)
+        output = self._module.record(value, held, training)
         with scope("loss"):
             loss = self._module.record_loss(output, label)
+        self.check_trained()
         return Slopes(output, loss, grad(loss, list(trained.values())))
+
+    def check_trained(self) -> None:
+        """Raise StateError where no parameter is trained."""
+        if not self._optimizer.parameters:
+            raise StateError(
+                f"a training step of the module {self._module.name!r}, none of whose parameters is trained",
+                rule="a step must have a parameter to update: one of a layer, and not frozen",
+                fix="module.predict(x) computes outputs; or add a layer with parameters, such as ex.train.Linear",
+            )
 
     def compiled(self, operands: list[Expr]) -> Compiled:
         """Return the program of a step."""

@@ -77,6 +77,18 @@ def test_a_module_is_built_in_order() -> None:
 
 
 @pytest.mark.spec("T-1")
+def test_a_step_has_something_to_train() -> None:
+    frozen = T.SGD(0.1, groups=[T.ParameterGroup("*", frozen=True)])
+    for optimizer, layer in ((T.SGD(0.1), ex.relu), (frozen, T.Linear("l", 2, 2))):
+        module = T.Module("m", loss=T.MeanSquaredError(), optimizer=optimizer)
+        module.add_node(layer)
+        module.attach()
+        with refused(ex.StateError, "none of whose parameters is trained", "module.predict(x)"):
+            module.train_on(np.ones((3, 2)), np.ones((3, 2)))
+        assert module.predict(np.ones((3, 2))).shape == (3, 2)
+
+
+@pytest.mark.spec("T-1")
 @pytest.mark.parametrize("make", [lambda: T.SGD(0.1), lambda: T.Momentum(0.1), lambda: T.Adam(0.01)])
 def test_one_plan_trains_as_forward_backward_and_step_do(make: Any) -> None:
     x, label = data()

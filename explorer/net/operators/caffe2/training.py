@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 from typing import Annotated
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.caffe2.table import net_operator
-from explorer.ops.base import cast, reshape
-from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.elementwise.unary import square
+from explorer.ops.base import reshape
 from explorer.ops.nn.normalization import batch_norm
-from explorer.ops.random import random_uniform_at
+from explorer.ops.nn.training_modes import batch_norm_by_batch, dropped, kept_elements
 from explorer.record.reasons import counted_text
 
 
@@ -50,9 +46,8 @@ def Dropout(
             rule="Dropout: in training it must read the number of the step, and write its result and the mask",
             fix='net.Dropout(["x", "iter"], ["y", "y_mask"], is_test=False)',
         )
-    stream = int.from_bytes(hashlib.blake2b(blob.encode(), digest_size=8).digest(), "little")
-    mask = random_uniform_at(reshape(step, ()), x.shape, seed=seed, stream=stream) >= ratio
-    return where(mask, x / (1 - ratio), 0), mask
+    mask = kept_elements(reshape(step, ()), x.shape, ratio, seed, blob)
+    return dropped(x, mask, ratio), mask
 
 
 @net_operator(in_place=((0, 0), (3, 1), (4, 2)), by_output=(3, 4), no_gradient=(3, 4), inputs=(5,), outputs=(1, 5))
@@ -81,18 +76,7 @@ def SpatialBN(
         )
     if is_test:
         return (batch_norm(x, mean, var, scale, bias, epsilon),)
-    axes = (0, *range(2, x.ndim))
-    count = math.prod([x.shape[axis] for axis in axes])
-    if count < 2 or not 0 <= momentum <= 1:
-        raise OperandError(
-            f"{counted_text(count, 'element')} in a channel, momentum={momentum}",
-            rule="SpatialBN: in training a channel must have two elements or more, and momentum must lie in 0 … 1",
-            fix="a larger batch, momentum=0.9",
-        )
-    column = (-1, *[1] * (x.ndim - 2))
-    batch_mean = x.mean(axes)
-    batch_var = square(x - reshape(batch_mean, (x.shape[1], *column[1:]))).mean(axes)
-    y = batch_norm(x, batch_mean, batch_var, scale, bias, epsilon)
-    new_mean = mean * momentum + cast(batch_mean, mean.dtype) * (1 - momentum)
-    new_var = var * momentum + cast(batch_var, var.dtype) * ((1 - momentum) * count / (count - 1))
-    return y, new_mean, new_var, batch_mean, (batch_var + epsilon) ** -0.5
+    if not 0 <= momentum <= 1:
+        raise OperandError(f"momentum={momentum}", rule="SpatialBN: momentum must lie in 0 … 1", fix="momentum=0.9")
+    done = batch_norm_by_batch(x, mean, var, scale, bias, epsilon, momentum, "SpatialBN")
+    return done.value, done.new_mean, done.new_variance, done.mean, (done.variance + epsilon) ** -0.5

@@ -1,0 +1,137 @@
+"""Batch normalization as a layer of modules: by the batch's statistics in training, by stored ones in inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.policy import ResolvedPolicy
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.fillers import Constant
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource, ValueSource
+from explorer.layers.framework.policy_classes import ParameterPolicy
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.ops.manipulation.rearrange import moveaxis
+from explorer.ops.nn.normalization import batch_norm
+from explorer.ops.nn.training_modes import batch_norm_by_batch
+from explorer.record.reasons import counted_text
+from explorer.train.linear_module import SAMPLES
+from explorer.train.training_layers import Trained, Training
+
+
+class _Ones:
+    """Part of sources that begin with ones, unless they are given a value or a filler."""
+
+    def prepare(self: Any) -> None:
+        """Choose the filler."""
+        super().prepare()  # type: ignore[misc]  # a source is the other base
+        self.policies.given.setdefault(ParameterPolicy.filler, ResolvedPolicy(Constant(1.0), "its beginning"))
+
+
+class Scale(_Ones, ParamSource):
+    """Source of scales, ones before training."""
+
+
+class Variance(_Ones, ValueSource):
+    """Source of stored variances, ones before training."""
+
+
+class Normalize(Layer):
+    """Normalization of samples (N, C, …) by stored statistics of their channels, each (C,)."""
+
+    epsilon: float
+    samples: str
+    inputs: ClassVar[tuple[str, ...]] = ("input", "scale", "shift", "mean", "variance")
+
+    def forward(self, input: Expr, scale: Expr, shift: Expr, mean: Expr, variance: Expr) -> Expr:
+        """Record the normalization."""
+        x = _samples_first(input, self.samples, mean.shape[0])
+        return _placed(batch_norm(x, mean, variance, scale, shift, self.epsilon), self.samples)
+
+
+class BatchNorm(Composite):
+    """Batch normalization of samples (N, channels, …): (x − mean) / √(variance + ε) · scale + shift of each channel.
+
+    While a module is trained, mean and variance are those of the batch, and the stored ones, of which the share
+    ``momentum`` is kept, move towards them (torch's momentum is 1 − this one); ``predict`` normalizes by the stored
+    ones. They are parameters that no optimizer changes, ``mean`` and ``variance``, so that checkpoints have them;
+    ``scale`` and ``shift`` are trained. With ``samples="last"`` samples are (channels, …, N). ``ex.parallelize``
+    refuses it: the statistics are those of a whole batch. Source: Ioffe and Szegedy, 2015.
+
+    >>> ex.train.BatchNorm("norm", 16).paths()
+    ('scale', 'shift', 'mean', 'variance')
+    """
+
+    channels: int
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+    samples: str = "first"
+    mixes_samples: ClassVar[bool] = True
+    replaced: ClassVar[tuple[str, ...]] = ("mean", "variance")
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("scale", Scale),
+        Sublayer("shift", ParamSource),
+        Sublayer("mean", ValueSource),
+        Sublayer("variance", Variance),
+        Sublayer("normalize", Normalize),
+        InConnect("input", "normalize", "input"),
+        *[InternalConnect(name, "output", "normalize", name) for name in ("scale", "shift", "mean", "variance")],
+        OutConnect("normalize", "output", "output"),
+    )
+
+    def prepare(self) -> None:
+        """Check the numbers, then make the sublayers."""
+        check_name(self.samples, "samples", SAMPLES)
+        if type(self.channels) is not int or self.channels < 1:
+            raise DeclarationError(
+                f"BatchNorm({self.name!r}, {self.channels!r})",
+                rule="the number of channels, axis 1 of the input, must be a whole number of 1 or more",
+                fix=f"BatchNorm({self.name!r}, 16)",
+            )
+        for name, most in (("epsilon", float("inf")), ("momentum", 1.0)):
+            number = getattr(self, name)
+            if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number <= most:
+                raise DeclarationError(
+                    f"BatchNorm({self.name!r}, {self.channels}, {name}={number!r})",
+                    rule=f"{name} must be a number of 0 or more" + (", and 1 at most" if most == 1 else ""),
+                    fix=f"{name}={1e-5 if name == 'epsilon' else 0.9}",
+                )
+        super().prepare()
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters' shapes, and how samples are normalized."""
+        shape = {"shape": (self.channels,)}
+        parts = dict.fromkeys(("scale", "shift", "mean", "variance"), shape)
+        return {**parts, "normalize": {"epsilon": self.epsilon, "samples": self.samples}}
+
+    def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
+        """Record the normalization by the batch's statistics, and the new stored ones."""
+        x = _samples_first(value, self.samples, self.channels)
+        mean, variance, scale, shift = (parameters[name] for name in ("mean", "variance", "scale", "shift"))
+        what = f"BatchNorm {self.name!r}"
+        done = batch_norm_by_batch(x, mean, variance, scale, shift, self.epsilon, self.momentum, what)
+        return Trained(_placed(done.value, self.samples), {"mean": done.new_mean, "variance": done.new_variance})
+
+    def settings(self) -> dict[str, Any]:
+        """Return ε and the momentum."""
+        return {"epsilon": float(self.epsilon), "momentum": float(self.momentum)}
+
+
+def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
+    """Record samples as (N, channels, …); raises OperandError for another number of channels."""
+    x = moveaxis(value, -1, 0) if samples == "last" else value
+    if x.ndim < 2 or x.shape[1] != channels:
+        raise OperandError(
+            f"a BatchNorm of {counted_text(channels, 'channel')} with an input {value.type}",
+            rule="samples must be (N, channels, …), or (channels, …, N) where they lie last",
+            fix=f"BatchNorm(name, {x.shape[1] if x.ndim > 1 else 1})",
+        )
+    return x
+
+
+def _placed(value: Expr, samples: str) -> Expr:
+    return moveaxis(value, 0, -1) if samples == "last" else value

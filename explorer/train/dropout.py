@@ -1,0 +1,65 @@
+"""Dropout as a layer of modules: the masks are functions of a seed, the layer's name and the number of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.layers.framework.layer import Layer
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.training_modes import dropped, kept_elements
+from explorer.train.training_layers import Trained, Training
+
+
+class Dropout(Layer):
+    """Dropout: while a module is trained, each element is 0 with the probability ``ratio``; ``predict`` keeps all.
+
+    What is kept is divided by 1 − ratio. The elements that are dropped follow from ``seed``, the layer's name and the
+    number of the step: a restored training, and one on several workers, drops the same ones. Source: Srivastava et
+    al., 2014.
+
+    >>> ex.train.Dropout("drop", 0.2).ratio
+    0.2
+    """
+
+    ratio: float = 0.5
+    seed: int = 0
+    mixes_samples: ClassVar[bool] = False
+    replaced: ClassVar[tuple[str, ...]] = ()
+
+    def prepare(self) -> None:
+        """Check the numbers."""
+        is_share = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool) and 0 <= self.ratio < 1
+        if not is_share or type(self.seed) is not int or self.seed < 0:
+            raise DeclarationError(
+                f"Dropout({self.name!r}, {self.ratio!r}, seed={self.seed!r})",
+                rule="ratio must be at least 0 and less than 1, seed a whole number of 0 or more",
+                fix=f"Dropout({self.name!r}, 0.5)",
+            )
+        super().prepare()
+
+    def forward(self, input: Expr) -> Expr:
+        """Return the input: nothing is dropped in inference."""
+        return input
+
+    def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
+        """Record the elements that are kept, and zeros."""
+        if self.ratio == 0:
+            return Trained(value, {})
+        part, axis = training.part, training.axis % value.ndim
+        if part is None:
+            mask = kept_elements(training.step, value.shape, self.ratio, self.seed, self.name)
+        else:
+            # The mask of the whole batch, of which these samples have their part: workers drop what one worker drops.
+            rows = value.shape[axis] // (part.last - part.first)
+            shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
+            whole = kept_elements(training.step, shape, self.ratio, self.seed, self.name)
+            own = slice(rows * part.first, rows * part.last)
+            mask = part_of(whole, (*[slice(None)] * axis, own))
+        return Trained(dropped(value, mask, self.ratio), {})
+
+    def settings(self) -> dict[str, Any]:
+        """Return ratio and seed."""
+        return {"ratio": float(self.ratio), "seed": self.seed}

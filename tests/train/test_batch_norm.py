@@ -1,0 +1,218 @@
+"""Batch normalization of modules: PyTorch's steps and inference, checkpoints, devices' refusals, and workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.support.refusals import refused
+
+T = ex.train
+REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "batch_norm.npz")
+NAMES = {
+    "1.weight": "norm/scale",
+    "1.bias": "norm/shift",
+    "1.running_mean": "norm/mean",
+    "1.running_var": "norm/variance",
+}
+
+
+def rows(samples: str = "first", dtype: str = "float64") -> Any:
+    module = T.Module("rows", loss=T.CrossEntropy(), optimizer=T.Momentum(0.2), dtype=dtype, samples=samples)
+    module.add_node(T.Linear("first", 5, 4, samples))
+    module.add_node(T.BatchNorm("norm", 4, samples=samples))
+    module.add_node(ex.relu)
+    module.add_node(T.Linear("last", 4, 3, samples))
+    module.attach()
+    return begun(module, "rows", {"0": "first", "3": "last"})
+
+
+def pictures(dtype: str = "float64") -> Any:
+    module = T.Module("pictures", loss=T.CrossEntropy(), optimizer=T.Momentum(0.2), dtype=dtype)
+    module.add_node(ex.layers.Conv2d("first", 2, 3, padding=1))
+    module.add_node(T.BatchNorm("norm", 3, epsilon=1e-3, momentum=0.7))
+    module.add_node(ex.relu)
+    module.add_node(T.Linear("last", 48, 3))
+    module.attach()
+    return begun(module, "pictures", {"0": "first", "4": "last"})
+
+
+def begun(module: Any, net: str, layers: dict[str, str]) -> Any:
+    """Give a module the weights that torch's began with."""
+    for key, value in expected(net, layers, 0).items():
+        module.parameters[key].assign(value)
+    return module
+
+
+def expected(net: str, layers: dict[str, str], step: int) -> dict[str, np.ndarray]:
+    """Torch's weights and statistics after a step, by explorer's names and in its shapes."""
+    values = {ours: REFERENCE[f"{net}/{theirs}"][step] for theirs, ours in NAMES.items()}
+    for theirs, ours in layers.items():
+        weight = REFERENCE[f"{net}/{theirs}.weight"][step]
+        values[f"{ours}/weight"] = weight.T if weight.ndim == 2 else weight
+        values[f"{ours}/bias"] = REFERENCE[f"{net}/{theirs}.bias"][step]
+    return values
+
+
+CASES = [(rows, "rows", {"0": "first", "3": "last"}), (pictures, "pictures", {"0": "first", "4": "last"})]
+
+
+def same(module: Any, net: str, layers: dict[str, str], step: int, rtol: float = 1e-9) -> None:
+    for key, value in expected(net, layers, step).items():
+        np.testing.assert_allclose(module.parameters[key].array, value, rtol=rtol, atol=rtol * 0.1, err_msg=key)
+
+
+@pytest.mark.spec("T-4", "T-5")
+@pytest.mark.parametrize(("make", "net", "layers"), CASES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_steps_and_statistics_are_torchs(make: Any, net: str, layers: Any, whole: bool) -> None:
+    """Weights, stored statistics and losses of each step, in one plan and node by node; then inference by them."""
+    module, inputs, labels = make(), REFERENCE[f"{net}/inputs"], REFERENCE[f"{net}/labels"]
+    for step in range(4):
+        if whole:
+            loss = module.train_on(inputs[step], labels[step])
+        else:
+            module.forward(inputs[step])
+            loss = module.backward(labels[step])
+            module.step()
+        assert loss == pytest.approx(REFERENCE[f"{net}/losses"][step], rel=1e-9)
+        same(module, net, layers, step + 1)
+    np.testing.assert_allclose(module.predict(inputs[0]), REFERENCE[f"{net}/inference"], rtol=1e-9)
+
+
+@pytest.mark.spec("T-5")
+@pytest.mark.parametrize(("make", "net", "layers"), CASES)
+def test_single_precision_stays_near(make: Any, net: str, layers: Any) -> None:
+    module = make(dtype="float32")
+    for x, label in zip(REFERENCE[f"{net}/inputs"], REFERENCE[f"{net}/labels"], strict=True):
+        module.train_on(x, label)
+    np.testing.assert_allclose(module.predict(REFERENCE[f"{net}/inputs"][0]), REFERENCE[f"{net}/inference"], rtol=2e-3)
+
+
+@pytest.mark.spec("T-8")
+def test_samples_may_lie_last() -> None:
+    module = rows("last")
+    for step in range(4):
+        module.train_on(REFERENCE["rows/inputs"][step].T, REFERENCE["rows/labels"][step])
+    same(module, "rows", {"0": "first", "3": "last"}, 4)
+    np.testing.assert_allclose(module.predict(REFERENCE["rows/inputs"][0].T), REFERENCE["rows/inference"].T, rtol=1e-9)
+
+
+@pytest.mark.spec("T-11", "C-17")
+def test_statistics_are_in_the_checkpoint(tmp_path: Path) -> None:
+    """A restored training continues bit for bit, and infers as the saved one."""
+    inputs, labels = REFERENCE["rows/inputs"], REFERENCE["rows/labels"]
+    whole, first, second = rows(), rows(), rows()
+    for step in range(4):
+        whole.train_on(inputs[step], labels[step])
+    first.train_on(inputs[0], labels[0])
+    first.train_on(inputs[1], labels[1])
+    first.save(tmp_path / "m.npz")
+    second.restore(tmp_path / "m.npz")
+    assert second.predict(inputs[3]).tobytes() == first.predict(inputs[3]).tobytes()
+    for step in (2, 3):
+        second.train_on(inputs[step], labels[step])
+    for name, held in whole.parameters.items():
+        assert held.array.tobytes() == second.parameters[name].array.tobytes(), name
+
+
+@pytest.mark.spec("T-11")
+def test_a_checkpoint_of_another_momentum_is_refused(tmp_path: Path) -> None:
+    def made(momentum: float) -> Any:
+        module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+        module.add_node(T.BatchNorm("norm", 2, momentum=momentum))
+        module.attach()
+        return module
+
+    made(0.9).save(tmp_path / "m.npz")
+    with refused(ex.FileError, "'momentum': 0.9", "own_settings=True"):
+        made(0.5).restore(tmp_path / "m.npz")
+    made(0.5).restore(tmp_path / "m.npz", own_settings=True)
+
+
+def test_a_failed_step_changes_no_statistics() -> None:
+    module, x, label = rows(), REFERENCE["rows/inputs"][0], REFERENCE["rows/labels"][0]
+    before = {name: held.array.tobytes() for name, held in module.parameters.items()}
+    module.forward(x)
+    module.predict(x)
+    with refused(ex.OperandError, "a label 7"):
+        module.train_on(x, np.full(6, 7))
+    assert {name: held.array.tobytes() for name, held in module.parameters.items()} == before
+    module.train_on(x, label)
+    changed = {name for name, held in module.parameters.items() if held.array.tobytes() != before[name]}
+    # What is added to all samples of a channel is taken away again with their mean.
+    assert changed >= {*before} - {"first/bias"}
+
+
+def test_a_frozen_layer_goes_on_gathering_statistics() -> None:
+    """As torch's does in training: only scale and shift are parameters of the optimizer."""
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1, groups=[T.ParameterGroup("norm", frozen=True)]))
+    module.add_node(T.BatchNorm("norm", 2))
+    module.add_node(T.Linear("l", 2, 1))
+    module.attach()
+    assert [*module.optimizer.parameters] == ["l/weight", "l/bias"]
+    module.train_on(np.array([[1.0, 2.0], [3.0, 6.0]]), np.ones((2, 1)))
+    held = {name: module.parameters[f"norm/{name}"].array.tolist() for name in ("scale", "shift", "mean", "variance")}
+    assert (held["scale"], held["shift"]) == ([1.0, 1.0], [0.0, 0.0])
+    np.testing.assert_allclose(held["mean"], [0.2, 0.4], rtol=1e-6)
+    np.testing.assert_allclose(held["variance"], [1.1, 1.7], rtol=1e-6)
+
+
+def test_statistics_are_shown_among_the_updates_of_a_step() -> None:
+    module = rows()
+    plan = module.plan(REFERENCE["rows/inputs"][0], REFERENCE["rows/labels"][0])
+    assert "norm" in [scope.name for scope in plan.recording.scopes]
+    assert len(plan.recording.roots) == 2 + 2 * 6 + 2, "output, loss, parameters and momenta, mean and variance"
+
+
+@pytest.mark.spec("C-14")
+@pytest.mark.xdist_group("dask")
+def test_workers_are_refused_by_name() -> None:
+    with refused(ex.StateError, "BatchNorm", "'norm'", "no layer may mix samples"):
+        ex.parallelize(rows(), 2, processes=False)
+
+
+def test_a_batch_norm_inside_another_layer_is_refused() -> None:
+    from explorer.layers import Composite, InConnect, OutConnect, Sublayer, Topology
+
+    class Block(Composite):
+        topology = Topology(
+            Sublayer("norm", T.BatchNorm), InConnect("input", "norm", "input"), OutConnect("norm", "output", "output")
+        )
+
+        def arguments(self) -> Any:
+            return {"norm": {"channels": 2}}
+
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    with refused(ex.DeclarationError, "the BatchNorm 'norm' inside the Block 'block'", "a node of its own"):
+        module.add_node(Block("block"))
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda: T.BatchNorm("n", 0), "a whole number of 1 or more"),
+        (lambda: T.BatchNorm("n", 2, momentum=1.5), "momentum must be a number of 0 or more, and 1 at most"),
+        (lambda: T.BatchNorm("n", 2, epsilon=-1e-5), "epsilon must be a number of 0 or more"),
+        (lambda: T.BatchNorm("n", 2, samples="middle"), "samples"),
+        (lambda: T.BatchNorm("n"), "channels"),
+    ],
+)
+def test_numbers_of_a_batch_norm_are_checked(make: Any, rule: str) -> None:
+    with refused(ex.ExplorerError, rule):
+        make()
+
+
+def test_samples_that_do_not_fit_are_refused() -> None:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(T.BatchNorm("norm", 3))
+    module.attach()
+    for call in (module.predict, module.forward, lambda x: module.train_on(x, x)):
+        with refused(ex.OperandError, "a BatchNorm of 3 channels", "BatchNorm(name, 2)"):
+            call(np.ones((4, 2)))
+    with refused(ex.OperandError, "1 element in a channel", "drop_last=True"):
+        module.train_on(np.ones((1, 3)), np.ones((1, 3)))
