@@ -239,6 +239,27 @@ class ConvNets(nn.Module):
         return self.back(y), self.pool(self.back(y)), z, self.lp(x)
 
 
+class Beyond(nn.Module):
+    """Functions that torch's own exporter refuses, or whose numbers it gets wrong."""
+
+    def forward(self, x: Tensor, s: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        whole = (x * 4).long()
+        scattered = [
+            t.scatter_reduce(1, i, u, how, include_self=own)
+            for how in ("sum", "prod", "mean", "amax", "amin")
+            for own in (True, False)
+            for t, u in ((x, s), (whole, (s * 4).long()))
+        ]
+        ordered = [*torch.sort(whole, stable=True, descending=True), *torch.kthvalue(x, 2, 1), *x.median(1), x.median()]
+        distances = [torch.cdist(x, s[:, : x.shape[1]], p) for p in (0.0, 1.0, 2.0, 3.5, float("inf"))]
+        edges = torch.tensor([-0.5, 0.0, 0.5])
+        places = [torch.bucketize(x, edges, right=right) for right in (True, False)]
+        places.append(torch.searchsorted(x.sort(-1).values, s[: x.shape[0], :2].contiguous(), side="right"))
+        chosen = torch.masked_select(x, x[:, :1] > 0)
+        rest = torch.cumprod(x, 1), torch.hypot(x, x + 1), F.rrelu(x, 0.1, 0.3)
+        return *scattered, *ordered, *distances, *places, chosen, *rest
+
+
 @dataclass(frozen=True)
 class Case:
     make: Callable[[], nn.Module]
@@ -275,6 +296,9 @@ def cases() -> dict[str, Case]:
         "attention and decoder": Case(Attention, (torch.randn(2, 5, 16), torch.randn(2, 7, 16))),
         "vision transformer": Case(Vision, torch.randn(2, 3, 24, 32)),
         "convolutions": Case(ConvNets, torch.randn(2, 4, 12)),
+        "beyond the exporter": Case(
+            Beyond, (torch.randn(3, 4), torch.randn(4, 6), torch.tensor([[0, 1, 3, 0], [3, 3, 0, 1]]))
+        ),
         "fp16": Case(lambda: UNet().half(), picture.half(), tolerance=5e-3),
         "bf16": Case(lambda: Bag().bfloat16(), (words, more), tolerance=4e-2),
         "unet, dynamic": Case(

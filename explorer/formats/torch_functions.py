@@ -1,0 +1,199 @@
+"""Functions of torch that its exporter refuses, or writes as something else, by operators of ONNX.
+
+The exporter writes means of scattered elements as sums of other ones, and scattered elements without those that they
+fall on as if these counted. It has no operator for stable sorts, chosen elements, products, distances, k-th elements,
+medians and places among boundaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+_SCATTERED = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+"""torch's word of a reduction → ONNX's"""
+
+
+def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
+    """Return for each of these functions the function that writes it."""
+    aten, prims = torch.ops.aten, torch.ops.prims
+    return {
+        aten.scatter_reduce.two: _scatter_reduce,
+        aten.sort.stable: _sort,
+        aten.masked_select.default: _masked_select,
+        prims.prod.default: _product,
+        aten._cdist_forward.default: _distances,
+        aten.kthvalue.default: _kth,
+        aten.median.dim: _median,
+        aten.median.default: _median_of_all,
+        aten.bucketize.Tensor: _bucketize,
+        aten.searchsorted.Tensor: _searchsorted,
+        prims.hypot.default: _hypotenuse,
+        aten.rrelu_with_noise_functional.default: _leaky,
+    }
+
+
+def _op() -> Any:
+    """Return ONNX's operators, of the opset that torch's exporter writes before it upgrades."""
+    return import_module("onnxscript").opset18
+
+
+def _constant(array: Any) -> Any:
+    helper = import_module("onnx.numpy_helper")
+    return _op().Constant(value=helper.from_array(np.asarray(array)))
+
+
+def _limit(x: Any, largest: bool) -> Any:
+    """Return the element that no other of its dtype is beyond."""
+    dtype = x.dtype.numpy()
+    if dtype.kind == "f":
+        return _constant(np.array(np.inf if largest else -np.inf, dtype))
+    ends = np.iinfo(dtype)
+    return _constant(np.array(ends.max if largest else ends.min, dtype))
+
+
+def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
+    """Write elements reduced at the places where they fall, with those that are there or without."""
+    op, is_scalar = _op(), len(self.shape) == 0
+    if is_scalar:
+        self, index, src = (op.Reshape(each, _constant([-1])) for each in (self, index, src))
+    shape = op.Shape(index)
+    # torch reads of the source as much as there are places
+    src = op.Slice(src, op.Sub(shape, shape), shape)
+    one = op.CastLike(_constant(1), self)
+    zero = op.Sub(one, one)
+    start = self
+    if not include_self:
+        neutral = {"prod": lambda: one, "amax": lambda: _limit(self, False), "amin": lambda: _limit(self, True)}
+        first = op.Expand(neutral.get(reduce, lambda: zero)(), shape)
+        start = op.ScatterElements(self, index, first, axis=dim)
+    result = op.ScatterElements(start, index, src, axis=dim, reduction=_SCATTERED[reduce])
+    if reduce == "mean":
+        ones, whole = op.Expand(one, shape), op.Shape(self)
+        counts = op.Expand(one if include_self else zero, whole)
+        counts = op.ScatterElements(counts, index, ones, axis=dim, reduction="add")
+        result = _quotient(result, op.Max(counts, one), self)
+    return op.Reshape(result, _constant(np.zeros(0, np.int64))) if is_scalar else result
+
+
+def _quotient(x: Any, count: Any, like: Any) -> Any:
+    """Write a mean; that of whole numbers is rounded down."""
+    op = _op()
+    if like.dtype.numpy().kind == "f":
+        return op.Div(x, count)
+    whole = op.Div(x, count)
+    one = op.CastLike(_constant(1), like)
+    below = op.Less(x, op.Mul(whole, count))
+    return op.Where(below, op.Sub(whole, one), whole)
+
+
+def _sort(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+    """Write a sort; ONNX's keeps the order of equal elements."""
+    op = _op()
+    if len(self.shape) == 0:
+        return op.Identity(self), _constant(np.int64(0))
+    return op.TopK(self, _length(self, dim), axis=dim, largest=int(descending), sorted=1)
+
+
+def _length(x: Any, dim: int) -> Any:
+    op = _op()
+    return op.Gather(op.Shape(x), _constant([dim % len(x.shape)]), axis=0)
+
+
+def _masked_select(self: Any, mask: Any) -> Any:
+    """Write the elements where a mask holds, in their order; both are broadcast."""
+    op, line = _op(), _constant([-1])
+    together = op.Where(mask, self, self)
+    return op.Compress(op.Reshape(together, line), op.Reshape(op.Expand(mask, op.Shape(together)), line))
+
+
+def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
+    """Write products along axes."""
+    op = _op()
+    if dims is None:
+        return op.ReduceProd(inp, keepdims=0)
+    return op.ReduceProd(inp, _constant(np.array(dims, np.int64)), keepdims=0) if len(dims) else op.Identity(inp)
+
+
+def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
+    """Write the p-norms of the differences of all rows of one matrix and all rows of another."""
+    op = _op()
+    size = op.Abs(op.Sub(op.Unsqueeze(x1, _constant([-2])), op.Unsqueeze(x2, _constant([-3]))))
+    last = _constant([-1])
+    if p == 0:
+        return op.ReduceSum(op.CastLike(op.Cast(size, to=9), x1), last, keepdims=0)
+    if p == 1:
+        return op.ReduceSum(size, last, keepdims=0)
+    if p == 2:
+        return op.Sqrt(op.ReduceSum(op.Mul(size, size), last, keepdims=0))
+    if p == float("inf"):
+        return op.ReduceMax(size, last, keepdims=0)
+    power = op.CastLike(_constant(np.float32(p)), x1)
+    inverse = op.CastLike(_constant(np.float32(1 / p)), x1)
+    return op.Pow(op.ReduceSum(op.Pow(size, power), last, keepdims=0), inverse)
+
+
+def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """Write the k-th smallest elements along an axis, and their places."""
+    op = _op()
+    if len(self.shape) == 0:
+        return op.Identity(self), _constant(np.int64(0))
+    ordered = op.TopK(self, _constant([k]), axis=dim, largest=0, sorted=1)
+    last = _constant([k - 1])
+    parts = [op.Gather(each, last, axis=dim) for each in ordered]
+    kept = parts if keepdim else [op.Squeeze(part, _constant([dim])) for part in parts]
+    return tuple(kept)
+
+
+def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
+    """Write the lower of the two middle elements along an axis, and its place."""
+    return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
+
+
+def _median_of_all(self: Any) -> Any:
+    """Write the lower of the two middle elements."""
+    op, size = _op(), int(np.prod([int(length) for length in self.shape]))
+    middle = (size + 1) // 2
+    ordered, _ = op.TopK(op.Reshape(self, _constant([-1])), _constant([middle]), axis=0, largest=0, sorted=1)
+    return op.Gather(ordered, _constant(middle - 1), axis=0)
+
+
+def _hypotenuse(self: Any, other: Any) -> Any:
+    """Write the lengths of vectors of two elements."""
+    op = _op()
+    return op.Sqrt(op.Add(op.Mul(self, self), op.Mul(other, other)))
+
+
+def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
+    """Write a rectifier with random slopes, which are their mean outside training."""
+    return _op().LeakyRelu(self, alpha=(lower + upper) / 2), _op().Identity(noise)
+
+
+def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """Write the numbers of boundaries below elements; with ``right``, of those that are not above them."""
+    op = _op()
+    element = op.Unsqueeze(self, _constant([-1]))
+    below = op.LessOrEqual(boundaries, element) if right else op.Less(boundaries, element)
+    return op.ReduceSum(op.Cast(below, to=6 if out_int32 else 7), _constant([-1]), keepdims=0)
+
+
+def _searchsorted(
+    sorted_sequence: Any,
+    self: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Write places of elements among those of sorted rows."""
+    op = _op()
+    if sorter is not None:
+        sorted_sequence = op.GatherElements(sorted_sequence, sorter, axis=-1)
+    right = right or side == "right"
+    if len(sorted_sequence.shape) == 1:
+        return _bucketize(self, sorted_sequence, out_int32=out_int32, right=right)
+    return _bucketize(self, op.Unsqueeze(sorted_sequence, _constant([-2])), out_int32=out_int32, right=right)
