@@ -18,6 +18,7 @@ import pnnx
 import torch
 from operator_functions import FUNCTIONS
 from operator_layers import LAYERS, Case
+from operator_rest import REST
 from operator_scatters import SCATTERS
 from operator_windows import WINDOWS
 
@@ -50,7 +51,7 @@ def main() -> None:
     torch.manual_seed(SEED)
     arrays: dict[str, np.ndarray] = {}
     count = 0
-    for case in chain.from_iterable(family() for family in (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS)):
+    for case in chain.from_iterable(family() for family in (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST)):
         computed = export(case)
         if arrays.keys() & computed.keys():
             raise ValueError(f"two cases are called {case.name}: give one of them another name")

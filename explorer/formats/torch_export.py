@@ -23,7 +23,7 @@ import numpy as np
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
 from explorer.core.files.open_untrusted import content
-from explorer.formats import torch_functions, torch_operators
+from explorer.formats import torch_operators
 from explorer.net.definition.definition import NetDefinition
 
 INSTALL = 'pip install "explorer-graphs[torch]"'
@@ -191,7 +191,7 @@ def _exported(torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_sha
                 optimize=False,
                 verbose=False,
                 dynamic_shapes=dynamic_shapes,
-                custom_translation_table=torch_operators.translations(torch) | torch_functions.translations(torch),
+                custom_translation_table=torch_operators.translations(torch),
             )
             optimizer = import_module("onnxscript.optimizer")
             optimizer.fold_constants(written.model)

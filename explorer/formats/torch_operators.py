@@ -11,6 +11,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from explorer.formats import torch_functions
+
 _DOMAIN = "quantized_decomposed"
 _TYPES = (
     "quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel",
@@ -38,8 +40,8 @@ def register() -> bool:
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return for each of these operators of torch the function that writes it."""
-    table: dict[Any, Callable[..., Any]] = {torch.ops.aten._int_mm.default: _int_mm}
+    """Return the function that writes it for each of these operators of torch, and of those of torch_functions.py."""
+    table = {torch.ops.aten._int_mm.default: _int_mm, **torch_functions.translations(torch)}
     if register():
         types = [getattr(getattr(torch.ops, _DOMAIN), name) for name in _TYPES]
         overloads = [getattr(type, name) for type in types for name in type.overloads()]

@@ -43,7 +43,7 @@ def _count(arrays: Any) -> int:
     return int(np.count_nonzero(arrays[0]))
 
 
-def _coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
+def coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
     """Return the index along each axis of the elements where a mask holds."""
     flat = _chosen(op, mask)
     return [flat // math.prod(mask.shape[axis + 1 :]) % size for axis, size in enumerate(mask.shape)]
@@ -56,7 +56,7 @@ def nonzero(op: OperatorContext) -> Expr:
     mask = x if x.dtype.kind == "b" else x != 0
     if not mask.ndim:
         raise OperandError(f"an operand {x.type}", rule=f"{op.definition.type}: the operand must have an axis or more")
-    return stack(_coordinates(op, mask), 1)
+    return stack(coordinates(op, mask), 1)
 
 
 @file_operator("torch.masked_select", "Tensor.masked_select", "aten::masked_select")
@@ -145,7 +145,7 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
                     rule=f"{op.definition.type}: a mask must have the sizes of the axes that it chooses from, one axis "
                     "at least",
                 )
-            for place in _coordinates(op, numbers):
+            for place in coordinates(op, numbers):
                 picked[axis] = place
                 axis += 1
             continue

@@ -135,9 +135,12 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
 @file_operator("torch.chunk", "Tensor.chunk")
 def chunk(op: OperatorContext) -> tuple[Expr, ...]:
     """An axis in so many parts of equal size, the last one smaller."""
-    x = op.x
-    axis = normalize_axis(op.integer("dim", 0), x.ndim, "chunk")
-    count = op.integer("chunks")
+    return chunked(op.x, op.integer("chunks"), op.integer("dim", 0))
+
+
+def chunked(x: Expr, count: int, dim: int) -> tuple[Expr, ...]:
+    """Return an axis in so many parts; raises OperandError for less than one."""
+    axis = normalize_axis(dim, x.ndim, "chunk")
     if count < 1:
         raise OperandError(f"chunks={count}", rule="torch.chunk must make at least one part")
     return _parts(x, axis, _steps(x.shape[axis], max(1, -(-x.shape[axis] // count))))
