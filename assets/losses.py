@@ -44,6 +44,10 @@ def of_probabilities(probabilities, reduction, target, **options):
     return functional.nll_loss(probabilities.log().movedim(-1, 1), target, reduction=reduction, **options)
 
 
+def of_logits(scores, reduction, target, **options):
+    return functional.binary_cross_entropy_with_logits(scores, target, reduction=reduction, **options)
+
+
 def main() -> None:
     generator = np.random.default_rng(7)
     classes = len(CLASS_WEIGHTS)
@@ -89,6 +93,10 @@ def main() -> None:
                 outputs,
                 target=torch.tensor(targets),
             )
+        ],
+        "logits": [
+            both(of_logits, scores, target=torch.tensor(rows), pos_weight=weight)
+            for weight in (None, torch.tensor([3.0], dtype=torch.float64), weighed[1])
         ],
         "binary": [
             both(

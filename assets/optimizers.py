@@ -66,6 +66,15 @@ def main() -> None:
             optimizer.step()
             values.append(np.concatenate([parameter.detach().numpy() for parameter in parameters]))
         reached[name] = np.stack(values)
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=STEPS, eta_min=0.05)
+    rates = []
+    for _ in range(STEPS + 1):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    reached["cosine"] = np.array(rates)
     np.savez_compressed(TARGET, **reached)
 
 

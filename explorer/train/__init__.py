@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from explorer.ops.nn.learning_rates import (
     ConstantWarmup,
+    Cosine,
     Exp,
     Fixed,
     Inv,
@@ -33,8 +34,9 @@ if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by i
     def __getattr__(name):
         """Raise AttributeError with near names."""
         from explorer.names import hint_among  # only an unknown name asks for it
+        from explorer.train.habits import PACKAGE
 
-        hint = hint_among(name, __all__)
+        hint = f"use {PACKAGE[name]}" if name in PACKAGE else hint_among(name, __all__)
         raise AttributeError(f"module 'explorer.train' has no attribute {name!r}" + (f"; {hint}" if hint else ""))
 
 
@@ -48,6 +50,7 @@ __all__ = [
     "BatchNorm",
     "BinaryCrossEntropy",
     "ConstantWarmup",
+    "Cosine",
     "CrossEntropy",
     "DataLoader",
     "Dataset",

@@ -23,6 +23,8 @@ from explorer.layers.framework.initializer import Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.run.execution.executors import EXECUTORS
+from explorer.train.habits import MODULE as HABITS
+from explorer.train.habits import hint
 from explorer.train.linear_module import SAMPLES
 from explorer.train.loss import Loss
 from explorer.train.module_base import ModuleBase
@@ -220,8 +222,7 @@ class BuildableModule(ModuleBase):
         return next(name for name in taken if name not in self.nodes)
 
     def __getattr__(self, name: str) -> Any:
-        hint = ": use module.to_device('cuda')" if name in ("to", "cuda", "cpu") else ""
-        raise AttributeError(f"a module has no attribute {name!r}{hint}", name=name, obj=self)
+        raise AttributeError(f"a module has no attribute {name!r}" + hint(name, HABITS), name=name, obj=self)
 
     def __reduce__(self) -> Any:
         raise TypeError("a module is not copied or pickled: module.save(path), and restore(path) in one built like it")

@@ -17,16 +17,14 @@ def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
     """Return weights of classes as numbers; raises OperandError for anything but some of 0 or more, and one above."""
     if weights is None:
         return None
-    is_listed = isinstance(weights, (Sequence, np.ndarray)) and not isinstance(weights, str)
-    numbers = [x.item() if isinstance(x, np.generic) else x for x in weights] if is_listed else []
-    is_right = bool(numbers) and all(type(x) in (int, float) and math.isfinite(x) and x >= 0 for x in numbers)
-    if not is_right or not any(numbers):
+    numbers = _numbers(weights)
+    if numbers is None or not any(numbers):
         raise OperandError(
             f"{loss}(class_weights={weights!r})",
             rule="class_weights must be a list of finite numbers of 0 or more, one for each class, not all 0",
             fix=f"{loss}(class_weights=[1.0, 2.0]) for two classes",
         )
-    return tuple(map(float, numbers))
+    return numbers
 
 
 def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) -> Expr:
@@ -42,3 +40,41 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
             fix=f"class_weights of {classes} numbers",
         )
     return tensor(np.array(weights), output.dtype, name="class weights", device=output.device)
+
+
+def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
+    """Return the weight of positive labels, or one for each position of the last axis; raises OperandError for a
+    number that is not finite or below 0."""
+    if weight is None:
+        return None
+    is_one = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
+    numbers = _numbers([weight] if is_one else weight)
+    if numbers is None:
+        raise OperandError(
+            f"BinaryCrossEntropy(positive_weight={weight!r})",
+            rule="positive_weight must be a finite number of 0 or more, or a list of them",
+            fix="positive_weight=3.0 where a quarter of the labels are 1",
+        )
+    return numbers[0] if is_one else numbers
+
+
+def record_positive_weight(weight: float | tuple[float, ...] | None, output: Expr) -> Expr | float | None:
+    """Record the weight of positive labels beside an output, whose last axis a list of them must fit."""
+    if not isinstance(weight, tuple):
+        return weight
+    if not output.ndim or output.shape[-1] != len(weight):
+        raise OperandError(
+            f"BinaryCrossEntropy with {len(weight)} positive_weight numbers of an output {output.type}",
+            rule="there must be one number, or one for each position of the output's last axis",
+            fix="positive_weight=3.0",
+        )
+    return tensor(np.array(weight), output.dtype, name="positive weights", device=output.device)
+
+
+def _numbers(values: Any) -> tuple[float, ...] | None:
+    """Return a list of finite numbers of 0 or more; None for anything else."""
+    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
+        return None
+    numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
+    is_right = bool(numbers) and all(type(x) in (int, float) and math.isfinite(x) and x >= 0 for x in numbers)
+    return tuple(map(float, numbers)) if is_right else None

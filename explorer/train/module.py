@@ -23,6 +23,7 @@ from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.grad import grad
+from explorer.ops.nn.learning_rates import LearningRate
 from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
@@ -64,7 +65,7 @@ class Module(BuildableModule):
         self._pending = ""
         """what the loop needs next: "backward" after a forward, "step" after a backward"""
         self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
-        self._steps: dict[tuple[TensorType, TensorType], TrainingStep] = {}
+        self._steps: dict[tuple[TensorType, TensorType, LearningRate], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
         self._outputs: dict[TensorType, TensorType] = {}
         """type of the output of ``forward`` by that of its input"""
@@ -239,7 +240,8 @@ class Module(BuildableModule):
         return result
 
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
-        key = input_type, label_type
+        # A rate that was assigned since is another step.
+        key = input_type, label_type, self.require_optimizer().rate
         if key not in self._steps:
             for held in self.parameters.values():
                 elements_on(held, self.device)

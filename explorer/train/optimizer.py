@@ -7,7 +7,7 @@ that it can be written to a file and read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,10 +24,12 @@ from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.gradient_options import GradientOptions
+from explorer.train.habits import OPTIMIZER as HABITS
+from explorer.train.habits import hint
 from explorer.train.parameter_groups import ParameterGroup, as_groups, group_of
 from explorer.train.parameter_memory import ParameterMemory
+from explorer.train.parameter_steps import record_steps
 from explorer.train.rates import as_rate, rate_settings
-from explorer.train.scalars import scalars
 
 
 class Update(NamedTuple):
@@ -42,14 +44,6 @@ class Update(NamedTuple):
     def results(self) -> list[Expr]:
         """The new values."""
         return [*self.values.values()]
-
-
-class _Step(NamedTuple):
-    """Options of a parameter, and its learning rate and the length of its step, scalars of its dtype and device."""
-
-    options: GradientOptions
-    rate: Expr
-    length: Expr
 
 
 @named_methods
@@ -87,10 +81,8 @@ class Optimizer:
             raise DeclarationError(
                 f"Optimizer({rule!r}, …)", rule="the rule must be an UpdateRule", fix="ex.train.Adam(rate=0.001)"
             )
-        self.rule = rule
-        self.rate = as_rate(rate)
-        self.options = GradientOptions(weight_decay, decoupled, clip_norm)
-        self.groups = as_groups(groups)
+        self._rule, self._rate = rule, as_rate(rate)
+        self._options, self._groups = GradientOptions(weight_decay, decoupled, clip_norm), as_groups(groups)
         self.owner: str = ""
         """name of the module that it belongs to"""
         self.parameters: dict[str, Parameter] = {}
@@ -108,6 +100,30 @@ class Optimizer:
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
+
+    @property
+    def rule(self) -> UpdateRule:
+        """Update rule."""
+        return self._rule
+
+    @property
+    def options(self) -> GradientOptions:
+        """Options that hold for any rule."""
+        return self._options
+
+    @property
+    def groups(self) -> tuple[ParameterGroup, ...]:
+        """Groups of parameters with settings of their own."""
+        return self._groups
+
+    @property
+    def rate(self) -> LearningRate:
+        """Learning rate; a number or a policy may be assigned between steps, and the next step is planned for it."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: float | LearningRate) -> None:
+        self._rate, self._compiled = as_rate(rate), None
 
     def release(self) -> None:
         """Let go of the parameters, with the state and the number of steps that belong to them."""
@@ -173,7 +189,7 @@ class Optimizer:
         """
         memory = self._attached()
         iteration = self.count() if count is None else count
-        steps = self._steps(values, iteration)
+        steps = record_steps(self.rule, self.rate, self.options, self._group_of, values, iteration)
         gradients = self.options.clipped(gradients)
         slopes = {name: steps[name].options.with_decay(gradients[name], value) for name, value in values.items()}
         updated: dict[Expr, Expr] = {}
@@ -194,30 +210,6 @@ class Optimizer:
         for name, (old_value, new_value) in (replaced or {}).items():
             places[old_value], updated[old_value] = memory.current[name], new_value
         return Update(updated, places)
-
-    def _steps(self, values: Mapping[str, Expr], iteration: Expr) -> dict[str, _Step]:
-        """Record the learning rate and the length of the step of each parameter, once for each rate."""
-        by_rate: dict[LearningRate, list[str]] = {}
-        for name in values:
-            group = self._group_of.get(name)
-            by_rate.setdefault(self.rate if group is None or group.rate is None else group.rate, []).append(name)
-        steps: dict[str, _Step] = {}
-        for policy, names in by_rate.items():
-            rate = policy.record(iteration)
-            members = [values[name] for name in names]
-            options = {name: self._options(name) for name in names}
-            lengths = scalars(self.rule.length(rate, iteration), members)
-            # The rate itself only where a value decays by it.
-            rates = scalars(rate, members) if any(each.decays_values for each in options.values()) else lengths
-            for name, value in zip(names, members, strict=True):
-                place = value.dtype, value.device
-                steps[name] = _Step(options[name], rates[place], lengths[place])
-        return steps
-
-    def _options(self, name: str) -> GradientOptions:
-        group = self._group_of.get(name)
-        decay = None if group is None else group.weight_decay
-        return self.options if decay is None else replace(self.options, weight_decay=decay)
 
     def begin(self) -> None:
         """Take over what was assigned to parameters since the last step."""
@@ -321,6 +313,11 @@ class Optimizer:
             "options": asdict(self.options),
             "groups": [group.settings() for group in self.groups],
         }
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}" + hint(name, HABITS), name=name, obj=self
+        )
 
     def __repr__(self) -> str:
         own = type(self) is not Optimizer

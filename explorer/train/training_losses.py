@@ -6,17 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.argument_checks import check_whole
+from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
-from explorer.ops.elementwise.unary import log
+from explorer.ops.elementwise.unary import log, softplus
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.nn.losses import nll_loss
 from explorer.ops.nn.softmax import log_softmax
-from explorer.train.class_weights import as_class_weights, record_class_weights
+from explorer.train.class_weights import (
+    as_class_weights,
+    as_positive_weight,
+    record_class_weights,
+    record_positive_weight,
+)
 from explorer.train.loss import ReducedLoss
 
 
@@ -193,16 +198,32 @@ class NegativeLogLikelihood(ClassLoss):
 class BinaryCrossEntropy(ReducedLoss):
     """The mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p is a probability, and so is t.
 
+    With ``logits`` the output is x, a score, and p its sigmoid: the loss and its gradient are exact where p rounds to 0
+    or 1. ``positive_weight`` multiplies the part of t: a number, or a list of one for each position of the last axis.
     ``reduction`` is "mean", "sum", or "none", all elements. A probability below the least normal number of its dtype
     counts as that, so that the loss stays finite. Raises OperandError for labels outside 0 … 1.
+
+    >>> ex.train.BinaryCrossEntropy(logits=True)(np.array([0.0, 100.0]), np.array([1.0, 1.0]))
+    0.34657359027997264
     """
+
+    def __init__(self, reduction: str = "mean", logits: bool = False, positive_weight: Any = None) -> None:
+        super().__init__(reduction)
+        check_type(logits, "logits", bool, "True or False", "logits=True")
+        self.logits = logits
+        self.positive_weight = as_positive_weight(positive_weight)
 
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss."""
+        weight = record_positive_weight(self.positive_weight, output)
+        truth = label if weight is None else label * weight
+        if self.logits:
+            # log p = −softplus(−x), log(1 − p) = −softplus(−x) − x
+            return self.reduced((1.0 - label) * output + (truth + (1.0 - label)) * softplus(-output))
         # A lower bound, not an addend: probabilities above it keep their bits, and their gradients too.
         least = float(np.finfo(output.dtype).tiny)
         yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
-        return -self.reduced(label * yes + (1.0 - label) * no)
+        return -self.reduced(truth * yes + (1.0 - label) * no)
 
     def check_label(self, label: Array, output: Shape) -> None:
         """Raise OperandError for a label outside 0 … 1."""
@@ -213,3 +234,9 @@ class BinaryCrossEntropy(ReducedLoss):
                 rule="a label must be a probability, from 0 to 1",
                 fix="label.clip(0, 1), or labels of 0 and 1; scores of several classes take CrossEntropy()",
             )
+
+    def settings(self) -> dict[str, Any]:
+        """Return its options that are not the default, as numbers, texts and lists of them."""
+        weight = self.positive_weight
+        weighed = {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
+        return {**super().settings(), **({"logits": True} if self.logits else {}), **weighed}

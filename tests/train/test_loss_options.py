@@ -67,6 +67,41 @@ def test_losses_of_elements_are_torchs(name: str, loss: Any) -> None:
     holds(lambda reduction: loss(reduction), REFERENCE["outputs"], REFERENCE["targets"], name, 0)
 
 
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize(("case", "weight"), [(0, None), (1, 3), (2, WEIGHTS)])
+def test_binary_losses_of_scores_are_torchs(case: int, weight: Any) -> None:
+    """With the weight of positive labels, one or one for each position; the same from probabilities."""
+    make = lambda r: T.BinaryCrossEntropy(r, logits=True, positive_weight=weight)  # noqa: E731
+    scores, label = REFERENCE["scores"], REFERENCE["rows"]
+    holds(make, scores, label, "logits", case)
+    of_probabilities = T.BinaryCrossEntropy(positive_weight=weight)(1 / (1 + np.exp(-scores)), label)
+    assert make("mean")(scores, label) == pytest.approx(of_probabilities, rel=1e-12)
+
+
+@pytest.mark.spec("T-3")
+def test_a_score_far_off_has_its_loss_and_its_gradient() -> None:
+    """Where its sigmoid is 0 or 1, and a loss of probabilities has lost both."""
+    loss, scores, label = T.BinaryCrossEntropy("sum", logits=True), np.array([-800.0, 800.0]), np.array([1.0, 0.0])
+    assert loss(scores, label) == 1600
+    assert loss.gradient(scores, label).tolist() == [-1, 1]
+    assert loss(scores.astype("float32"), 1 - label) == 0
+
+
+@pytest.mark.spec("T-3")
+def test_weights_of_positive_labels_are_numbers() -> None:
+    for wrong in (-1, np.nan, "3", [], [1, -1], True):
+        with refused(ex.OperandError, "positive_weight must be a finite number of 0 or more"):
+            T.BinaryCrossEntropy(positive_weight=wrong)
+    with refused(ex.OperandError, "one for each position"):
+        T.BinaryCrossEntropy(positive_weight=[1, 2])(np.full((2, 3), 0.5), np.ones((2, 3)))
+    with refused(ex.OperandError, "logits must be True or False"):
+        T.BinaryCrossEntropy(logits=1)  # type: ignore[arg-type]
+    assert repr(T.BinaryCrossEntropy(logits=True, positive_weight=np.float32(3))) == (
+        "BinaryCrossEntropy(logits=True, positive_weight=3.0)"
+    )
+    assert T.BinaryCrossEntropy(positive_weight=[1, 2]).settings() == {"positive_weight": [1.0, 2.0]}
+
+
 def built(loss: Any, dtype: str = "float64", samples: str = "first") -> Any:
     module = T.Module("digits", loss=loss, optimizer=T.Adam(0.01), dtype=dtype, samples=samples)
     module.add_node(T.Linear("hidden", 12, 16, samples))

@@ -182,6 +182,7 @@ def test_the_rate_of_no_step_is_refused(step: Any) -> None:
         (T.Inv(0.1, gamma=0.2, power=0.75), lambda t: 0.1 * (1 + 0.2 * t) ** -0.75),
         (T.Poly(0.1, steps=8, power=2.0), lambda t: 0.1 * (1 - min(t, 8) / 8) ** 2),
         (T.Poly(0.1, steps=8, power=0.0), lambda t: 0.1 if t < 8 else 0.0),
+        (T.Cosine(0.1, steps=8, end=0.02), lambda t: 0.02 + 0.04 * (1 + math.cos(math.pi * min(t, 8) / 8))),
         (T.LinearWarmup(T.Fixed(0.1), steps=4, start=0.2), lambda t: 0.1 * (0.2 + 0.8 * min(t, 4) / 4)),
         (
             T.ConstantWarmup(T.Step(0.1, size=5), steps=4, share=0.3),
@@ -197,6 +198,43 @@ def test_learning_rates_follow_their_formulas(policy: Any, formula: Any) -> None
         value = value - formula(iteration) * gradient
         expected.append(value)
     np.testing.assert_allclose(reached(T.SGD(policy)), np.stack(expected), rtol=1e-12)
+
+
+@pytest.mark.spec("T-4")
+def test_a_cosine_is_torchs() -> None:
+    policy = T.Cosine(0.5, steps=20, end=0.05)
+    np.testing.assert_allclose([policy.at(step) for step in range(21)], REFERENCE["cosine"], rtol=1e-12)
+    assert policy.at(1000) == policy.at(20)
+
+
+@pytest.mark.spec("T-4")
+def test_a_rate_that_is_assigned_is_that_of_the_next_step() -> None:
+    """Of an optimizer and of a module whose step was planned before: the old rate was gone on with in silence."""
+    held = Parameter("p", ex.tensor([1.0]))
+    optimizer = T.SGD(0.5)
+    optimizer.attach({"p": held})
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.0), dtype="float64")
+    module.add_node(T.Linear("l", 1, 1))
+    module.attach()
+    x, label = np.ones((2, 1)), np.full((2, 1), 5.0)
+    before = module.parameters["l/bias"].array.copy()
+    for rate, reached_by in ((0.5, 0.5), (0.1, 0.4), (T.Fixed(0.2), 0.2), (0.5, -0.3)):
+        optimizer.rate = rate
+        optimizer.step({"p": np.ones(1)})
+        assert held.array[0] == pytest.approx(reached_by)
+    module.train_on(x, label)
+    assert module.parameters["l/bias"].array == before
+    module.optimizer.rate = 0.1
+    loss = module.train_on(x, label)
+    assert module.parameters["l/bias"].array != before
+    assert module.train_on(x, label) < loss
+    assert repr(module.optimizer) == "SGD(rate=Fixed(base=0.1))"
+    for wrong, rule in ((-0.1, "must be 0 or more"), ("fast", "base must be a finite number")):
+        with pytest.raises(ex.DeclarationError, match=rule):
+            module.optimizer.rate = wrong
+    for name in ("rule", "options", "groups"):
+        with pytest.raises(AttributeError):
+            setattr(module.optimizer, name, None)
 
 
 @pytest.mark.spec("T-4")

@@ -6,6 +6,7 @@ serves optimizers, operators of nets and a reader's question (``policy.at(100)``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,6 +20,7 @@ from explorer.core.types.tensor_type import whole
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import less, minimum, power, where
 from explorer.ops.elementwise.rounding_and_bits import floor
+from explorer.ops.elementwise.unary import cos
 from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_numbers
 
 
@@ -123,6 +125,22 @@ class Poly(LearningRate):
         rate = power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
         # 0 to the power of 0 is 1, and to a negative one infinite.
         return rate if self.power > 0 else where(less(iteration, float(self.steps)), rate, 0.0)
+
+
+@named_methods
+@dataclass(frozen=True)
+class Cosine(LearningRate):
+    """end + (base − end) · (1 + cos(π · t / steps)) / 2, ``end`` from ``steps`` on (Loshchilov and Hutter, 2017)."""
+
+    ranges: ClassVar[Mapping[str, Range]] = {"end": NOT_NEGATIVE}
+    base: float
+    steps: int
+    end: float = 0.0
+
+    def record(self, iteration: Expr) -> Expr:
+        """Record the rate at a step."""
+        share = minimum(iteration / self.steps, 1.0)
+        return (cos(share * math.pi) + 1.0) * ((self.base - self.end) / 2) + self.end
 
 
 @named_methods

@@ -1,0 +1,65 @@
+"""Names that users of torch and Keras try first, and what serves instead: hints of errors about unknown names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MODULE: Mapping[str, str] = {
+    **dict.fromkeys(("to", "cuda", "cpu"), "use module.to_device('cuda')"),
+    "eval": "module.predict(x) computes in inference, without dropout and by stored statistics",
+    "train": "module.fit(loader) trains, module.train_on(x, label) makes one step",
+    "evaluate": "module.loss(module.predict(x), label) is the loss of samples",
+    "zero_grad": "each module.backward(label) computes the gradients anew",
+    "state_dict": "module.save(path) writes everything, module.parameters has the weights by name",
+    "load_state_dict": "module.restore(path); module.parameters[name].assign(array) sets one weight",
+    "compile": 'loss and optimizer are given first: ex.train.Module("m", loss=…, optimizer=…)',
+    "summary": "print(module), or module.explore(x, label)",
+    "named_parameters": "module.parameters has them by name",
+    "add": "module.add_node(layer)",
+    "requires_grad_": 'ex.train.ParameterGroup("layer", frozen=True) among the optimizer\'s groups',
+}
+"""attribute of a module → what serves instead"""
+
+OPTIMIZER: Mapping[str, str] = {
+    "zero_grad": "each module.backward(label) computes the gradients anew",
+    "param_groups": 'groups=[ex.train.ParameterGroup("layer", rate=0.001)] when it is made',
+    **dict.fromkeys(("lr", "learning_rate"), "optimizer.rate"),
+    "state_dict": "module.save(path) writes it with the weights; optimizer.state() returns its arrays",
+    "load_state_dict": "module.restore(path), or optimizer.load_state(arrays, iteration)",
+}
+"""attribute of an optimizer → what serves instead"""
+
+_LAYERS = {
+    **dict.fromkeys(("Conv2d", "Conv2D"), "ex.layers.Conv2d, a node as ex.train.Linear is"),
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNormalization"), "ex.train.BatchNorm"),
+    **dict.fromkeys(
+        ("LayerNorm", "Flatten", "MaxPool2d", "Softmax", "Sigmoid", "Tanh", "GELU"),
+        "functions are nodes: module.add_node(ex.layer_norm), or module.add_node(lambda x: ex.max_pool2d(x, 2))",
+    ),
+    "ReLU": "module.add_node(ex.relu)",
+    "Dense": "ex.train.Linear(name, inputs, outputs)",
+    "Sequential": "ex.train.Module, whose add_node adds layers one by one",
+}
+_LOSSES = {
+    "CrossEntropyLoss": "ex.train.CrossEntropy",
+    "NLLLoss": "ex.train.NegativeLogLikelihood, of probabilities",
+    "MSELoss": "ex.train.MeanSquaredError",
+    "BCELoss": "ex.train.BinaryCrossEntropy",
+    "BCEWithLogitsLoss": "ex.train.BinaryCrossEntropy(logits=True)",
+}
+_TRAINING = {
+    "TensorDataset": "ex.train.ArrayDataset(images, labels)",
+    **dict.fromkeys(("CosineAnnealingLR", "CosineDecay"), "ex.train.Cosine(base, steps=…) as the optimizer's rate"),
+    "StepLR": "ex.train.Step(base, size=…, gamma=…) as the optimizer's rate",
+    **dict.fromkeys(("ExponentialLR", "ExponentialDecay"), "ex.train.Exp(base, gamma=…) as the optimizer's rate"),
+    "ReduceLROnPlateau": "optimizer.rate = 0.001 between steps",
+    "lr_scheduler": "learning-rate policies are the optimizer's rate: ex.train.Adam(ex.train.Cosine(0.01, steps=1000))",
+    "clip_grad_norm_": "clip_norm=1.0 of the optimizer",
+}
+PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}
+"""name of ``ex.train`` → what serves instead"""
+
+
+def hint(name: str, habits: Mapping[str, str]) -> str:
+    """Return what to use instead of a name, as the end of an error, or nothing."""
+    return f": {habits[name]}" if name in habits else ""

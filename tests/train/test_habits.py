@@ -1,0 +1,44 @@
+"""Hints for names of torch and Keras: each names something that exists, and the rest are plain errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import explorer as ex
+from explorer.train import habits
+
+T = ex.train
+
+
+def module() -> Any:
+    made = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    made.add_node(T.Linear("l", 2, 1))
+    made.attach()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("owner", "table"),
+    [(module, habits.MODULE), (lambda: T.Adam(0.1), habits.OPTIMIZER), (lambda: T, habits.PACKAGE)],
+)
+def test_a_name_of_another_system_says_what_serves_instead(owner: Any, table: dict[str, str]) -> None:
+    for name, instead in table.items():
+        with pytest.raises(AttributeError, match=re.escape(instead)):
+            getattr(owner(), name)
+    with pytest.raises(AttributeError, match=r"'nothing_such'$"):
+        _ = owner().nothing_such
+
+
+@pytest.mark.parametrize("table", [habits.MODULE, habits.OPTIMIZER, habits.PACKAGE])
+def test_what_a_hint_names_exists(table: dict[str, str]) -> None:
+    whole, optimizer = module(), T.SGD(0.1)
+    for text in table.values():
+        for path in re.findall(r"\b(?:ex|module|optimizer)(?:\.\w+)+", text):
+            first, *names = path.split(".")
+            at: Any = {"ex": ex, "module": whole, "optimizer": optimizer}[first]
+            for name in names:
+                assert hasattr(at, name), path
+                at = getattr(at, name)
