@@ -22,6 +22,8 @@ from explorer.view.tree.topological import contractible, levels, ordered
 
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
+ROW = 16
+"""minimum number of leaves of several types with the same readers to fold: more in a row are wider than a page"""
 ALIKE = 3
 """minimum number of equal neighbours in a repeat or a stack"""
 PAIR = 4
@@ -169,7 +171,7 @@ class _Folder(BoxBuilder):
         return item.table == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find many leaves of one type with the same readers, or read only by stacks."""
+        """Find many leaves of one type, or very many of any, with the same readers, or read only by stacks."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
@@ -189,8 +191,14 @@ class _Folder(BoxBuilder):
             is_spread = reading <= stacked and spread[structure, label] >= CHAIN
             key = (structure, label, frozenset[int]()) if is_spread else (structure, "", frozenset(reading))
             alike.setdefault(key, []).append(leaf)
-        groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
-        return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
+        groups = [members for members in alike.values() if len(members) >= CHAIN]
+        folded = {leaf for members in groups for leaf in members}
+        various: dict[frozenset[int], list[int]] = {}
+        for leaf in readers:
+            if leaf not in folded:
+                various.setdefault(frozenset(readers[leaf]), []).append(leaf)
+        groups += [members for members in various.values() if len(members) >= ROW]
+        return [Joined("stack", self.common([items[m] for m in group]), group) for group in map(sorted, groups)]
 
     def _is_many(self, item: BoxItem) -> bool:
         """Whether an item is a box of many equal items, or of a batch of such items."""

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.view.layout.box_layout import Layouts
 from explorer.view.model.initially_open import USEFUL
 from explorer.view.model.labels import ENTER, Text, node_size, title_within
 from explorer.view.model.model import build_model
@@ -71,6 +72,20 @@ def test_a_long_chain_is_one_box():
     assert [(box.kind, box.label, box.count) for box in outer] == [("chain", "tanh", 1000)]
     assert ("tanh ×1,000", "1,000 nodes · 80 K flops") in model.box_texts
     check(model)
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize(("count", "boxes"), [(15, []), (40, ["x0 … x39 ×40"])])
+def test_a_row_of_very_many_leaves_of_several_types_is_one_box(count, boxes):
+    """The inputs of one operation are drawn side by side while they fit into a page."""
+    make = sample.Builder("row", "90c1")
+    leaves = [make.leaf(f"x{number}", make.type(number + 1, 4)) for number in range(count)]
+    total = make.node("concatenate", *leaves, type=make.type(820, 4))
+    make.stage("recorded", "record", nodes=count + 1)
+    model = build_model(make.roots(total))
+    check(model)
+    assert [model.box_texts[box][0] for box in range(1, len(model.tree.boxes))] == boxes
+    assert Layouts(model)[0].size[0] < 15 * 140
 
 
 @pytest.mark.spec("V-7")
