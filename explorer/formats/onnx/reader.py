@@ -25,7 +25,7 @@ from explorer.formats.onnx.operator_names import Names, beside_bias, telling_wei
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
-from explorer.formats.onnx.value_types import blob_type, unreadable_kind
+from explorer.formats.onnx.value_types import blob_type, dictionary_type, unreadable_kind
 from explorer.net.definition.definition import (
     BlobType,
     NetDefinition,
@@ -83,8 +83,23 @@ class _Reader:
         self.names = Names()
         self.telling: frozenset[str] = frozenset()
         """weights whose names tell the boxes of what reads them"""
+        self.dictionaries = self._dictionaries()
+        """types of the arrays that stand for maps"""
         values = (*self.graph.input, *self.graph.value_info)
-        self.kinds = {value.name: kind for value in values if (kind := unreadable_kind(value.type))}
+        kinds = {value.name: kind for value in values if (kind := unreadable_kind(value.type))}
+        self.kinds = {name: kind for name, kind in kinds.items() if name not in self.dictionaries}
+
+    def _dictionaries(self) -> dict[str, BlobType]:
+        """Return the inputs that are maps with the keys that the operator behind them knows."""
+        types = {value.name: value.type for value in self.graph.input if value.type.HasField("map_type")}
+        found = {}
+        for node in self.graph.node if types else ():
+            if node.op_type == "DictVectorizer" and node.input and node.input[0] in types:
+                vocabulary = [[text.decode() for text in a.strings] or [*a.ints] for a in node.attribute]
+                keys = tuple(dict.fromkeys(key for each in vocabulary for key in each))
+                if (type_ := dictionary_type(types[node.input[0]], keys)) is not None:
+                    found[node.input[0]] = type_
+        return found
 
     def read(self, outside: Mapping[str, object] | None = None) -> NetDefinition:
         """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""
@@ -307,7 +322,7 @@ class _Reader:
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
             if (noted := blob_type(value.type)) is not None:
                 types[value.name] = noted
-        return types
+        return types | self.dictionaries
 
 
 def _about(model: ModelProto, remark: str) -> str:

@@ -34,6 +34,15 @@ def unreadable_kind(value_type: TypeProto) -> str:
     return f"tensor of {name}" if code and not is_supported(name := dtype_name(code)) else ""
 
 
+def dictionary_type(value_type: TypeProto, keys: tuple[str | int, ...]) -> BlobType | None:
+    """Return the type of the array that stands for a map: an element for each key. None for another type than a map."""
+    held = value_type.map_type.value_type.tensor_type
+    name = dtype_name(held.elem_type)
+    if not value_type.HasField("map_type") or not is_supported(name):
+        return None
+    return BlobType((len(keys),), name, keys=keys)
+
+
 def blob_type(value_type: TypeProto) -> BlobType | None:
     """Return the shape and dtype that a file notes of a tensor, or of the tensors in a container; None for others."""
     container, held = _unpacked(value_type)

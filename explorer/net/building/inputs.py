@@ -20,7 +20,8 @@ from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
-from explorer.net.definition.shape_notes import array_rule, noted_dtype, shape_text
+from explorer.net.definition.operator_definition import STRING
+from explorer.net.definition.shape_notes import array_rule, keys_text, noted_dtype, shape_text
 from explorer.record.reasons import counted_text
 
 _NO_NUMBERS = "USOMm"
@@ -32,7 +33,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
 
     Raises OperandError if one is missing, passed twice, or too many; UnknownNameError for an unknown name.
     """
-    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping) and not _is_dictionary(definition, inputs[0]):
         named, inputs = {**inputs[0], **named}, ()
     names = definition.inputs
     for name in named:
@@ -53,6 +54,12 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     return {name: by_name[name] if name in by_name else named[name] for name in names}
 
 
+def _is_dictionary(definition: NetDefinition, value: Mapping[Any, Any]) -> bool:
+    """Whether a dict is the value of the net's one input, and not a value by its name."""
+    names = definition.inputs
+    return len(names) == 1 and bool(definition.input(names[0]).keys) and {*value} != {*names}
+
+
 def is_shape(value: Any) -> bool:
     """Whether a value is a shape: a tuple of lengths."""
     return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
@@ -70,7 +77,7 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
     if value is None and blob.is_optional:
         return None
     if not blob.is_sequence:
-        return as_array(blob, value)
+        return as_array(blob, _in_order(blob, value) if isinstance(value, Mapping) else value)
     if not isinstance(value, (tuple, list)):
         raise OperandError(
             f"input {blob.name!r} is {value!r:.80}",
@@ -78,6 +85,21 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
             fix=f"pass a list: {{{blob.name!r}: [x, y]}}",
         )
     return tuple([as_array(blob, member) for member in value])
+
+
+def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
+    """Return the values of a dictionary in the order of the file's keys, with 0 or "" for one that is left out."""
+    if not blob.keys:
+        raise OperandError(f"input {blob.name!r} is a dictionary", rule=array_rule(blob))
+    strange = next((key for key in value if key not in blob.keys), None)
+    if strange is not None:
+        raise OperandError(
+            f"input {blob.name!r} has the key {strange!r}",
+            rule=f"keys must be among {keys_text(blob)}",
+            fix="correct the key, or leave it out",
+        )
+    absent = "" if blob.dtype == STRING else 0
+    return [value.get(key, absent) for key in blob.keys]
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Any:

@@ -92,12 +92,14 @@ class OperatorDefinition:
 class BlobType:
     """Type of a blob as a file notes it: shape (None where the file notes none) and the name of the dtype.
 
-    ``container`` is one of CONTAINERS where it is the type of the tensors in one, else "".
+    ``container`` is one of CONTAINERS where it is the type of the tensors in one, else "". ``keys`` name the elements
+    of an array that stands for a dictionary.
     """
 
     shape: tuple[Dimension, ...] | None = None
     dtype: str | None = None
     container: str = ""
+    keys: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,13 @@ class BlobDefinition:
     """number of earlier writes to the blob"""
     container: str = ""
     """one of CONTAINERS where it holds tensors of this type, else nothing"""
+    keys: tuple[str | int, ...] = ()
+    """the keys of a dictionary, for whose values the elements stand"""
 
     @property
     def noted(self) -> BlobType:
         """Type that the file notes."""
-        return BlobType(self.shape, self.dtype, self.container)
+        return BlobType(self.shape, self.dtype, self.container, self.keys)
 
     @property
     def is_sequence(self) -> bool:

@@ -50,6 +50,7 @@ class _Type:
     shape: tuple[Any, ...] | None = None
     dtype: str | None = None
     container: str = ""
+    keys: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ def to_json(definition: NetDefinition) -> dict[str, Any]:
             "shape": None if blob.shape is None else list(blob.shape),
             "dtype": blob.dtype,
             **({"container": blob.container} if blob.container else {}),
+            **({"keys": list(blob.keys)} if blob.keys else {}),
         }
         for name, blob in definition.blobs.items()
         if blob.shape is not None or blob.dtype is not None or blob.container
@@ -249,7 +251,9 @@ def _type(row: _Type, place: str) -> BlobType:
             raise _mismatch(f"{place}.dtype", "the name of a dtype", spoken(row.dtype)) from None
     if row.container not in ("", *CONTAINERS):
         raise _mismatch(f"{place}.container", f"one of {', '.join(CONTAINERS)}", spoken(row.container))
-    return BlobType(row.shape, row.dtype, row.container)
+    if len({*map(type, row.keys)} | {str}) > 2 or not all(type(key) in (str, int) for key in row.keys):
+        raise _mismatch(f"{place}.keys", "texts, or whole numbers", spoken(row.keys))
+    return BlobType(row.shape, row.dtype, row.container, row.keys)
 
 
 def dumps(definition: NetDefinition) -> str:

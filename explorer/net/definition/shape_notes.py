@@ -19,6 +19,8 @@ from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
 from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
 from explorer.net.definition.operator_definition import is_noted, memory_dtype
 
+_SHOWN = 8
+"""most keys that an error lists"""
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _NUMBER = re.compile(r"s\d+")
 
@@ -182,4 +184,10 @@ def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
 def array_rule(blob: BlobDefinition) -> str:
     """Return what an input's array must be as a rule: ``the array must be as the file says, float32 (1, ?)``."""
     dtype = noted_dtype(blob)
-    return f"the array must be as the file says, {'numbers' if dtype is None else dtype.name} {shape_text(blob.shape)}"
+    rule = f"the array must be as the file says, {'numbers' if dtype is None else dtype.name} {shape_text(blob.shape)}"
+    return f"{rule}, or a dict of {keys_text(blob)}" if blob.keys else rule
+
+
+def keys_text(blob: BlobDefinition) -> str:
+    """Return the keys of the dictionary that an input stands for, the first ones of many: ``'a', 'b', …``."""
+    return ", ".join([*map(repr, blob.keys[:_SHOWN]), *["…"] * (len(blob.keys) > _SHOWN)])

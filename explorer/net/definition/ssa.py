@@ -268,7 +268,7 @@ class Resolver:
                 type = note(name, blob, version, producer)
                 readers = tuple(self._readers[name])
                 blobs[name] = BlobDefinition(
-                    name, type.shape, type.dtype, producer, readers, blob, version, type.container
+                    name, type.shape, type.dtype, producer, readers, blob, version, type.container, type.keys
                 )
         return blobs
 

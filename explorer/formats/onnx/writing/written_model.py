@@ -179,6 +179,9 @@ def value_info(name: str, type_: BlobType) -> ValueInfoProto:
     if type_.dtype is None:
         return ValueInfoProto(name=name)
     proto = helper.make_tensor_type_proto(code_of(type_.dtype), type_.shape)
+    if type_.keys:
+        key = TensorProto.STRING if isinstance(type_.keys[0], str) else TensorProto.INT64
+        proto = helper.make_map_type_proto(key, helper.make_tensor_type_proto(code_of(type_.dtype), ()))
     if type_.container.endswith("sequence"):
         proto = helper.make_sequence_type_proto(proto)
     if type_.container.startswith("optional"):

@@ -102,6 +102,20 @@ def feature_vectorizer(op: OperatorContext) -> Expr:
     return concatenate([reshape(part, (part.size, 1)) if part.ndim == 1 else part for part in parts], 1)
 
 
+@operator("ai.onnx.ml.DictVectorizer")
+def dict_vectorizer(op: OperatorContext) -> Expr:
+    """A dictionary's values in the order of the vocabulary, as a row; an array of them stands for the dictionary."""
+    x, named = first(op), [name for name in ("string_vocabulary", "int64_vocabulary") if op.has(name)]
+    values = op.argument(named[0]) if len(named) == 1 else ()
+    keys = values if isinstance(values, tuple) else (values,)
+    if len({*keys}) != len(keys) or x.shape != (len(keys),) or x.dtype.kind not in "iufU":
+        raise OperandError(
+            f"{len(keys)} keys for {x.type}",
+            rule="DictVectorizer: there must be one vocabulary, each key once, and an element for each key",
+        )
+    return reshape(x, (1, x.size))
+
+
 @operator("ai.onnx.ml.ZipMap")
 def zip_map(op: OperatorContext) -> Expr:
     """Scores as they are, an array with a column for each label; the standard has a map of labels for each row."""

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
+import explorer as ex
 from explorer.net import Net
 from tests.formats.onnx.models import FLOAT, INT64, model, opened
 from tests.formats.onnx.operators.machine_learning.one_operator import X, net_of
+from tests.support.refusals import refused
 
 pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 
@@ -79,3 +82,55 @@ def net_of_two(folder: Path, type: str, x: Any, y: Any) -> Net:
     )
     made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
     return opened(made, folder)
+
+
+def _dictionary_net(folder: Path, keys: list[Any], dtype: int = FLOAT) -> Net:
+    """A net of one DictVectorizer, whose input is a map."""
+    is_text = isinstance(keys[0], str)
+    key = TensorProto.STRING if is_text else TensorProto.INT64
+    node = helper.make_node(
+        "DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml",
+        **{"string_vocabulary" if is_text else "int64_vocabulary": keys},
+    )  # fmt: skip
+    value = helper.make_map_type_proto(key, helper.make_tensor_type_proto(dtype, ()))
+    graph = helper.make_graph(
+        [node], "graph", [helper.make_value_info("x", value)], [helper.make_empty_tensor_value_info("y")]
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
+    return opened(helper.make_model(graph, opset_imports=opsets), folder)
+
+
+def test_a_dictionary_becomes_a_row_in_the_order_of_its_vocabulary(tmp_path: Path) -> None:
+    """A dict is given as it is, or an array in its place; keys that it leaves out are 0."""
+    net = _dictionary_net(tmp_path, ["a", "c", "b", "z"])
+    assert net.check() == []
+    expected = np.float32([[4, 8, 0, 0]])
+    for y in (net.run({"c": 8, "a": 4.0}), net.run(x={"a": 4, "c": 8}), net.run({"x": {"a": 4, "c": 8}})):
+        np.testing.assert_array_equal(y, expected, strict=True)
+    np.testing.assert_array_equal(net.run(expected[0]), expected, strict=True)
+    numbered = _dictionary_net(tmp_path, [3, 1, 2], INT64)
+    np.testing.assert_array_equal(numbered.run({1: 7}), np.array([[0, 7, 0]]), strict=True)
+
+
+def test_a_dictionary_is_written_as_one(tmp_path: Path) -> None:
+    net = _dictionary_net(tmp_path, ["a", "b"])
+    net.save(tmp_path / "again.onnx")
+    (written,) = onnx.load(tmp_path / "again.onnx").graph.input
+    assert written.type.map_type.key_type == TensorProto.STRING
+    assert ex.open(tmp_path / "again.onnx").run({"b": 2}).tolist() == [[0, 2]]
+    net.save(tmp_path / "net.json")
+    assert ex.open(tmp_path / "net.json").run({"b": 2}).tolist() == [[0, 2]]
+
+
+def test_keys_and_dictionaries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    net = _dictionary_net(tmp_path, ["a", "b"])
+    with refused(ex.OperandError, "input 'x' has the key 'q'", "among 'a', 'b'"):
+        net.run({"a": 1, "q": 2})
+    with refused(ex.OperandError, "float32 (2,), or a dict of 'a', 'b'"):
+        net.run("a")
+    with refused(ex.OperandError, "input 'x' has the key 1"):
+        net.run({1: 2})
+    with refused(ex.OperandError, "input 'x' is a dictionary", "the array must be"):
+        net_of(tmp_path, "Normalizer", norm="MAX").run(x={"a": 1})
+    (finding,) = _dictionary_net(tmp_path, ["a", "a"]).check()
+    assert "each key once" in finding
