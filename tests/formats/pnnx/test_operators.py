@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +332,29 @@ def test_users_register_file_types() -> None:
             TABLE._builders.pop(name, None)
     with pytest.raises(DeclarationError, match="file_operator"):
         ex.file_operator()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 5)])
+def test_an_even_pooling_tells_the_places_of_its_elements(size: tuple[int, int]) -> None:
+    """pnnx notes both results of torch's function, whether the second one is read or not."""
+    picture = np.random.default_rng(4).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    definition = net_of("F.adaptive_max_pool2d", 1, {"output_size": size, "return_indices": True}).definition
+    (operator,) = definition.operators
+    both = replace(operator, outputs=("y", "places"))
+    net = Net(NetDefinition.of("pool", [both], definition.inputs, ["y", "places"]), TABLE)
+    y, places = net.run(picture).values()
+    assert (places.dtype, places.shape) == (np.int64, y.shape)
+    np.testing.assert_array_equal(
+        np.take_along_axis(picture.reshape(2, 3, 20), places.reshape(2, 3, -1), 2).reshape(y.shape), y
+    )
+
+
+def test_a_mask_of_padding_is_no_mask_of_pairs() -> None:
+    """pnnx notes the module's key_padding_mask as its attn_mask, of another shape."""
+    arguments = {"num_heads": 2, "embed_dim": 4, "batch_first": True, "bias": False}
+    weights = {"in_proj_weight": np.zeros((12, 4), np.float32), "out_proj.weight": np.zeros((4, 4), np.float32)}
+    (operator,) = net_of("nn.MultiheadAttention", 2, arguments, weights).definition.operators
+    masked = replace(operator, input_names={"attn_mask": operator.inputs[1]})
+    net = Net(NetDefinition.of("m", [masked], operator.inputs, operator.outputs, weights=weights), TABLE)
+    with refused(ex.ExplorerError, "attn_mask is 3×5", "must have the shape (5, 5), or (6, 5, 5)"):
+        net.run(np.zeros((3, 5, 4), np.float32), np.zeros((3, 5), np.float32))

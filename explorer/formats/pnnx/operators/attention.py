@@ -57,7 +57,7 @@ def multi_head_attention(op: OperatorContext) -> Any:
         _heads(matmul(x, weight.T) if bias is None else matmul(x, weight.T) + bias, heads)
         for x, (weight, bias) in zip(sequences, _projections(op, width, sequences), strict=True)
     )
-    weights = attention_weights(query, key, _mask(op, heads))
+    weights = attention_weights(query, key, _mask(op, heads, query, key))
     mixed = transpose(matmul(weights, value), (0, 2, 1, 3))
     y = matmul(reshape(mixed, (*mixed.shape[:2], width)), _weight(op, "out_proj.weight", width, width).T)
     if op.flag("bias", True):
@@ -92,7 +92,7 @@ def _heads(x: Expr, heads: int) -> Expr:
     return transpose(reshape(x, (n, steps, heads, features // heads)), (0, 2, 1, 3))
 
 
-def _mask(op: OperatorContext, heads: int) -> Expr | None:
+def _mask(op: OperatorContext, heads: int, query: Expr, key: Expr) -> Expr | None:
     """Both masks as numbers to add: the module's truths say which keys are hidden, the function's which are seen."""
     if "key_padding_mask" in op.definition.input_names:
         raise OperandError(
@@ -101,6 +101,14 @@ def _mask(op: OperatorContext, heads: int) -> Expr | None:
     if "attn_mask" not in op.definition.input_names:
         return None
     mask = op.tensor(0, "attn_mask")
+    pairs, count = (query.shape[2], key.shape[2]), query.shape[0] * heads
+    if mask.shape not in (pairs, (count, *pairs)):
+        raise OperandError(
+            f"attn_mask is {mask.type}",
+            rule=f"nn.MultiheadAttention: attn_mask must have the shape {pairs}, or {(count, *pairs)}; pnnx notes a "
+            "mask of padding as one",
+            fix="put the padding into attn_mask, or export the model as ONNX",
+        )
     if mask.dtype.kind == "b":
         mask = ~mask
     if mask.ndim == 3:

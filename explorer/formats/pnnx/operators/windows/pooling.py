@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_steps
 from explorer.formats.pnnx.operators.base.arguments import sizes
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.manipulation.concat import stack
+from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
-from explorer.ops.manipulation.reshape import expand_dims, squeeze
+from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze
 from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
+from explorer.ops.reduction.sorting import argmax
 
 _SHAPES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
@@ -127,8 +135,26 @@ def adaptive_avg_pool(op: OperatorContext) -> Expr:
 
 
 @file_operator(*_types("AdaptiveMaxPool", "adaptive_max_pool"))
-def adaptive_max_pool_(op: OperatorContext) -> Expr:
-    """The largest elements of windows that cover the operand evenly; a size None is its own."""
-    op.only("return_indices", False)
+def adaptive_max_pool_(op: OperatorContext) -> Any:
+    """The largest elements of windows that cover the operand evenly, and their places; a size None is its own."""
     x = _image(op)
-    return _result(op, adaptive_max_pool(x, _output(op, x)))
+    counts = _output(op, x)
+    y = _result(op, adaptive_max_pool(x, counts))
+    return (y, _result(op, _places(x, counts))) if op.flag("return_indices", False) else y
+
+
+def _places(x: Expr, counts: tuple[int, ...]) -> Expr:
+    """Return the place of the largest element of each even window, in the image without its axes: int64."""
+    claim_steps("windows of a pooling", math.prod(counts))
+    lengths = x.shape[2:]
+    spans = [
+        [range(place * length // count, -(-(place + 1) * length // count)) for place in range(count)]
+        for length, count in zip(lengths, counts, strict=True)
+    ]
+    found = []
+    for window in product(*spans):
+        part = x[(slice(None), slice(None), *[slice(each.start, each.stop) for each in window])]
+        numbers = np.ravel_multi_index(np.meshgrid(*window, indexing="ij"), lengths).reshape(-1)
+        best = argmax(reshape(part, (*x.shape[:2], numbers.size)), -1)
+        found.append(take(tensor(numbers), best, 0))
+    return reshape(stack(found, -1), (*x.shape[:2], *counts))
