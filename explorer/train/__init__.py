@@ -20,6 +20,7 @@ from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.batch_norm import BatchNorm
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
 from explorer.train.dropout import Dropout
+from explorer.train.embedding import Embedding
 from explorer.train.linear_module import Linear
 from explorer.train.loss import Loss
 from explorer.train.module import Module
@@ -27,6 +28,7 @@ from explorer.train.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, 
 from explorer.train.node import Node
 from explorer.train.optimizer import Optimizer
 from explorer.train.parameter_groups import ParameterGroup
+from explorer.train.recurrent_layers import GRU, LSTM
 from explorer.train.training_losses import BinaryCrossEntropy, CrossEntropy, MeanSquaredError, NegativeLogLikelihood
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
@@ -41,6 +43,8 @@ if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by i
 
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "SGD",
     "AMSGrad",
     "Adagrad",
@@ -55,6 +59,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "Dropout",
+    "Embedding",
     "Exp",
     "Fixed",
     "Ftrl",

@@ -39,6 +39,7 @@ _LAYERS = {
     "ReLU": "module.add_node(ex.relu)",
     "Dense": "ex.train.Linear(name, inputs, outputs)",
     "Sequential": "ex.train.Module, whose add_node adds layers one by one",
+    "RNN": "ex.train.LSTM or ex.train.GRU",
 }
 _LOSSES = {
     "CrossEntropyLoss": "ex.train.CrossEntropy",

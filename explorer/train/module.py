@@ -97,9 +97,10 @@ class Module(BuildableModule):
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output, node by node; each keeps its input and output until the next forward.
+        """Compute the output as a training step does, node by node; each keeps its input and output until the next one.
 
-        Raises OperandError, as ``train_on`` does, for an input whose output has not the module's dtype.
+        Dropout drops, and BatchNorm normalizes by this batch; ``predict`` computes the output in inference. Raises
+        OperandError, as ``train_on`` does, for an input whose output has not the module's dtype.
         """
         self._ready("forward")
         self._check_forward(value)
@@ -223,7 +224,7 @@ class Module(BuildableModule):
         return history
 
     def predict(self, value: Any) -> Array:
-        """Compute the output in one plan; nothing is kept, and no step of the loop is affected."""
+        """Compute the output in inference, in one plan; nothing is kept, and no step of the loop is affected."""
         self._ready("predict")
         array, type_ = self._input(value)
         with self._lock:

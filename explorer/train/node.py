@@ -85,7 +85,7 @@ class Node:
         self._frozen: frozenset[str] = frozenset()
         self._steps: Callable[[], int] = int
         """returns the number of steps taken"""
-        self._step: tuple[int, ...] = ()
+        self._step: tuple[Array, ...] = ()
         """number of the step of the last forward, where the layer reads it"""
         self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
 
@@ -175,7 +175,7 @@ class Node:
             )
         elements = self._elements()
         forward, _ = self._compiled(taken.tensor_type)
-        self._step = (self._steps(),) if isinstance(self.layer, TrainingLayer) else ()
+        self._step = (np.array(self._steps()),) if isinstance(self.layer, TrainingLayer) else ()
         output, *statistics = forward.on_host(taken.storage.array, *elements, *self._step)
         # Copies, as of the output.
         self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))

@@ -78,6 +78,37 @@ def test_forward_backward_and_step_run_on_a_device(device: str) -> None:
     check_equal(there, here)
 
 
+def regularized(device: str, whole: bool) -> list[Any]:
+    """Losses and weights of a module with every layer and option that computes otherwise in training."""
+    groups = [T.ParameterGroup("hidden", rate=0.02, weight_decay=0.1), T.ParameterGroup("scores/bias", frozen=True)]
+    loss = T.CrossEntropy(0.1, -100, [1.0, 2.0, 0.5])
+    module = T.Module("m", loss=loss, optimizer=T.AdamW(T.Cosine(0.05, steps=9), clip_norm=1.0, groups=groups))
+    module.add_node(T.Linear("hidden", 6, 5))
+    module.add_node(T.BatchNorm("norm", 5))
+    module.add_node(T.Dropout("drop", 0.3))
+    module.add_node(T.Linear("scores", 5, 3))
+    module.to_device(device).attach(seed=3)
+    losses = []
+    label = np.where(np.arange(24) % 5 == 0, -100, LABELS)
+    for _ in range(6):
+        if whole:
+            losses.append(module.train_on(X, label))
+        else:
+            module.forward(X)
+            losses.append(module.backward(label))
+            module.step()
+    return [np.array(losses), module.predict(X), *[held.array for held in module.parameters.values()]]
+
+
+@pytest.mark.spec("C-1", "T-1")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_layers_and_options_of_training_compute_on_a_device(device: str, whole: bool) -> None:
+    """Dropout drops the same elements there, statistics and weighted losses are the same."""
+    for here, there in zip(regularized("cpu", whole), regularized(device, whole), strict=True):
+        np.testing.assert_allclose(there, here, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.spec("C-1", "T-11")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("way", ["to a device", "from a device", "by a checkpoint"])

@@ -1,0 +1,67 @@
+"""Embedding as a layer of modules: a row of numbers for each whole number, such as that of a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.one_hot import Labels
+
+
+class Rows(Layer):
+    """Rows of a weight (count, features) by whole numbers (N, …), to (N, …, features)."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
+
+    def forward(self, input: Expr, weight: Expr) -> Expr:
+        """Record the rows; raises OperandError for numbers that are not whole."""
+        if input.dtype.kind not in "iu":
+            raise OperandError(
+                f"an Embedding with an input {input.type}",
+                rule="samples must be whole numbers, each that of a row",
+                fix="x.astype('int64')",
+            )
+        # Negative numbers would count from the end.
+        return take(weight, Labels(weight.shape[0])(input), 0)
+
+
+class Embedding(Composite):
+    """Embedding: whole numbers from 0 to ``count`` − 1, (N, …), to rows of ``features`` numbers, (N, …, features).
+
+    The rows are its one parameter, ``weight`` (count, features). A number of no row raises RunError.
+
+    >>> ex.train.Embedding("words", 1000, 16).paths()
+    ('weight',)
+    """
+
+    count: int
+    features: int
+    samples: ClassVar[str] = "first"
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("weight", ParamSource),
+        Sublayer("rows", Rows),
+        InConnect("input", "rows", "input"),
+        InternalConnect("weight", "output", "rows", "weight"),
+        OutConnect("rows", "output", "output"),
+    )
+
+    def prepare(self) -> None:
+        """Check the numbers, then make the sublayers."""
+        if not all(type(number) is int and number > 0 for number in (self.count, self.features)):
+            raise DeclarationError(
+                f"Embedding({self.name!r}, {self.count!r}, {self.features!r})",
+                rule="count and features must be whole numbers of 1 or more",
+                fix=f"Embedding({self.name!r}, 1000, 16)",
+            )
+        super().prepare()
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the shape of the rows."""
+        return {"weight": {"shape": (self.count, self.features)}}

@@ -1,0 +1,118 @@
+"""Recurrent layers of modules: long short-term memory and the gated recurrent unit over whole sequences.
+
+They record the recurrence that files of torch and ONNX are read with, which runs in one kernel. `ex.layers.Recurrent`
+does the same step by step, with cells of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.ops.control.recurrence import recurrence
+from explorer.ops.creation.constants import zeros
+from explorer.record.reasons import counted_text
+
+_PARAMETERS = ("weight", "state_weight", "bias", "state_bias")
+
+
+class Recur(Layer):
+    """Recurrence of a cell over samples (N, T, features) from a state of zeros, to (N, T, hidden), or the last (N,
+    hidden)."""
+
+    cell: str
+    states: int
+    last: bool
+    inputs: ClassVar[tuple[str, ...]] = ("input", *_PARAMETERS)
+
+    def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
+        """Record the recurrence; raises OperandError for samples that are no sequences of the layer's features."""
+        if input.ndim != 3 or input.shape[2] != weight.shape[0] or not input.shape[1]:
+            raise OperandError(
+                f"a recurrent layer of {counted_text(weight.shape[0], 'feature')} with an input {input.type}",
+                rule="samples must be sequences of one step or more, (N, steps, features)",
+                fix=f"reshape the samples to (N, steps, {weight.shape[0]})",
+            )
+        begin = zeros((input.shape[0], state_weight.shape[0]), input.dtype, input.device)
+        # The inputs' part of the gates once for all steps: it does not depend on the state.
+        entering = input @ weight + bias
+        sequence, (final, *_) = recurrence(
+            self.cell, self.cell, entering, state_weight, state_bias, [begin] * self.states, axis=1
+        )
+        return final if self.last else sequence
+
+
+class RecurrentLayer(Composite):
+    """Base of recurrent layers over samples (N, steps, ``features``), of which a subclass names the cell."""
+
+    features: int
+    hidden: int
+    last: bool = False
+    samples: ClassVar[str] = "first"
+    cell: ClassVar[str] = ""
+    gates: ClassVar[int] = 0
+    states: ClassVar[int] = 1
+    topology: ClassVar[Topology] = Topology(
+        *[Sublayer(name, ParamSource) for name in _PARAMETERS],
+        Sublayer("recur", Recur),
+        InConnect("input", "recur", "input"),
+        *[InternalConnect(name, "output", "recur", name) for name in _PARAMETERS],
+        OutConnect("recur", "output", "output"),
+    )
+
+    def prepare(self) -> None:
+        """Check the numbers, then make the sublayers."""
+        whole = all(type(number) is int and number > 0 for number in (self.features, self.hidden))
+        if not whole or type(self.last) is not bool:
+            raise DeclarationError(
+                f"{type(self).__name__}({self.name!r}, {self.features!r}, {self.hidden!r}, last={self.last!r})",
+                rule="features and hidden must be whole numbers of 1 or more, last True or False",
+                fix=f"{type(self).__name__}({self.name!r}, 8, 32)",
+            )
+        super().prepare()
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters' shapes, and the cell."""
+        width = self.gates * self.hidden
+        shapes = ((self.features, width), (self.hidden, width), (width,), (width,))
+        return {
+            **{name: {"shape": shape} for name, shape in zip(_PARAMETERS, shapes, strict=True)},
+            "recur": {"cell": self.cell, "states": self.states, "last": self.last},
+        }
+
+
+class LSTM(RecurrentLayer):
+    """Long short-term memory over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
+
+    c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′) with i, f, g, o = x·weight + bias + h·state_weight + state_bias;
+    h and c begin with zeros. ``weight`` (features, 4·hidden) and ``state_weight`` (hidden, 4·hidden) are torch's,
+    transposed. Source: Hochreiter and Schmidhuber, 1997.
+
+    >>> ex.train.LSTM("memory", 8, 32, last=True).paths()
+    ('weight', 'state_weight', 'bias', 'state_bias')
+    """
+
+    cell = "lstm"
+    gates = 4
+    states = 2
+
+
+class GRU(RecurrentLayer):
+    """Gated recurrent unit over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
+
+    h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh of x's part and r
+    times that of h; h begins with zeros. ``weight`` (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are
+    torch's, transposed. Source: Cho et al., 2014.
+
+    >>> ex.train.GRU("memory", 8, 32).hidden
+    32
+    """
+
+    cell = "gru"
+    gates = 3
