@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -42,6 +43,14 @@ def net_of(folder: Path, type: str, x: Any = X, *, opset: int = 3, **arguments: 
     )
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", opset)]
     return opened(helper.make_model(graph, opset_imports=opsets), folder)
+
+
+def test_an_ensemble_is_written_in_an_opset_that_has_it(tmp_path: Path) -> None:
+    """The newest opset of the domain has given these types up, and ONNX Runtime refuses a file that says it."""
+    net = net_of(tmp_path, "TreeEnsembleRegressor", **STUMP, **TARGETS, target_weights=[1.5, -0.5])
+    net.save(tmp_path / "again.onnx")
+    onnx.checker.check_model(tmp_path / "again.onnx", full_check=True)
+    np.testing.assert_array_equal(ex.open(tmp_path / "again.onnx").run(X), net.run(X))
 
 
 @pytest.mark.parametrize(
