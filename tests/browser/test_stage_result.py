@@ -201,3 +201,16 @@ def test_the_most_that_is_live_is_named_and_labels_do_not_collide(open_page, tmp
         expect(labels.last).to_have_text("as planned")
         assert places[0]["x"] + places[0]["width"] <= places[1]["x"]
     assert (len(places) == 2) == (width == 1400)
+
+
+@pytest.mark.spec("V-1", "V-13")
+def test_the_end_of_a_program_without_a_step_is_its_last_stage(show):
+    """A reshape and a slice leave nothing to decide and nothing to run: End shows the run as a whole."""
+    plan = ex.EvalPlan()
+    plan.register(ex.tensor(np.ones((4, 6), np.float32), name="x").reshape((6, 4))[1:3])
+    plan.eval()
+    assert plan.recording.end == 0
+    view = show(plan.recording, position=0)
+    for key, name in (("End", "run"), ("Home", "recorded")):
+        press(view, key)
+        expect(chip(view, name)).to_have_attribute("aria-current", "step")

@@ -42,7 +42,7 @@ class MappedCall(Call):
 
     @property
     def label(self) -> str:
-        return f"{self.body.name} ×{self.size}"
+        return self.body.name if self.size == 1 else f"{self.body.name} ×{self.size}"
 
     def _stacked(self, type_: AnyType) -> TensorType:
         assert isinstance(type_, TensorType)

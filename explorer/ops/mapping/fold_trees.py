@@ -119,7 +119,7 @@ def _rows(value: Expr, rows: Rows) -> Expr:
     """Return rows of a value in another order; the value itself for all of them in their order."""
     if len(rows) == value.shape[0] and np.array_equal(rows, np.arange(len(rows))):
         return value
-    return Take(0)(value, tensor(rows, device=value.device))
+    return Take(0)(value, tensor(rows, name="rows", device=value.device))
 
 
 def _part(value: Expr, start: int, stop: int | None) -> Expr:

@@ -52,7 +52,7 @@ class Column:
         """Return the structure of the samples at some places, of one type, and their leaves, stacked."""
         everything = len(places) == self.length
         if self.stacked is not None:
-            rows = None if everything else tensor(np.array(places), device=self.stacked.device)
+            rows = None if everything else tensor(np.array(places), name="rows", device=self.stacked.device)
             return None, [self.stacked if rows is None else Take(0)(self.stacked, rows)]
         samples = self.samples if everything else [self.samples[place] for place in places]
         structure, _ = self.keys[places[0]]
@@ -133,7 +133,7 @@ def _stack(leaves: Any) -> Expr:
     arrays: Any = leaves
     types = {type(leaf) for leaf in leaves}
     if len(types) == 1 and types <= {*WEAK}:
-        return tensor([*leaves])
+        return tensor([*leaves], name="samples")
     if types != {np.ndarray}:
         if any(isinstance(leaf, Expr) or stands_for_expression(leaf) for leaf in leaves):
             return Stack()(*[tensor(leaf) if isinstance(leaf, WEAK) else leaf for leaf in leaves])
@@ -144,4 +144,4 @@ def _stack(leaves: Any) -> Expr:
         np.concatenate(arrays, out=rows.reshape(len(arrays) * first.shape[0], *first.shape[1:]))
     else:
         rows[...] = arrays
-    return tensor(rows, copy=False)
+    return tensor(rows, name="samples", copy=False)

@@ -146,3 +146,13 @@ def test_what_cannot_be_folded_is_refused(wrong: Callable[[], Any], error: type[
     """Refusals name what was given."""
     with pytest.raises(error, match=message):
         wrong()
+
+
+def test_inner_constants_have_names_of_their_own() -> None:
+    """What a fold stacks and looks up is not called by the variable of its result; one member has no count."""
+    ones = [np.full(3, number) for number in range(4)]
+    result = ex.fold_trees(lambda a, b: a * b, [((ones[0], ones[1]), ones[2]), (ones[3], ones[2])])
+    nodes = reachable([*result])
+    leaves = {node.label for node in nodes if isinstance(node, ex.Tensor)}
+    assert leaves == {"samples", "rows"}
+    assert {node.label for node in nodes if isinstance(node.operation, MappedCall)} == {"<lambda> ×2", "<lambda>"}

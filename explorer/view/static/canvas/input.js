@@ -96,7 +96,8 @@ export function listenToKeys(view) {
     "]": () => view.stepStage(1),
     "[": () => view.stepStage(-1),
     Home: () => view.go(0),
-    End: () => view.go(view.timeline.end),
+    // Without a step, as where only views of arrays are planned, the last stage is shown as a whole.
+    End: () => view.go(view.timeline.end, view.timeline.end ? -1 : view.timeline.stages.length - 1),
     p: () => view.play(),
     "/": () => view.shell.search.open(),
     f: () => view.fit(),
