@@ -226,6 +226,13 @@ def _refused(torch: Any, model: Any, arguments: Any, keywords: Any, error: Excep
             rule="a quantised module must be exportable, and those with packed weights are not",
             fix="quantise the module with prepare_pt2e and convert_pt2e of torchao.quantization.pt2e",
         )
+    if type(cause).__name__ == "DispatchError":
+        return OperandError(
+            f"torch cannot export {name}: {_reason(cause)}",
+            rule="torch's exporter must have an operator of ONNX for each function that a module calls",
+            fix="compute it by other functions of torch, or write the module by pnnx.export(module, path, inputs) and "
+            "open its x.pnnx.param",
+        )
     place = innermost(str(error), local=True)
     line = "" if place is None or not place.text else f", at {place.where} line {place.line}: {place.text}"
     return OperandError(

@@ -113,6 +113,18 @@ def test_a_module_of_an_exported_program_is_exported_as_it_was_traced(torch: Mod
     assert not any(module.modes)
 
 
+def test_a_function_without_an_operator_is_told_with_another_way(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a module has no branch that could be mended: it is opened by pnnx, or computes by other functions."""
+
+    def export(*arguments: Any, **options: Any) -> None:
+        error = type("DispatchError", (Exception,), {})
+        raise ValueError("conversion failed") from error("No ONNX function found for aten.erfinv")
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    with pytest.raises(ex.OperandError, match=r"(?s)aten\.erfinv.*pnnx\.export\(module, path, inputs\)"):
+        ex.open(Stand(), x)
+
+
 def test_packed_weights_are_named(torch: ModuleType) -> None:
     """A module of packed whole numbers is refused with the way that torch has for export."""
     packed = type("Linear", (Stand,), {"__module__": "torch.ao.nn.quantized.dynamic.modules.linear"})
