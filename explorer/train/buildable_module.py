@@ -115,7 +115,8 @@ class BuildableModule(ModuleBase):
                 fix="make another module" if self._attached else f"module.set_{missing[0]}(…)",
             )
         if not isinstance(layer, Layer):
-            if not isinstance(layer, (Operation, Function)) and not callable(layer):
+            is_class = isinstance(layer, type) and issubclass(layer, Layer)
+            if is_class or (not isinstance(layer, (Operation, Function)) and not callable(layer)):
                 raise DeclarationError(
                     f"add_node({layer!r})",
                     rule="a node must be a layer, or a function of one expression",

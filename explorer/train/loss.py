@@ -86,7 +86,9 @@ class Loss:
         if self.holds_classes(output, label):
             return self._reduced_once(self.record_classes(output, label))
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
-            classes = "; or the label must hold class numbers, whole, one a row" if self.takes_classes else ""
+            classes = ""
+            if self.takes_classes:
+                classes = "; or the label must hold class numbers, whole, and the output scores along its last axis"
             raise OperandError(
                 f"{self.type} of an output {output.type} and a label {label.type}",
                 rule=f"output and label must have one shape, output real, label not complex{classes}",
@@ -106,6 +108,9 @@ class Loss:
     def check_label(self, label: Array, output: Shape) -> None:
         """Raise OperandError for a label on which the loss is not defined; ``output`` is the shape of the output."""
 
+    def check_output(self, output: Array) -> None:
+        """Raise OperandError for an output on which the loss is not defined."""
+
     def settings(self) -> dict[str, Any]:
         """Return its options that are not the default, as numbers, texts and lists of them."""
         return {}
@@ -119,6 +124,8 @@ class Loss:
         output, label = as_operands((output, label))
         if isinstance(label, Tensor):
             self.check_label(label.array, output.shape)
+        if isinstance(output, Tensor):
+            self.check_output(output.array)
         return output, label
 
     def _reduced_once(self, loss: Any) -> Expr:

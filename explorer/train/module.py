@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
-from explorer.core.ir.tensor import tensor, tensor_of_values
+from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
@@ -137,6 +139,7 @@ class Module(BuildableModule):
         output, label = tensor(self.last_output, device=self.device), self._label(label)
         self._check_count(output.shape)
         self.check_label(label, output.shape)
+        self.require_loss().check_output(self.last_output)
         loss = self.record_loss(output, tensor_of_values(label.type, label.values))
         value, gradient = evaluate([loss, grad(loss, output)])
         for node in reversed(self.nodes.values()):
@@ -203,15 +206,15 @@ class Module(BuildableModule):
         can cancel: all steps taken remain.
         """
         self._ready("fit")
-        epochs, every = check_whole(epochs, "epochs", "epochs=1", 0), check_whole(every, "every", "every=1", 1)
-        if every_batches is not None:
-            every_batches = check_whole(every_batches, "every_batches", "every_batches=100", 1)
-        if not isinstance(loader, Iterable):
+        if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
             raise OperandError(
                 f"fit({type(loader).__name__}, …)",
                 rule="a loader must be iterable, and give batches",
                 fix="module.fit(ex.train.DataLoader(ex.train.ArrayDataset(images, labels)))",
             )
+        epochs, every = check_whole(epochs, "epochs", "epochs=1", 0), check_whole(every, "every", "every=1", 1)
+        if every_batches is not None:
+            every_batches = check_whole(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
             # Now, not after an epoch that may take an hour.
             hooks.check_training_file(checkpoint)

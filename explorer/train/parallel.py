@@ -206,16 +206,17 @@ class ParallelStep(TrainingStep):
         """Return an executor in which workers take part, and the options of the plan."""
         return RegisteredExecutor(partial(_run, self._parallel.workers), 1), Options(**self.options)
 
-    def check(self, value: Array, label: Array, loss: Array) -> None:
+    def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
         """Raise OperandError unless the first loss is that of the whole batch; nothing is updated then."""
+        super().check(value, label, output, loss)
         if self._is_checked:
             return
         module = self._module
         held = {name: parameter(each.type, name) for name, each in module.parameters.items()}
         step = step_operand(cpu)
-        output = module.record(self._value, held, Training(step, module.samples))
+        recorded = module.record(self._value, held, Training(step, module.samples))
         program = Compiled(
-            [module.record_loss(output, self._label), absolute(output).max()],
+            [module.record_loss(recorded, self._label), absolute(recorded).max()],
             [self._value, self._label, *held.values(), step],
         )
         iteration = module.require_optimizer().iteration

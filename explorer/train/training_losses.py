@@ -201,7 +201,7 @@ class BinaryCrossEntropy(ReducedLoss):
     With ``logits`` the output is x, a score, and p its sigmoid: the loss and its gradient are exact where p rounds to 0
     or 1. ``positive_weight`` multiplies the part of t: a number, or a list of one for each position of the last axis.
     ``reduction`` is "mean", "sum", or "none", all elements. A probability below the least normal number of its dtype
-    counts as that, so that the loss stays finite. Raises OperandError for labels outside 0 … 1.
+    counts as that, so that the loss stays finite. Raises OperandError for labels and probabilities outside 0 … 1.
 
     >>> ex.train.BinaryCrossEntropy(logits=True)(np.array([0.0, 100.0]), np.array([1.0, 1.0]))
     0.34657359027997264
@@ -227,13 +227,27 @@ class BinaryCrossEntropy(ReducedLoss):
 
     def check_label(self, label: Array, output: Shape) -> None:
         """Raise OperandError for a label outside 0 … 1."""
-        if label.size and not (label.min() >= 0 and label.max() <= 1):
-            wrong = label[~((label >= 0) & (label <= 1))][0]
-            raise OperandError(
-                f"{self!r} of a label {wrong.item()!r}",
-                rule="a label must be a probability, from 0 to 1",
-                fix="label.clip(0, 1), or labels of 0 and 1; scores of several classes take CrossEntropy()",
+        self._check_probabilities(
+            label, "label", "label.clip(0, 1), or labels of 0 and 1; scores of several classes take CrossEntropy()"
+        )
+
+    def check_output(self, output: Array) -> None:
+        """Raise OperandError for a probability outside 0 … 1: the logarithm of one beyond is no loss."""
+        if not self.logits:
+            self._check_probabilities(
+                output, "output", "BinaryCrossEntropy(logits=True) for scores, or ex.sigmoid as the last node"
             )
+
+    def _check_probabilities(self, values: Array, what: str, fix: str) -> None:
+        if values.size and not (values.min() >= 0 and values.max() <= 1):
+            outside = values[(values < 0) | (values > 1) | (np.isnan(values) & (what == "label"))]
+            # A NaN of an output is the loss, too, and seen there.
+            if outside.size:
+                raise OperandError(
+                    f"{self!r} of the {what} {outside[0].item():g}",
+                    rule=f"{what}s must be probabilities, from 0 to 1",
+                    fix=fix,
+                )
 
     def settings(self) -> dict[str, Any]:
         """Return its options that are not the default, as numbers, texts and lists of them."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
@@ -108,8 +110,10 @@ class TrainingStep:
         executor = EXECUTORS[self._module.executor]
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
-    def check(self, value: Any, label: Any, loss: Array) -> None:
+    def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
         """Raise OperandError where the loss of a step cannot be right; nothing is updated then."""
+        if isinstance(output, np.ndarray):
+            self._module.require_loss().check_output(output)
 
     def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
         """Make the step: update the parameters; return the output, an array of its device, and the loss before it."""
@@ -123,7 +127,7 @@ class TrainingStep:
         )
         loss = on_host(self._loss_type, loss)
         # Between the run and the update: a loss that cannot be right changes no parameter.
-        self.check(value, label, loss)
+        self.check(value, label, output, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
 

@@ -256,14 +256,36 @@ def test_a_mean_of_ignored_samples_alone_is_refused() -> None:
 @pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan])
 def test_a_binary_label_is_a_probability(wrong: float) -> None:
     label = np.array([0.5, 1.0, wrong])
-    with refused(ex.OperandError, "a label", "from 0 to 1"):
+    with refused(ex.OperandError, "the label", "from 0 to 1"):
         T.BinaryCrossEntropy()(np.full(3, 0.5), label)
     module = T.Module(loss=T.BinaryCrossEntropy(), optimizer=T.SGD(0.1))
     module.add_node(T.Linear("l", 2, 3))
     module.add_node(ex.sigmoid)
     module.attach()
-    with refused(ex.OperandError, "a label", "from 0 to 1"):
+    with refused(ex.OperandError, "the label", "from 0 to 1"):
         module.train_on(np.ones((1, 2)), label[None])
     assert module.optimizer.iteration == 0
     for right in (np.array([0, 1, 1]), np.array([True, False, True]), np.array([0.0, 0.5, 1.0])):
         module.train_on(np.ones((1, 2)), right[None])
+
+
+@pytest.mark.spec("T-3")
+def test_scores_are_no_probabilities() -> None:
+    """A binary loss of probabilities that is given scores is refused, and updates nothing."""
+    loss = T.BinaryCrossEntropy()
+    for output in (np.array([0.5, 1.5]), np.array([-0.5, 0.5])):
+        for call in (loss, loss.gradient):
+            with refused(ex.OperandError, "of the output", "logits=True"):
+                call(output, np.ones(2))
+    module = T.Module(loss=T.BinaryCrossEntropy(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 3))
+    module.attach()
+    module.parameters["l/bias"].assign([9.0, 9.0, 9.0])
+    x, label = np.ones((4, 2)), np.ones((4, 3))
+    with refused(ex.OperandError, "of the output", "logits=True"):
+        module.train_on(x, label)
+    module.forward(x)
+    with refused(ex.OperandError, "of the output", "logits=True"):
+        module.backward(label)
+    assert module.optimizer.iteration == 0
+    assert module.parameters["l/bias"].array.tolist() == [9, 9, 9]

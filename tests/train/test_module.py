@@ -77,6 +77,18 @@ def test_a_module_is_built_in_order() -> None:
 
 
 @pytest.mark.spec("T-1")
+def test_a_class_is_no_layer_and_an_array_no_loader() -> None:
+    module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    with refused(ex.DeclarationError, "must be a layer"):
+        module.add_node(T.Dropout)
+    module.add_node(T.Linear("l", 2, 2))
+    module.attach()
+    for loader in (np.ones((3, 2)), ex.tensor(np.ones((3, 2)))):
+        with refused(ex.OperandError, "a loader must be iterable, and give batches", "DataLoader"):
+            module.fit(loader, np.ones((3, 2)))
+
+
+@pytest.mark.spec("T-1")
 def test_a_step_has_something_to_train() -> None:
     frozen = T.SGD(0.1, groups=[T.ParameterGroup("*", frozen=True)])
     for optimizer, layer in ((T.SGD(0.1), ex.relu), (frozen, T.Linear("l", 2, 2))):
