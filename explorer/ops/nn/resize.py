@@ -11,7 +11,9 @@ Antialiasing (ONNX's antialias, opset 18) is not among them: its filters grow wi
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,9 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, longest, scratch
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes, whole
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes, whole
 from explorer.ops.base import float_dtype
 from explorer.ops.manipulation.gather import take_valid
 
@@ -70,27 +73,66 @@ class Resample(Operation):
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        compute(self.tiles(out, None, x))
+        return out
+
+    def tiles(self, out: Array, prepared: None, x: Array) -> list[Tile]:
         places, weights = self.taps(x.shape[self.axis])
+        places, weights = np.asarray(places, like=x), np.asarray(weights, out.dtype, like=out)
+        # a device other than cpu computes the whole result at once
+        cuts = self._cuts(out.shape, out.itemsize) if isinstance(out, np.ndarray) else [(slice(None),) * out.ndim]
+        whole = slice(None)
+        return [
+            Tile(
+                index,
+                partial(
+                    self._make, out[index], x[*index[: self.axis], whole, *index[self.axis + 1 :]], places, weights
+                ),
+            )
+            for index in cuts
+        ]
+
+    def _make(self, out: Array, x: Array, places: Array, weights: Array) -> None:
+        """Resample one tile."""
         # a method of one tap copies: no product, so that integers and NaN pass unchanged
         if len(places) == 1:
-            return take_valid(x, np.asarray(places[0], like=x), self.axis, out)
+            # a result with gaps between its rows would be buffered
+            if out.flags.c_contiguous:
+                take_valid(x, places[0], self.axis, out)
+            else:
+                out[...] = take_valid(x, places[0], self.axis, None)
+            return
         column = (-1, *[1] * (x.ndim - self.axis - 1))
-        # tap by tap over the whole array, with one buffer: a matrix product with mostly zero weights would spread a NaN
-        # everywhere
-        part = np.empty_like(out)
-        factors = np.asarray(weights, out.dtype, like=out)
-        for index, (place, weight) in enumerate(zip(np.asarray(places, like=x), factors, strict=True)):
+        # tap by tap over the whole tile: a matrix product with mostly zero weights would spread a NaN everywhere
+        part = _scratch_like(out)
+        for index, (place, weight) in enumerate(zip(places, weights, strict=True)):
             taken = take_valid(x, place, self.axis, part if x.dtype == out.dtype else None)
             np.multiply(taken, weight.reshape(column), out=part if index else out)
             if index:
                 np.add(out, part, out=out)
-        return out
+
+    def _cuts(self, shape: Shape, itemsize: int) -> list[Index]:
+        """Cut a result into blocks of ``TILE_BYTES`` along the axes that are not resampled, the first ones first."""
+        parts = [[slice(0, size)] for size in shape]
+        nbytes = math.prod(shape) * itemsize
+        for axis, size in enumerate(shape):
+            if axis != self.axis and nbytes > TILE_BYTES:
+                parts[axis] = even(size, TILE_BYTES * size // nbytes)
+                nbytes = nbytes // size * longest(size, len(parts[axis]))
+        return [*itertools.product(*parts)]
 
     def workspace(self, x: TensorType) -> int:
-        if self.method in NEAREST:
-            return 0
         result = self.infer(x)
-        return result.nbytes * (1 if result.dtype == x.dtype else 2)
+        tile = max(
+            [
+                math.prod([part.stop - part.start for part in cut])
+                for cut in self._cuts(result.shape, result.dtype.itemsize)
+            ],
+            default=0,
+        )
+        if self.method in NEAREST:
+            return tile * result.dtype.itemsize
+        return tile * result.dtype.itemsize * (1 if result.dtype == x.dtype else 2)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (ResampleGradient(*_options(self), x.shape[self.axis])(g),)
@@ -149,6 +191,14 @@ class ResampleGradient(Operation):
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 2 * types[0].size * self.old
+
+
+def _scratch_like(part: Array) -> Array:
+    """Return scratch memory of an array's shape and dtype, on its device."""
+    if not isinstance(part, np.ndarray):
+        return np.empty_like(part)
+    key = "resampled", part.shape, part.dtype
+    return scratch(key, ((part.shape, part.dtype),), lambda memory: memory)
 
 
 def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str, float, float]:
